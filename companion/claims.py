@@ -61,16 +61,10 @@ def compare(
     Of several policies the one that leaks most counts, in each realisation.  A row a budget: ``nu``, what
     :func:`averaged` gives, ``realisations, ratio, low, high, share``.
     """
-    if metric not in METRICS or metric not in table:
-        raise ValueError(f"metric must be one of {tuple(name for name in METRICS if name in table)}, got {metric!r}")
     leakage = table.pivot(index="seed", columns=["nu", "policy"], values=metric).sort_index(axis=1)
-    known = leakage.columns.unique("policy")
 
     def side(named: str | Sequence[str], nu: float) -> pd.Series:
-        names = [named] if isinstance(named, str) else [*named]
-        if missing := sorted({*names} - {*known}):
-            raise ValueError(f"the table has no policy {missing[0]!r}, only {', '.join(known)}")
-        return leakage[nu][names].max(axis=1, skipna=False)
+        return leakage[nu][[named] if isinstance(named, str) else [*named]].max(axis=1, skipna=False)
 
     levels = leakage.columns.unique("nu")
     rows = [(nu, *averaged([side(above, nu)], [side(below, nu)], average)) for nu in levels]
@@ -158,8 +152,6 @@ def holm(claims: pd.DataFrame, level: float = 0.05) -> pd.DataFrame:
     Where an interval is Student's, p is that of the t test which the interval inverts; for a share, of the exact
     binomial test.
     """
-    if (claims.loc[claims["claim"] == "narrows in nats", "limit"] != 0.5).any():
-        raise ValueError("claims must be of geometric averages, got arithmetic ones")
     p = np.array([_p_value(row) for row in claims.itertuples()])
     rank = np.argsort(p, kind="stable")
     kept = np.cumprod(p[rank] <= level / np.arange(len(p), 0, -1)).astype(bool)

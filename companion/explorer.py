@@ -12,7 +12,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adascale import checks as check
 from adascale.accounting import DEFAULT_ORDERS
 from adascale.channel import AntennaSelection, ChannelModel, GaussMarkov, Nakagami, Rayleigh, Rician
 from adascale.problem import RoundLeakage
@@ -26,25 +25,16 @@ CHANNELS: dict[str, ChannelModel] = {
     "slow": GaussMarkov(correlation=0.95),
     "antennas": AntennaSelection(antennas=2),
 }
-"""The channel models that the explorer offers, by the name that the page has for them.
-
-:meta hide-value:
-"""
+"""The channel models that the explorer offers, by the name that the page has for them."""
 
 SCENARIOS: dict[str, Scenario] = {"mnist": Scenario.mnist(), "cifar10": Scenario.cifar10()}
-"""The scenarios that it offers.
-
-:meta hide-value:
-"""
+"""The scenarios that it offers."""
 
 DRAWS = 3
 """How many draws of each channel model there are, by the seeds 0, 1, ..."""
 
 LEVELS: tuple[float, ...] = tuple(round(0.005 * 2 ** (step / 4), 6) for step in range(25))
-r"""The :math:`\nu` of its slider, from 0.005 to 0.32 in steps of the fourth root of 2, to six places.
-
-:meta hide-value:
-"""
+r"""The :math:`\nu` of its slider, from 0.005 to 0.32 in steps of the fourth root of 2, to six places."""
 
 DELTA = 1e-5
 r"""The :math:`\delta` of its epsilon."""
@@ -56,26 +46,8 @@ _ALPHABET = "".join(chr(code) for code in range(33, 127) if chr(code) not in "\"
 
 
 def pack(numbers: ArrayLike, width: int) -> str:
-    r"""Whole numbers as text, each by ``width`` of 90 printable signs, the highest digit first.
-
-    Parameters
-    ----------
-    numbers : array_like
-        Integers from 0 to :math:`90^{\mathrm{width}} - 1`, shape (N,).
-    width : int
-        Signs a number, at least 1.
-
-    Returns
-    -------
-    str
-        N times ``width`` signs.
-    """
-    base, wanted = len(_ALPHABET), check.as_floats("numbers", numbers)
-    whole = wanted.astype(np.int64)
-    if (whole != wanted).any() or (whole < 0).any() or (whole >= base**width).any():
-        raise ValueError(
-            f"numbers must be whole and from 0 to {base**width - 1}, got {wanted.min()} ... {wanted.max()}"
-        )
+    r"""Write whole numbers below :math:`90^{\mathrm{width}}`, each as ``width`` of 90 signs, highest digit first."""
+    base, whole = len(_ALPHABET), np.asarray(numbers)
     digits = whole[:, None] // base ** np.arange(width)[::-1] % base
     return "".join(_ALPHABET[digit] for digit in digits.ravel())
 

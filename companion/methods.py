@@ -17,10 +17,7 @@ METHODS: dict[str, Method] = {
     "PowerControl": TunedOnRealisation(policies.PowerControl),
     "LyapunovPowerControl": best_lyapunov,
 }
-"""Every method of the paper's figures by the name of its policy.
-
-:meta hide-value:
-"""
+"""Every method of the paper's figures by the name of its policy."""
 
 VARIANTS: dict[str, Method] = {
     "EstimFuture, devices": TunedOnRealisation(policies.EstimFuture, estimate="devices"),
@@ -32,7 +29,4 @@ VARIANTS: dict[str, Method] = {
     "LyapunovPowerControl, filled queue": filled_lyapunov,
     "LyapunovPowerControl, filled queue, V = 30 η̄³": partial(filled_lyapunov, multiple=30.0),
 }
-"""The benchmarks with one choice changed that the paper leaves open, the last with two (:ref:`chap-benchmarks`).
-
-:meta hide-value:
-"""
+"""The benchmarks with one choice changed that the paper leaves open, the last with two (:ref:`chap-benchmarks`)."""

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from companion.claims import averaged
-from companion.csv_pivot import read_wide
 
-__all__ = ["Ratio", "folder", "load", "ratio", "stand_in"]
+__all__ = ["Ratio", "folder", "load", "ratio", "stand_in", "wide_csv"]
 
 Made = Iterator[tuple[str, dict[str, Any]]]
 """What a study yields: the text of each committed file, and what its provenance states."""
@@ -37,7 +36,28 @@ def load(name: str) -> pd.DataFrame:
         raise ValueError(f"name must be one of {', '.join(known)}, got {name!r}")
     with path.open(encoding="utf-8") as file:
         wide = file.readline().startswith("policy,,")
-    return read_wide(path) if wide else pd.read_csv(path)
+    return _read_wide(path) if wide else pd.read_csv(path)
+
+
+def _read_wide(path: Path) -> pd.DataFrame:
+    """What :func:`wide_csv` has written: ``policy``, the columns of the row, and what is stored of each."""
+    heading = pd.read_csv(path, header=None, nrows=3).iloc[[1, 2]].T  # the row's names stand in the third line alone
+    row = heading.loc[heading[1].isna(), 2].tolist()
+    wide = pd.read_csv(path, header=[0, 1], index_col=[*range(len(row))])
+    policies, columns = (list(dict.fromkeys(wide.columns.get_level_values(level))) for level in (0, 1))
+    parts = [wide[name].dropna(how="all").rename_axis(row).reset_index().assign(policy=name) for name in policies]
+    return pd.concat(parts, ignore_index=True)[["policy", *row, *columns]]
+
+
+def wide_csv(
+    table: pd.DataFrame, columns: Sequence[str], row: Sequence[str] = ("nu", "seed"), *, digits: int = 7
+) -> str:
+    """Write these columns, where they have a value, as CSV: a line a ``row``, under two lines, policy and column."""
+    order = list(dict.fromkeys(table["policy"]))
+    wide = table.pivot(index=[*row], columns="policy", values=list(columns)).swaplevel(axis=1)
+    wide = wide[[(name, value) for name in order for value in columns]].dropna(axis=1, how="all")
+    text: str = wide.to_csv(float_format=f"%.{digits}g")
+    return text
 
 
 class Ratio(NamedTuple):

@@ -9,15 +9,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.comparison.shi_tuning import match_lyapunov
 from adascale.policies import LyapunovPowerControl, Optimal
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.scenario import FloatArray
 from adascale.tuning import match_budget
-
-FloatArray = NDArray[np.float64]
 
 
 class PlainRun(NamedTuple):
@@ -33,8 +32,6 @@ def plain_lyapunov(problem: ReceiveScalingProblem, penalty: float, caps: ArrayLi
     .. math:: \min_{w_{\min,t} \le w \le \max(W, w_{\min,t})} V F(w) + Q_t (w - w_{\min,t})
     """
     penalty, caps = float(check.positive("penalty", penalty)), np.atleast_1d(check.positive("caps", caps))
-    if problem.lanes != ():
-        raise ValueError(f"problem must have no lanes, got {problem.lanes}")
     leakage, budget = RoundLeakage(problem.scenario), float(problem.budget)
     energy = np.empty((caps.size, problem.num_rounds))
     queue = np.zeros((caps.size, problem.num_rounds + 1))

@@ -20,8 +20,6 @@ KEPT = 1e-6
 
 def by_seed(table: pd.DataFrame, column: str = "test_accuracy", arm: Sequence[str] = ARM) -> pd.DataFrame:
     """A column of a sweep's table, a row a seed and a column an arm, told apart by ``arm``; accuracies in per cent."""
-    if table.duplicated(["seed", *arm]).any():
-        raise ValueError(f"the table must have one row a seed and {', '.join(arm)}")
     wide = table.pivot(index="seed", columns=list(arm), values=column).sort_index(axis=1)
     return 100 * wide if column == "test_accuracy" else wide
 
@@ -33,26 +31,24 @@ def band(values: ArrayLike, digits: int = 1, sign: bool = False) -> str:
 
 
 def promises(table: pd.DataFrame) -> pd.DataFrame:
-    r"""Summarise cost and leakage relative to the optimum per policy and :math:`\nu` of a leakage table.
+    r"""Summarise cost and leakage relative to the optimum per policy, :math:`\nu` and, if there is one, ``world``.
 
     ``realisations``; ``cost, spread`` (mean and standard deviation of cost over :math:`\nu`); ``over`` (share of
     realisations above 1); ``excess`` (the largest, or 0); and the mean of the ratios ``rdp`` and ``epsilon`` to the
     optimum's on the same realisation, its 95 % t interval ``..._low, ..._high``, and ``..._median, ..._worst``.
     Realisations with a cost of NaN are left out.
     """
-    needed = ["policy", "nu", "seed", "cost", "rdp", "epsilon"]
-    if missing := [name for name in needed if name not in table]:
-        raise ValueError(f"the table must have the column {missing[0]!r}, it has {', '.join(map(str, table))}")
-    best = table.loc[table["policy"] == "Optimal", ["nu", "seed", "rdp", "epsilon"]]
-    reached = table.dropna(subset=["cost"])
-    joined = reached.merge(best, on=["nu", "seed"], how="left", suffixes=("", "_best"), validate="many_to_one")
+    world = [name for name in ("world",) if name in table]
+    best = table.loc[table["policy"] == "Optimal", [*world, "nu", "seed", "rdp", "epsilon"]]
+    reached, same = table.dropna(subset=["cost"]), [*world, "nu", "seed"]
+    joined = reached.merge(best, on=same, how="left", suffixes=("", "_best"), validate="many_to_one")
     if joined["rdp_best"].isna().any():
         lost = joined.loc[joined["rdp_best"].isna(), ["nu", "seed"]].iloc[0]
         raise ValueError(f"Optimal has no row for nu = {lost['nu']:g}, seed = {lost['seed']:g}")
     rows = []
-    for (policy, nu), group in joined.groupby(["policy", "nu"], sort=False):
+    for key, group in joined.groupby(keys := [*world, "policy", "nu"], sort=False):
         spent = (group["cost"] / group["nu"]).to_numpy()
-        row = {"policy": policy, "nu": nu, "realisations": len(group), "cost": spent.mean()}
+        row = dict(zip(keys, key, strict=True)) | {"realisations": len(group), "cost": spent.mean()}
         row["spread"] = spent.std(ddof=1) if len(spent) > 1 else np.nan
         row["over"] = np.mean(spent > 1 + KEPT)
         row["excess"] = max(spent.max() - 1, 0.0) if row["over"] else 0.0

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.channel import FloorLaw
 from adascale.problem import RoundLeakage, slopes
-
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray
 
 _GAUSS, _GAUSS_WEIGHT = np.polynomial.legendre.leggauss(4)
 _GAUSS, _GAUSS_WEIGHT = (_GAUSS + 1) / 2, _GAUSS_WEIGHT / 2

@@ -10,17 +10,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.interpolate import CubicHermiteSpline
 
-from adascale import checks as check
 from adascale.channel import RayleighFloors
 from adascale.compiled import njit
 from adascale.problem import LeakageTerms, RoundLeakage, slopes
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 from companion.bounds.causal import both_slopes
-
-FloatArray = NDArray[np.float64]
 
 _ROUNDING = 1e-12  # outward, relative to the sum of the sizes of all terms
 _DIP, _STEEP, _BEND = 0.42, 0.5414, 2.55  # of the law with the scale 1: largest -H'', H' and H''
@@ -49,11 +46,8 @@ def certify_regret(
     ``fineness``; the distance to the truth falls with its square.  Proven up to the accuracy of F, g, its inverse and
     the quadrature of :math:`\Phi`; every round allows for rounding by 1e-12 of the sum of the sizes of all terms.
     """
-    scale = float(check.positive("scale of the distribution", distribution.scale))
-    nu, rounds = check.number("nu", nu, 1e-300), check.whole("rounds", rounds)
-    check.number("safety_margin", safety_margin, 0)
-    widest = float(distribution.level(nu)) / (45 * scale)
-    left = scale * _nodes(rounds * nu / scale, widest, check.number("fineness", fineness, 1e-3))
+    scale = float(distribution.scale)
+    left = scale * _nodes(rounds * nu / scale, float(distribution.level(nu)) / (45 * scale), fineness)
     floors = Floors(RoundLeakage(scenario), RayleighFloors(scale), scale)
     above, below = floors.last_round(left)
     price = float(floors.leaked(distribution.level(nu)))

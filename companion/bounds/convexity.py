@@ -21,8 +21,8 @@ from scipy.optimize import OptimizeResult, minimize_scalar
 from scipy.special import ndtr
 
 from adascale import checks as check
+from adascale.scenario import FloatArray
 
-FloatArray = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
 
 _ROOT = math.sqrt(2 * math.pi)
@@ -147,10 +147,7 @@ def two_round_delta(
     """
     q, epsilon = float(check.fraction("sampling_rate", sampling_rate)), float(check.at_least("epsilon", epsilon, 0.0))
     strike = math.exp(-epsilon if removed else epsilon)
-    sigma = check.positive("noise_multiplier", noise_multiplier)
-    if sigma.shape != (2,):
-        raise ValueError(f"noise_multiplier must be two numbers, got shape {sigma.shape}")
-    s1, s2 = (float(each) ** -2 for each in sigma)
+    s1, s2 = (float(each) ** -2 for each in check.positive("noise_multiplier", noise_multiplier))
     root = math.sqrt(s2)
     if strike <= (1 - q) ** 2:  # y_1 y_2 is never less
         if removed:

@@ -10,14 +10,13 @@ from __future__ import annotations
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.compiled import njit
 from adascale.policies.optimal import water_level
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
-
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray
 
 
 class Sides(NamedTuple):
@@ -58,7 +57,7 @@ def drift_bound(problem: ReceiveScalingProblem, eta: ArrayLike) -> Sides:
 
 def queue_limits(problem: ReceiveScalingProblem, penalty: ArrayLike) -> QueueLimits:
     """What AdaScale's queue cannot exceed, from the floors alone (:prf:ref:`thm-queue`, :prf:ref:`thm-queue-sharp`)."""
-    penalty = _checked_penalty(problem, penalty)[..., None]
+    penalty = np.broadcast_to(check.positive("penalty", penalty), problem.lanes)[..., None]
     leakage, budget = RoundLeakage(problem.scenario), np.asarray(problem.budget)[..., None]
     rounds = np.arange(problem.num_rounds + 1)
 
@@ -106,7 +105,7 @@ def regret_bound(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayL
     Leakage is a **sum over devices** here, as in the paper's objective.  ``sharp`` takes the least queue limit and what
     the optimum spends beyond :math:`\nu` (:eq:`eq:regret-sharp`).
     """
-    penalty, budget, T = _checked_penalty(problem, penalty), problem.budget, problem.num_rounds
+    penalty, budget, T = np.asarray(penalty), problem.budget, problem.num_rounds
     leakage = RoundLeakage(problem.scenario)
     best = np.maximum(water_level(problem.min_noise_energy, budget)[..., None], problem.min_noise_energy)
     left = np.mean(leakage(problem.noise_energy(eta)), axis=-1) - np.mean(leakage(best), axis=-1)
@@ -125,7 +124,7 @@ def regret_at_cost(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: Arra
 
     The left side is at least 0 for any schedule that spends something, and at most the right side for AdaScale.
     """
-    penalty, spend, leakage = _checked_penalty(problem, penalty), problem.spend(eta), RoundLeakage(problem.scenario)
+    penalty, spend, leakage = np.asarray(penalty), problem.spend(eta), RoundLeakage(problem.scenario)
     best = np.maximum(
         water_level(problem.min_noise_energy, np.mean(spend, axis=-1))[..., None], problem.min_noise_energy
     )
@@ -161,7 +160,7 @@ def queue_from_below(problem: ReceiveScalingProblem, penalty: ArrayLike) -> Floa
 
     The best set of each size are the rounds with the lowest floors; the best size is taken.
     """
-    penalty, leakage, nu = _checked_penalty(problem, penalty), RoundLeakage(problem.scenario), problem.budget
+    penalty, leakage, nu = np.asarray(penalty), RoundLeakage(problem.scenario), problem.budget
     jump = np.maximum(nu, np.cbrt(-penalty * nu**2 * leakage.slope(nu)))[..., None]
     floors = np.cumsum(np.sort(problem.min_noise_energy, axis=-1), axis=-1)
     size = np.arange(1, problem.num_rounds + 1)
@@ -179,14 +178,6 @@ def _held(values: _Values) -> _Values:
     """These values, or a ``ValueError`` that one of them is beyond floating point."""
     check.finite("a side of this bound, for such floors, budgets and penalties", *values)
     return values
-
-
-def _checked_penalty(problem: ReceiveScalingProblem, penalty: ArrayLike) -> FloatArray:
-    """The penalty of every lane, finite and positive, or a ``ValueError``."""
-    penalty = check.positive("penalty", penalty)
-    if check.broadcast(penalty=penalty.shape, lanes=problem.lanes) != problem.lanes:
-        raise ValueError(f"penalty must broadcast against lanes {problem.lanes}, got shape {penalty.shape}")
-    return np.broadcast_to(penalty, problem.lanes)
 
 
 @njit(cache=True, nogil=True)

@@ -11,11 +11,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale import policies, presets
@@ -27,13 +26,10 @@ from adascale.errors import BudgetNotReached
 from adascale.policies import LyapunovPowerControl
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.rootfind import find_roots
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 from adascale.tuning import draw_floors
-from companion.csv_pivot import read_wide, wide_csv
 from companion.methods import METHODS
-from companion.results import Made
-
-FloatArray = NDArray[np.float64]
+from companion.results import Made, wide_csv
 
 SEEDS = range(70_000, 70_200)
 DRAWS = 100
@@ -141,20 +137,14 @@ CAUSAL = online_methods()
 """Every method without the future. The first keep the budget on average and the last never exceed it.
 
 ``AdaScale`` starts with an empty queue, as in the paper, with V from draws; ``warm`` is
-:meth:`~adascale.policies.AdaScale.from_law`.
-
-:meta hide-value:
-"""
+:meth:`~adascale.policies.AdaScale.from_law`."""
 
 TUNED: dict[str, Method] = {
     "AdaScale": TunedOnRealisation(policies.AdaScale),
     "PowerControl": TunedOnRealisation(policies.PowerControl),
     "LyapunovPowerControl": best_lyapunov,
 }
-"""The paper's methods that have a parameter, tuned on the realisation that they are evaluated on.
-
-:meta hide-value:
-"""
+"""The paper's methods that have a parameter, tuned on the realisation that they are evaluated on."""
 HINDSIGHT = ", hindsight"
 """Behind the name of a method that is tuned on the realisation."""
 
@@ -199,11 +189,6 @@ def protocols(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
         rows = table[table["policy"].isin([*names])]
         found[protocol] = rows.assign(policy=rows["policy"].map(names)).reset_index(drop=True)
     return found
-
-
-def read(path: Path | str) -> pd.DataFrame:
-    """A committed table, ``results/causal/DATASET.csv``, as :func:`causal_table` makes it."""
-    return read_wide(path)
 
 
 def committed(datasets: Sequence[str] = DATASETS) -> Made:

@@ -12,32 +12,23 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from adascale import channel, policies
 from adascale.channel import RayleighFloors
 from adascale.policies import Policy, water_level
 from adascale.problem import ReceiveScalingProblem, RoundLeakage, scaling
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 from companion.bounds import empty_queue_regret, level_value
 from companion.bounds.causal import LevelValue, approach_constant
 from companion.results import Made
-
-FloatArray = NDArray[np.float64]
 
 HORIZONS = (50, 158, 500, 1_581, 5_000)
 DRAWS = 400
 BUDGET = 0.04
 CELLS = 301
 """How many cells are drawn, whose median scale is taken."""
-CURVES = (
-    "offline optimum",
-    "re-solving, hard",
-    "level of the past",
-    "learning, hard",
-    "AdaScale, empty queue",
-    "AdaScale, warm queue",
-)
+CURVES: tuple[str, ...] = ("offline optimum", "re-solving, hard", "level of the past", "learning, hard")
+CURVES += ("AdaScale, empty queue", "AdaScale, warm queue")
 """The policies of the committed table."""
 
 

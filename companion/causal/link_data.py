@@ -12,10 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy import ndimage, stats
 
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray
 
 SOURCE = "https://github.com/sensorlab/link-quality-estimation"
 COMMIT = "e2c24b466c7c908e788eaaddcf37488f9731a677"

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 from adascale import accounting, channel, policies
@@ -23,7 +22,7 @@ from adascale.channel import ChannelModel, EmpiricalFloors, FloorLaw, Rayleigh
 from adascale.comparison import Method, TunedOnModel, TunedOnRealisation
 from adascale.errors import BudgetNotReached
 from adascale.problem import ReceiveScalingProblem
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 from adascale.statistics import interval
 from companion.causal.fresh import DRAWS, HINDSIGHT, TUNED, online_methods
 from companion.causal.link_data import (
@@ -41,25 +40,14 @@ from companion.causal.link_data import (
     michigan,
     realisations,
 )
-from companion.csv_pivot import read_wide
 from companion.privacy.sharp import SharpAccountant
-from companion.results import Made
-
-FloatArray = NDArray[np.float64]
+from companion.results import Made, wide_csv
 
 BUDGET = 0.04
 SCALES = (0.1, 10.0, np.nan)
 """Other median floors that are tried, over that of the paper's channel; ``nan`` is gains as measured."""
-EXACT = (
-    "Optimal",
-    "ConstantLevel",
-    "Learn",
-    "Learn, hard",
-    "EqualAlloc",
-    "AdaScale",
-    "AdaScale, warm",
-    *(name + HINDSIGHT for name in TUNED),
-)
+_FORESEEN = ("Optimal", "ConstantLevel", "Learn", "Learn, hard", "EqualAlloc", "AdaScale", "AdaScale, warm")
+EXACT = (*_FORESEEN, *(name + HINDSIGHT for name in TUNED))
 """The policies whose exact epsilon is computed, where floors are those of the paper's channel."""
 
 SCALED = "Michigan, broadcasts"
@@ -250,7 +238,7 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     optimum's the mean, its 95 % t interval over groups, ``_median`` and ``_worst``; the mean of ``exact``.  Windows of
     a group are averaged before the interval.
     """
-    rows = []
+    rows, table = [], table if "scale" in table else table.assign(scale=1.0)  # the committed realisations
     for key, group in table.dropna(subset=["cost"]).groupby(["trace", "scale", "policy"], sort=False, dropna=False):
         row = dict(zip(("trace", "scale", "policy"), key, strict=True)) | {
             "realisations": len(group),
@@ -272,22 +260,6 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def stored_csv(table: pd.DataFrame) -> str:
-    """The realisations at the scale 1 as :func:`read` reads them: a row each, under two rows of heading."""
-    table = table[table["scale"] == 1]
-    order = list(dict.fromkeys(table["policy"]))
-    wide = table.pivot(index=_KEYS, columns="policy", values=list(_STORED)).swaplevel(axis=1)
-    wide = wide.reindex(table[_KEYS].drop_duplicates().itertuples(index=False, name=None))
-    kept = [(name, value) for name in order for value in _STORED if value != "exact" or name in EXACT]
-    text: str = wide[kept].to_csv(float_format="%.6g")
-    return text
-
-
-def read(path: Path | str) -> pd.DataFrame:
-    """A committed table of realisations, as :func:`links_table` makes it at the scale 1, without rows that are NaN."""
-    return read_wide(path).astype({"group": str}).assign(scale=1.0)
-
-
 def committed(source: Path) -> Made:
     """The committed tables, of a clone at :data:`~companion.causal.link_data.COMMIT`."""
     measured = realisations(source)
@@ -296,7 +268,8 @@ def committed(source: Path) -> Made:
     scaled = links_table(server, SCALES, progress=sys.stderr.isatty())
     about: dict[str, Any] = {"source": SOURCE, "source_commit": COMMIT, "files": [MICHIGAN, RUTGERS]}
     about |= {"original": list(ORIGINAL), "licence": LICENCE, "nu": BUDGET, "draws": DRAWS}
-    yield stored_csv(table), about
+    in_order = {name: pd.CategoricalDtype(table[name].unique(), ordered=True) for name in _KEYS}
+    yield wide_csv(table.astype(in_order), _STORED, _KEYS, digits=6), about
     for content in (
         summary(pd.concat([table[table["trace"] == SCALED], scaled])),
         links_statistics(measured),

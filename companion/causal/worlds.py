@@ -8,11 +8,10 @@ law.  Every policy runs on the same realisations of a world; no parameter has se
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,11 +28,8 @@ from adascale.policies.resolve import SEEN
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import Scenario
 from companion.causal.fresh import DRAWS, online_methods
-from companion.claims import compare
-from companion.csv_pivot import read_wide, wide_csv
 from companion.privacy.sharp import SharpAccountant
-from companion.results import Made
-from companion.summary import promises
+from companion.results import Made, wide_csv
 from companion.theory.correlated import block_table
 
 
@@ -68,10 +64,7 @@ WORLDS: dict[str, World] = {
     "Gauss-Markov, r = 0.99": World(channel.GaussMarkov(correlation=0.99)),
 }
 """The worlds of the table.  In the first six the law of a round is known and rounds are independent; Jakes' and
-Gauss-Markov rounds have the law that is believed, and hang together.
-
-:meta hide-value:
-"""
+Gauss-Markov rounds have the law that is believed, and hang together."""
 
 KNOWN = tuple(name for name, world in WORLDS.items() if world.truth == world.belief)
 """The worlds of independent rounds with a known law, where the dynamic programme is what can be reached."""
@@ -96,10 +89,7 @@ ACCOUNTED: dict[str, tuple[str, ...]] = {
         *("EstimFuture", "EqualAlloc"),
     ),
 }
-"""The policies that have an exact epsilon, world by world, for the first tables of two chapters.
-
-:meta hide-value:
-"""
+"""The policies that have an exact epsilon, world by world, for the first tables of two chapters."""
 
 SEEDS = range(91_000, 91_100)
 MIDDLE, OUTER = 0.04, (0.01, 0.16)
@@ -175,24 +165,7 @@ def channels_table(processes: int) -> pd.DataFrame:
         names = [name for name, world in WORLDS.items() if world.belief == belief]
         groups += [{name: WORLDS[name] for name in names[i : i + 3]} for i in range(0, len(names), 3)]
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        table = pd.concat(pool.map(worlds_table, groups), ignore_index=True)
-    return _in_order(table)
-
-
-def _in_order(table: pd.DataFrame) -> pd.DataFrame:
-    rank = {name: i for i, name in enumerate(WORLDS)}
-    return table.sort_values("world", key=lambda column: column.map(rank), kind="stable", ignore_index=True)
-
-
-def by_world(table: pd.DataFrame, made: Callable[..., pd.DataFrame], *given: str) -> pd.DataFrame:
-    """A table made of the rows of each world, with the column ``world`` first."""
-    parts = [(name, made(rows, *given)) for name, rows in table.groupby("world", sort=False)]
-    return pd.concat([part.assign(world=name)[["world", *part]] for name, part in parts], ignore_index=True)
-
-
-def kept(table: pd.DataFrame) -> pd.DataFrame:
-    """:func:`~companion.summary.promises` world by world."""
-    return by_world(table, promises)
+        return pd.concat(pool.map(worlds_table, groups), ignore_index=True)
 
 
 def exact_table(accounted: Mapping[str, Sequence[str]] = ACCOUNTED, seeds: Iterable[int] = SEEDS) -> pd.DataFrame:
@@ -207,37 +180,6 @@ def exact_table(accounted: Mapping[str, Sequence[str]] = ACCOUNTED, seeds: Itera
     ]
     table = pd.concat(parts, ignore_index=True).rename(columns={"epsilon": "exact"})
     return table[["world", "policy", "nu", "seed", *_EXACT_STORED]]
-
-
-def exactly(table: pd.DataFrame) -> pd.DataFrame:
-    r"""Of :func:`exact_table` the means: a row a ``world`` and ``policy``.
-
-    The columns are ``exact``, the mean :math:`\varepsilon`, and ``ratio``, the mean of its ratio to the optimum's in
-    the same realisation.
-    """
-    best = table[table["policy"] == "Optimal"].set_index(["world", "seed"])["exact"].rename("best")
-    beside = table.join(best, on=["world", "seed"])
-    rows = beside.assign(ratio=beside["exact"] / beside["best"]).groupby(["world", "policy"], sort=False)
-    return rows[["exact", "ratio"]].mean()
-
-
-def against(table: pd.DataFrame, above: str, below: str) -> pd.DataFrame:
-    """The RDP leakage of one policy over that of another, in pairs, in every world.
-
-    A row a world and budget, with the columns of :func:`~companion.claims.compare`: the geometric mean of the ratio
-    with its 95 % interval.
-    """
-    return by_world(table, compare, "rdp", above, below)
-
-
-def read(path: Path | str) -> pd.DataFrame:
-    """The committed table, ``results/channels/table.csv``, as :func:`channels_table` makes it."""
-    return _in_order(read_wide(path))[["world", "policy", "nu", "seed", *_STORED]]  # not every policy is in every world
-
-
-def read_exact(path: Path | str) -> pd.DataFrame:
-    """The committed table, ``results/channels/exact.csv``, as :func:`exact_table` makes it."""
-    return read_wide(path)[["world", "policy", "nu", "seed", *_EXACT_STORED]]
 
 
 def committed(processes: int) -> Made:

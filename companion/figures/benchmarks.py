@@ -7,28 +7,19 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
-from numpy.typing import NDArray
 
 from adascale.policies import Optimal, water_level
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.scenario import FloatArray
 from companion.figures.style import STYLE, label_of, name_curves, panels, shades
-
-FloatArray = NDArray[np.float64]
 
 
 def planned_levels(
     problem: ReceiveScalingProblem, later_floor: Mapping[str, float], levels: Mapping[str, FloatArray]
 ) -> Figure:
-    r"""What EstimFuture expects of the floors, and the level that it aims at, by reading.
+    r"""Draw what EstimFuture expects of the floors of one realisation, and the level that it aims at.
 
-    Parameters
-    ----------
-    problem : ReceiveScalingProblem
-        One realisation.
-    later_floor : mapping
-        The floor that each reading expects.
-    levels : mapping
-        Its planned level in every round, shape (T,).
+    ``later_floor`` has the floor that each interpretation expects, and ``levels`` its planned levels, shape (T,).
     """
     figure, (left, right) = panels(2, 2.6)
     floors = np.sort(problem.min_noise_energy)
@@ -49,15 +40,7 @@ def planned_levels(
 
 
 def rising_aim(problem: ReceiveScalingProblem, eta: FloatArray) -> Figure:
-    """The noise energies of PowerControl in one realisation, and how its leakage adds up beside the optimum's.
-
-    Parameters
-    ----------
-    problem : ReceiveScalingProblem
-        One realisation.
-    eta : numpy.ndarray
-        The schedule, shape (T,).
-    """
+    """Draw the noise energies of a schedule of PowerControl, and how its leakage adds up beside the optimum's."""
     figure, (left, right) = panels(2, 2.7, sharex=True)
     leakage = RoundLeakage(problem.scenario)
     left.semilogy(problem.min_noise_energy, color="0.75", linewidth=0.7, label="floor")

@@ -24,16 +24,11 @@ _LEAST = 0.1
 
 
 def without_future(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    r"""Mean RDP leakage above that of the optimum at :math:`\nu`, in per cent: a panel a data set, a row a policy.
+    r"""Draw the mean RDP leakage above the optimum at :math:`\nu`, in per cent: a panel a data set, a row a policy.
 
     A row goes from its value at the smallest :math:`\nu` (filled) to that at the largest (hollow).  One below 0.1 %,
-    which overspending can make negative, is drawn there.
-
-    Parameters
-    ----------
-    tables : mapping
-        Data sets, each with its table as :func:`companion.causal.fresh.causal_table` makes it.  Policies that it lacks
-        are not drawn.
+    which overspending can make negative, is drawn there.  ``tables`` are of
+    :func:`~companion.causal.fresh.causal_table`; policies that they lack are not drawn.
     """
     figure, axes = panels(len(tables), 4.0, sharex=True, squeeze=False)
     for axis, (dataset, table) in zip(axes.flat, tables.items(), strict=True):

@@ -8,12 +8,10 @@ from typing import NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
+from adascale.scenario import FloatArray
 from companion.figures.style import CONTEXT, Look, name_curves, panels, shades
 from companion.theory.convergence import reuse_breaks, reuse_left_side
-
-FloatArray = NDArray[np.float64]
 
 _OWN, _OTHER = (each["color"] for each in reversed(shades(2)))
 _TERMS: dict[str, Look] = {
@@ -51,13 +49,7 @@ class Varied(NamedTuple):
 
 
 def bounds(varied: Mapping[str, Varied]) -> Figure:
-    """Both bounds, the paper's four terms and the left side, a panel for each thing that is varied.
-
-    Parameters
-    ----------
-    varied : mapping
-        What is varied, of ``T``, ``rate``, ``energy`` and ``spread``.
-    """
+    """Draw both bounds, the paper's four terms and the left side, a panel for each thing that is varied."""
     figure, axes = panels(len(varied), 2.8, squeeze=False)
     for axis, (name, panel) in zip(axes.flat, varied.items(), strict=True):
         for line, style in _LINES.items():
@@ -69,14 +61,10 @@ def bounds(varied: Mapping[str, Varied]) -> Figure:
 
 
 def reused(bias: Mapping[str, tuple[FloatArray, FloatArray]], samples: int) -> Figure:
-    """The bias of the sampled gradient over the rounds, and the case in which reused data break the bound.
+    """Draw the bias of the sampled gradient over the rounds, and the case in which reused data break the bound.
 
-    Parameters
-    ----------
-    bias : mapping
-        From ``"fixed data"`` and ``"fresh data"`` to :func:`companion.theory.convergence.relative_bias`.
-    samples : int
-        n of the case (:prf:ref:`prop-reuse`).
+    ``bias`` has the :func:`~companion.theory.convergence.relative_bias` of ``"fixed data"`` and ``"fresh data"``;
+    ``samples`` is n of the case (:prf:ref:`prop-reuse`).
     """
     figure, (first, second) = panels(2, 2.8)
     for (name, (curve, error)), color, marker in zip(bias.items(), (_OWN, _OTHER), "os", strict=True):
@@ -97,16 +85,10 @@ def reused(bias: Mapping[str, tuple[FloatArray, FloatArray]], samples: int) -> F
 
 
 def floors_term(rounds: FloatArray, term: FloatArray, shift: float) -> Figure:
-    r"""The floors' term of the bound over the rounds under Rayleigh fading, beside Landau's median.
+    r"""Draw the floors' term of the bound over the rounds under Rayleigh fading, beside Landau's median.
 
-    Parameters
-    ----------
-    rounds : numpy.ndarray
-        T, shape (K,).
-    term : numpy.ndarray
-        :math:`\Phi_T` over :math:`\lambda_0 L \omega / 2` (:prf:ref:`prop-rayleigh`), shape (realisations, K).
-    shift : float
-        The median is :math:`(\ln T + \text{shift}) / \sqrt T` by Landau's law.
+    ``term`` is :math:`\Phi_T` over :math:`\lambda_0 L \omega / 2` (:prf:ref:`prop-rayleigh`), shape (realisations, K).
+    By Landau's law its median is :math:`(\ln T + \text{shift}) / \sqrt T`.
     """
     figure, axis = plt.subplots()
     low, middle, high = np.quantile(term, [0.05, 0.5, 0.95], axis=0)

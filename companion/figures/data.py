@@ -15,27 +15,19 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray
 
 COLUMNS = ["panel", "series", "drawn_as", "x", "y", "value"]
 _SPREAD = 1.2345678  # so that the round numbers of a grid are no ties
 
 
 def drawn_data(figure: Figure) -> pd.DataFrame:
-    """Every number that a figure draws, a row each.
+    """Return every number that a figure draws, a row each.
 
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-        Its lines, points, intervals, bands, bars and images are read.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``panel`` (its number and the name of its vertical axis), ``series`` (the legend's name), ``drawn_as``,
-        ``x``, ``y``, and ``value`` where a colour has one.  An interval or a band is given by its corners.
+    Columns ``panel`` (its number and the name of its vertical axis), ``series`` (the legend's name), ``drawn_as``,
+    ``x``, ``y``, and ``value`` where a colour has one.  An interval or a band is given by its corners.
     """
     parts = []
     for number, axes in enumerate(figure.axes, 1):
@@ -50,16 +42,11 @@ def drawn_data(figure: Figure) -> pd.DataFrame:
 
 
 def described(figure: Figure) -> str:
-    r"""What a figure shows, as text: a line for each series, with a number that another datum would change.
+    """Return what a figure shows as text: a line for each series, with a number that another datum would change.
 
     Pixels differ from machine to machine, and a comparison of notebooks leaves images out.  This text it reads.  The
     last number of a line is a check sum of all its values at four significant digits: one value that moves by 1e-3 of
     itself changes it, and the rounding of another machine does not.
-
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-        See :func:`drawn_data`.
     """
     lines = [f"Figure with {len(figure.axes)} panel{'s' * (len(figure.axes) != 1)}"]
     for number, axes in enumerate(figure.axes, 1):
@@ -71,13 +58,7 @@ def described(figure: Figure) -> str:
 
 
 def check_sum(values: ArrayLike) -> str:
-    """Eight hexadecimal digits that hold for values of four significant digits; what is 1e-9 of the largest is 0.
-
-    Parameters
-    ----------
-    values : array_like
-        Of any shape; NaN and infinity count, too.
-    """
+    """Return eight digits that hold for values of four significant digits; what is 1e-9 of the largest is 0."""
     held = np.asarray(values, dtype=float).ravel()
     finite = np.abs(held[np.isfinite(held)])
     held = np.where(np.abs(held) <= 1e-9 * finite.max(initial=0), 0.0, held)

@@ -27,12 +27,9 @@ from companion.figures.style import (
 
 
 def one_training(histories: Mapping[str, pd.DataFrame]) -> Figure:
-    r"""What is learned without noise, what noise adds to the loss, and :math:`\varepsilon` so far over Optimal's.
+    r"""Draw what is learned without noise, what noise adds to the loss, and :math:`\varepsilon` over Optimal's.
 
-    Parameters
-    ----------
-    histories : mapping
-        Of policies, and ``no noise``: ``round, accuracy, test_loss, epsilon``, NaN where not evaluated.
+    ``histories``, of policies and ``no noise``, have ``round, accuracy, test_loss, epsilon``, NaN where not evaluated.
     """
     points = {name: history.dropna(subset=["accuracy"]).set_index("round") for name, history in histories.items()}
     quiet, base = points.pop("no noise"), points["Optimal"]
@@ -59,14 +56,9 @@ def one_training(histories: Mapping[str, pd.DataFrame]) -> Figure:
 
 
 def noise_and_leakage(change: pd.DataFrame, loss: pd.DataFrame, ratio: pd.DataFrame, floor: float) -> Figure:
-    r"""Changes of accuracy and of test loss, and EqualAlloc's :math:`\varepsilon` over AdaScale's, against :math:`\nu`.
+    r"""Draw changes of accuracy and loss, and EqualAlloc's :math:`\varepsilon` over AdaScale's, against :math:`\nu`.
 
-    Parameters
-    ----------
-    change, loss, ratio : pandas.DataFrame
-        A row a seed, a column a :math:`\nu`: points and nats against no noise, and the ratio.
-    floor : float
-        The mean floor, drawn as a line.
+    The tables have a row a seed and a column a :math:`\nu`: points and nats against no noise, and the ratio.
     """
     figure, axes = panels(3, 2.1, sharex=True)
     for axis, table, average, policy in zip(
@@ -89,14 +81,10 @@ def noise_and_leakage(change: pd.DataFrame, loss: pd.DataFrame, ratio: pd.DataFr
 
 
 def lost_and_gap(rows: pd.DataFrame, marks: Mapping[str, float]) -> Figure:
-    r"""Two panels over one budget: accuracy lost to noise, and what there is to gain in leakage.
+    r"""Draw accuracy lost to noise, and what there is to gain in leakage, over one budget.
 
-    Parameters
-    ----------
-    rows : pandas.DataFrame
-        ``nu, budget``, and ``lost, gap`` each with ``_low`` and ``_high``, of readings that differ in the budget alone.
-    marks : mapping
-        Names of readings with their factors: each spans the paper's range of :math:`\nu` times that factor.
+    ``rows`` has ``nu, budget``, and ``lost, gap`` each with ``_low`` and ``_high``, of interpretations that differ in
+    the budget alone.  Each of ``marks`` spans the paper's range of :math:`\nu` times its factor.
     """
     rows = rows.sort_values("budget")
     figure, axes = panels(2, 2.7, sharex=True)
@@ -122,14 +110,10 @@ def lost_and_gap(rows: pd.DataFrame, marks: Mapping[str, float]) -> Figure:
 
 
 def falls(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float]) -> Figure:
-    r"""By how much accuracy falls from the smallest :math:`\nu` on, realisation by realisation, under several readings.
+    r"""Draw by how much accuracy falls from the smallest :math:`\nu` on, paired, under several interpretations.
 
-    Parameters
-    ----------
-    tables : mapping
-        Names with accuracies in per cent, a row a seed and a column a :math:`\nu`.
-    quoted : tuple of float
-        The accuracies (0 ... 1) that the paper quotes for the ends; the star is their difference.
+    ``tables`` has accuracies in per cent, a row a seed and a column a :math:`\nu`; the star is the difference of those
+    that the paper quotes (0 ... 1).
     """
     figure, axis = plt.subplots()
     ends = next(iter(tables.values())).columns
@@ -149,16 +133,10 @@ def falls(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float]) -> Fi
 
 
 def weights(responses: pd.DataFrame, fitted: Mapping[str, NDArray[np.float64]], lost: pd.DataFrame) -> Figure:
-    r"""When noise hurts: the response to noise in one round, and all noise in one third of the rounds.
+    r"""Draw when noise hurts: the response to noise in one round, and all noise in one third of the rounds.
 
-    Parameters
-    ----------
-    responses : pandas.DataFrame
-        ``setting, seed, later, response``.
-    fitted : mapping
-        Weights of the rounds of each setting, shape (T,).
-    lost : pandas.DataFrame
-        Points of accuracy against no noise, indexed by ``setting, seed``, a column ``early, middle, late, even``.
+    ``responses`` has ``setting, seed, later, response``; ``fitted`` the weights of the rounds of each setting, (T,);
+    ``lost`` points of accuracy against no noise, by ``setting, seed``, in columns ``early, middle, late, even``.
     """
     figure, (left, right) = panels(2, 2.7)
     looks = dict(zip(("momentum 0.9", "no momentum"), shades(2), strict=True))

@@ -21,20 +21,10 @@ KEY = "adascale-figure"
 
 
 def in_notebook(figure: Figure, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Data and metadata of a figure in a notebook, as IPython asks a class for them.
+    """Return data and metadata of a figure in a notebook, as IPython asks a class for them.
 
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-        What is shown.
-    include, exclude
-        The kinds that IPython asks for; all are given.
-
-    Returns
-    -------
-    tuple of dict
-        ``image/png`` and ``text/plain``, the picture and :func:`~companion.figures.described`; and the figure as
-        SVG and its data as CSV, in the metadata, which no comparison of notebooks reads.
+    The data are the picture and :func:`~companion.figures.described`; the figure as SVG and its data as CSV are in the
+    metadata, which no comparison of notebooks reads.
     """
     if not (figure.axes or figure.lines):
         return {}, {}
@@ -44,13 +34,7 @@ def in_notebook(figure: Figure, include: Any = None, exclude: Any = None) -> tup
 
 
 def as_svg(figure: Figure) -> str:
-    """The figure as SVG; if it is large, what has many points is in it as pixels.
-
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-        Of whose artists the largest may become rasterised.
-    """
+    """Return the figure as SVG; if it is large, its artists become rasterised."""
     for number, axes in enumerate(figure.axes, 1):
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
             line: Any = handle[0] if isinstance(handle, tuple) else handle

@@ -5,28 +5,17 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
 from adascale import channel
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 from companion.figures.style import name_curves, panels, shades
-
-FloatArray = NDArray[np.float64]
 
 _LOW, _MIDDLE, _HIGH = shades(3)
 _WATER = "#56B4E9"
 
 
 def poured(floor: FloatArray, level: float) -> Figure:
-    r"""The rounds of a training sorted by floor, and the noise that fills them up to one level.
-
-    Parameters
-    ----------
-    floor : numpy.ndarray
-        :math:`w_{\min,t}`, shape (T,).
-    level : float
-        :math:`\ell` (:eq:`eq:water-level`).
-    """
+    """Draw the rounds sorted by floor, and the noise that fills them to one level (:eq:`eq:water-level`)."""
     figure, axis = plt.subplots()
     ground, rounds = np.sort(floor), np.arange(1, floor.size + 1)
     schedule = np.maximum(level, ground)
@@ -46,15 +35,7 @@ def poured(floor: FloatArray, level: float) -> Figure:
 
 
 def over_rounds(floor: FloatArray, levels: tuple[float, float]) -> Figure:
-    r"""The floors of three realisations, beside a range of :math:`\nu`.
-
-    Parameters
-    ----------
-    floor : numpy.ndarray
-        :math:`w_{\min,t}`, shape (3, T).
-    levels : tuple of float
-        The least and the largest :math:`\nu`.
-    """
+    r"""Draw the floors of three realisations, shape (3, T), beside a range of :math:`\nu`."""
     figure, axes = panels(len(floor), 1.5, sharex=True, sharey=True)
     for lane, (axis, row) in enumerate(zip(axes, floor, strict=True), 1):
         axis.axhspan(*levels, color="grey", alpha=0.3, linewidth=0)
@@ -68,16 +49,10 @@ def over_rounds(floor: FloatArray, levels: tuple[float, float]) -> Figure:
 
 
 def running_mean(over_scale: FloatArray, rounds: FloatArray, quantiles: FloatArray, theory: FloatArray) -> Figure:
-    r"""The tail of the floors beside its law, and quantiles of their running mean beside Landau's.
+    r"""Draw the tail of the floors beside its law, and quantiles of their running mean beside Landau's.
 
-    Parameters
-    ----------
-    over_scale : numpy.ndarray
-        Simulated :math:`w_{\min,t}/\omega`, any shape.
-    rounds : numpy.ndarray
-        Horizons T, shape (K,).
-    quantiles, theory : numpy.ndarray
-        5 %, 50 % and 95 % quantiles of the mean at each horizon, simulated and by Landau's law, shape (3, K).
+    ``over_scale`` has simulated :math:`w_{\min,t}/\omega`; ``quantiles, theory`` the 5 %, 50 % and 95 %
+    quantiles of its mean over ``rounds``, simulated and by Landau's law, shape (3, K).
     """
     figure, (left, right) = panels(2, 2.6)
     w = np.logspace(-0.5, 4, 20)
@@ -97,16 +72,9 @@ def running_mean(over_scale: FloatArray, rounds: FloatArray, quantiles: FloatArr
 
 
 def farthest(scenario: Scenario, distance: FloatArray, omega: FloatArray) -> Figure:
-    r"""The scale of the floors against the distance of the farthest device, a point a realisation.
+    r"""Draw the scale of the floors (:eq:`eq:floor-law`) against the distance of the farthest device in metres.
 
-    Parameters
-    ----------
-    scenario : Scenario
-        All devices alike.
-    distance : numpy.ndarray
-        Shape (realisations, M), in metres.
-    omega : numpy.ndarray
-        :math:`\omega` (:eq:`eq:floor-law`), shape (realisations,).
+    Devices are alike; ``distance`` has the shape (realisations, M), ``omega`` the shape (realisations,).
     """
     figure, axis = plt.subplots()
     last = distance.max(axis=-1)

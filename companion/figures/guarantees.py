@@ -8,14 +8,13 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale.problem import RoundLeakage
+from adascale.scenario import FloatArray
 from adascale.statistics import interval
 from companion.bounds import QueueLimits
 from companion.figures.style import CONTEXT, PAPER, STYLE, Look, name_curves, panels, shades
-
-FloatArray = NDArray[np.float64]
 
 _MEASURED = STYLE["AdaScale"]
 _BOUND, _OURS = shades(2)
@@ -28,13 +27,7 @@ _LIMITS: dict[str, Look] = {
 
 
 def queue_limits(runs: Mapping[float, tuple[FloatArray, QueueLimits]]) -> Figure:
-    r"""The queue and its four limits against the round, a panel for each budget.
-
-    Parameters
-    ----------
-    runs : mapping
-        From :math:`\nu` to the queue, shape (T + 1,), and its :class:`~companion.bounds.QueueLimits`.
-    """
+    r"""Draw the queue, shape (T + 1,), and its four limits against the round, a panel for each :math:`\nu`."""
     figure, axes = panels(len(runs), 2.8, sharex=True, squeeze=False)
     for axis, (nu, (queue, limits)) in zip(axes.flat, runs.items(), strict=True):
         rounds = np.arange(1, queue.size)
@@ -60,15 +53,7 @@ class Bounded(NamedTuple):
 
 
 def against_penalty(penalty: FloatArray, quantities: Sequence[Bounded]) -> Figure:
-    """Means over realisations with their 95 % t intervals against the penalty, and the bounds, a panel each.
-
-    Parameters
-    ----------
-    penalty : numpy.ndarray
-        V, shape (K,).
-    quantities : sequence of Bounded
-        What to draw.
-    """
+    """Draw means over realisations with their 95 % t intervals against V, and the bounds, a panel each."""
     style = {"bound on the mean": _OURS, "paper's bound": PAPER, "on every channel": _BOUND}
     figure, axes = panels(len(quantities), 1.9, sharex=True)
     for axis, panel in zip(axes, quantities, strict=True):
@@ -88,14 +73,7 @@ def against_penalty(penalty: FloatArray, quantities: Sequence[Bounded]) -> Figur
 
 
 def two_futures(leakage: RoundLeakage, floor: float, budget: float) -> Figure:
-    r"""Two futures that share their first half, and the least regret on each (:eq:`eq:two-futures`).
-
-    Parameters
-    ----------
-    leakage : RoundLeakage
-    floor, budget : float
-        :math:`a > 0` and :math:`\nu > 0`.
-    """
+    r"""Draw two futures that share their first half, and the least regret on each (:eq:`eq:two-futures`)."""
     figure, (left, right) = panels(2, 2.1)
     spent = np.linspace(0, 2 * budget, 401)
     regrets, lines = [], (_OURS | {"linestyle": "-"}, _BOUND | {"linestyle": "--"})
@@ -117,14 +95,10 @@ def two_futures(leakage: RoundLeakage, floor: float, budget: float) -> Figure:
 
 
 def scaling(table: pd.DataFrame, starts: ArrayLike) -> Figure:
-    r"""Violation, regret and leakage at the cost paid against T, for :math:`V = c\,T^\beta`: means and 95 % intervals.
+    r"""Draw violation, regret and leakage at the cost paid against T, for :math:`V = c\,T^\beta`.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Rows of :func:`companion.theory.scaling.scaling_table`.
-    starts : array_like
-        The start of the curves, and another one, of which the last panel shows the means, dotted.
+    Means with 95 % intervals of :func:`~companion.theory.scaling.scaling_table`; ``starts`` has the start of the curves
+    and another one, of which the last panel shows the means, dotted.
     """
     near, far = (table[table["start"] == start] for start in np.asarray(starts))
     figure, axes = panels(3, 2.0, sharex=True)

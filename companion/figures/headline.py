@@ -25,39 +25,21 @@ _GREY = {
 
 
 def ratios(table: pd.DataFrame, metric: str = "exact") -> pd.DataFrame:
-    r"""Leakage over that of the optimum on the same realisation: geometric means with 95 % intervals.
+    r"""Return leakage over the optimum's on the same realisation: geometric means with 95 % intervals.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Columns ``policy, nu, seed`` and the metric, one row a realisation, as
-        :func:`companion.leakage.exact.exact_table` makes it.
-    metric : str
-        The column that is compared.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row a policy and :math:`\nu`, in an index of these; columns ``centre, low, high``.
+    ``table`` is of :func:`~companion.leakage.exact.exact_table`.  A row a policy and :math:`\nu`, in an index of these;
+    columns ``centre, low, high``.
     """
     wide = table.pivot(index=["nu", "seed"], columns="policy", values=metric)
     long = wide.div(wide["Optimal"], axis=0).drop(columns="Optimal").stack().rename("ratio")
     rows = {key: log_interval(part) for key, part in long.groupby(level=["policy", "nu"])}
-    found = pd.DataFrame(
-        [(each.centre, each.low, each.high) for each in rows.values()], columns=["centre", "low", "high"]
-    )
-    return found.set_axis(pd.MultiIndex.from_tuples(rows, names=["policy", "nu"]))
+    return pd.DataFrame(rows, ["centre", "low", "high"]).T.rename_axis(["policy", "nu"])
 
 
 def headline(found: pd.DataFrame) -> Figure:
-    r"""The ratios of :func:`ratios` against :math:`\nu`; what others do is grey.
+    r"""Draw the :func:`ratios` against :math:`\nu`; what others do is grey.
 
     The paper's methods are tuned in hindsight where they have a parameter; :data:`LEARNING` sees no future.
-
-    Parameters
-    ----------
-    found : pandas.DataFrame
-        What :func:`ratios` returns.
     """
     figure, axis = plt.subplots(figsize=(WIDTH, 4.0))
     axis.axhline(1, label="optimum, knows the future", color=STYLE["Optimal"]["color"], linewidth=1)

@@ -28,50 +28,28 @@ from companion.figures.style import (
 
 
 def accuracy(table: pd.DataFrame, quoted: tuple[float, float]) -> Figure:
-    r"""Test accuracy against :math:`\nu`: AdaScale's beside what the paper quotes, and all minus that without noise.
+    r"""Draw test accuracy against :math:`\nu`: AdaScale's beside what is quoted, and all minus that without noise.
 
-    The right panel has differences within a realisation, over the realisations that all policies have; it is drawn
-    where the table has runs without noise on one of these.
-
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Rows of :func:`adascale.runs.execution.perform`: ``policy, nu, seed, test_accuracy``.  Those of
-        ``NoiseFree`` are what the others are compared with.
-    quoted : tuple of float
-        The accuracies (0 ... 1) that the paper quotes for the ends of its range of :math:`\nu`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Means and 95 % t intervals; a single realisation has none.
+    ``table`` has ``policy, nu, seed, test_accuracy``.  The lower panel has differences from ``NoiseFree`` in the
+    realisations that all policies have.  Bars are 95 % t intervals.
     """
     points = 100 * table.pivot(index="seed", columns=["policy", "nu"], values="test_accuracy")
-    noise_free = points.pop("NoiseFree").iloc[:, 0] if "NoiseFree" in points else None
-    shared = points.notna().T.groupby(level="policy").any().all()
-    if noise_free is not None:
-        shared &= noise_free.notna()
-    compared = noise_free is not None and shared.any()
-    figure, axes = panels(2 if compared else 1, 2.7, squeeze=False)
-    above, drawn = axes[0, 0], list(dict.fromkeys(points.columns.get_level_values("policy")))
-    own, name = points["AdaScale"], label_of("AdaScale")
-    count = int(own.notna().sum().max())
-    label = f"{name}, {count} realisations" if count > 1 else f"{name}, one realisation"
+    noise_free = points.pop("NoiseFree").iloc[:, 0]
+    shared = points.notna().T.groupby(level="policy").any().all() & noise_free.notna()
+    figure, (above, below) = panels(2, 2.7)
+    drawn, own = list(dict.fromkeys(points.columns.get_level_values("policy"))), points["AdaScale"]
+    label = f"{label_of('AdaScale')}, {own.notna().sum().max()} realisations"
     _bars(above, own, policy_style("AdaScale", drawn) | {"label": label})
-    ends = [min(own), max(own)]
-    above.plot(ends, 100 * np.array(quoted), label="the paper's two ends", **PAPER)
+    above.plot([min(own), max(own)], 100 * np.array(quoted), label="the paper's two ends", **PAPER)
     above.set_ylabel("test accuracy [%]")
-    if noise_free is not None:
-        above.axhline(noise_free.mean(), label="no receiver noise", **NOISE_FREE)
-    if noise_free is not None and compared:
-        below = axes[1, 0]
-        below.axhline(0, **NOISE_FREE)
-        for i, policy in enumerate(drawn):
-            look = policy_style(policy, drawn) | {"label": label_of(policy)}
-            apart = points.loc[shared, policy].sub(noise_free[shared], axis=0)
-            _bars(below, apart, look, 1.06 ** (i - (len(drawn) - 1) / 2))
-        below.set(ylabel="accuracy minus accuracy\nwithout noise [points]", title=f"{shared.sum()} shared realisations")
-    for axis in axes.flat:
+    above.axhline(noise_free.mean(), label="no receiver noise", **NOISE_FREE)
+    below.axhline(0, **NOISE_FREE)
+    for i, policy in enumerate(drawn):
+        look = policy_style(policy, drawn) | {"label": label_of(policy)}
+        apart = points.loc[shared, policy].sub(noise_free[shared], axis=0)
+        _bars(below, apart, look, 1.06 ** (i - (len(drawn) - 1) / 2))
+    below.set(ylabel="accuracy minus accuracy\nwithout noise [points]", title=f"{shared.sum()} shared realisations")
+    for axis in (above, below):
         axis.set(xscale="log", xlabel="noise budget $\\nu$")
         label_budgets(axis, own.columns)
         name_curves(axis)
@@ -85,20 +63,10 @@ def _bars(axis: Axes, values: pd.DataFrame, look: Look, apart: float = 1.0) -> N
 
 
 def accuracy_ends(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float]) -> Figure:
-    r"""Test accuracy at both ends of the range of :math:`\nu`, a bar a realisation, beside the paper's.
+    r"""Draw test accuracy at both ends of the range of :math:`\nu`, a bar a realisation, beside the paper's.
 
-    Parameters
-    ----------
-    tables : mapping of str to pandas.DataFrame
-        For each label the rows of :func:`adascale.runs.execution.perform` of one policy, with the columns
-        ``nu, seed, test_accuracy, floor_mean``; a realisation without a training at both ends is left out.
-    quoted : tuple of float
-        The accuracies (0 ... 1) that the paper quotes for the ends of its range of :math:`\nu`.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        A bar goes from the accuracy at the smallest level, a full dot, to that at the largest, a hollow one.
+    ``tables`` have ``nu, seed, test_accuracy, floor_mean`` of one policy.  A bar goes from the accuracy at the smallest
+    :math:`\nu`, a full dot, to that at the largest, a hollow one.
     """
     wide = {
         label: 100 * table.pivot(index="seed", columns="nu", values="test_accuracy").dropna()
@@ -130,17 +98,10 @@ def accuracy_ends(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float
 
 
 def learning_curves(table: pd.DataFrame, curves: pd.DataFrame, nus: Sequence[float]) -> Figure:
-    r"""Accuracy, and epsilon so far, against the round: means over the realisations that all of the lines share.
+    r"""Draw accuracy, and epsilon so far, against the round: means over the realisations that all of the lines share.
 
-    With runs without noise the accuracy is what a training has above its own without noise: the curves themselves would
-    lie on each other.
-
-    Parameters
-    ----------
-    table, curves : pandas.DataFrame
-        As :func:`adascale.runs.sweep.tables` gives them.
-    nus : sequence of float
-        The levels to draw.
+    The accuracy is what a training has above its own without noise: the curves themselves would lie on each other.  The
+    tables are of :func:`adascale.runs.sweep.tables`.
     """
     chosen = table[table["nu"].isin(nus) | (table["policy"] == "NoiseFree")]
     seeds = set.intersection(*(set(rows["seed"]) for _, rows in chosen.groupby(["policy", "nu"])))
@@ -152,12 +113,10 @@ def learning_curves(table: pd.DataFrame, curves: pd.DataFrame, nus: Sequence[flo
     for (policy, nu), rows in joined[joined["policy"] != "NoiseFree"].groupby(["policy", "nu"], sort=False):
         means = rows.groupby("round")[["accuracy", "epsilon"]].mean()
         look = policy_style(policy, drawn) | {"linestyle": lines[nu], "label": f"{label_of(policy)}, $\\nu$ = {nu:g}"}
-        above = means["accuracy"] - noise_free if len(noise_free) else means["accuracy"]
-        axes[0].plot(above.index + 1, 100 * above, markevery=4, **look)
+        axes[0].plot(means.index + 1, 100 * (means["accuracy"] - noise_free), markevery=4, **look)
         axes[1].plot(means.index + 1, means["epsilon"], markevery=4, **look)
-    if len(noise_free):
-        axes[0].axhline(0, **NOISE_FREE)
-    axes[0].set_ylabel("accuracy minus accuracy\nwithout noise [points]" if len(noise_free) else "test accuracy [%]")
+    axes[0].axhline(0, **NOISE_FREE)
+    axes[0].set_ylabel("accuracy minus accuracy\nwithout noise [points]")
     axes[1].set(ylabel="$\\varepsilon$ so far", yscale="log")
     axes[1].set_xlabel("rounds done")
     label_levels(axes[1])

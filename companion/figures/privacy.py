@@ -34,14 +34,10 @@ PANELS = {
 
 
 def leakage(table: pd.DataFrame) -> Figure:
-    r"""The paper's Figures 1 and 2: mean RDP and DP leakage against :math:`\nu`, one line a policy.
+    r"""Draw the paper's Figures 1 and 2: mean RDP and DP leakage against :math:`\nu`, one line a policy.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        Tidy, as :func:`adascale.comparison.leakage_table` makes it: columns ``dataset, policy, nu, seed, cost, order,
-        delta, rdp, epsilon``, one row a realisation.  Rows that could not reach :math:`\nu` are not drawn; the legend
-        counts them.
+    ``table`` is of :func:`adascale.comparison.leakage_table`.  Rows that could not reach :math:`\nu` are not drawn; the
+    legend counts them.
     """
     figure, axes = panels(len(PANELS), 3.1, sharex=True)
     for axis, column in zip(axes, PANELS, strict=True):
@@ -61,13 +57,10 @@ def leakage(table: pd.DataFrame) -> Figure:
 
 
 def realisations(table: pd.DataFrame) -> Figure:
-    r"""What a handful of realisations say: AdaScale's RDP in each, and both leakages relative to Optimal's.
+    r"""Draw what a handful of realisations say: AdaScale's RDP in each, and both leakages relative to Optimal's.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        As for ``leakage``, with Optimal and AdaScale.  Points are realisations, lines geometric means.  The band is
-        the 95 % t interval of AdaScale's, on the logarithm.
+    ``table`` is as for :func:`leakage`, with Optimal and AdaScale.  Points are realisations, lines geometric means, and
+    the band is the 95 % t interval of AdaScale's, on the logarithm.
     """
     figure, axes = panels(1 + len(PANELS), 2.3, sharex=True)
     look = policy_style("AdaScale")
@@ -97,17 +90,11 @@ def realisations(table: pd.DataFrame) -> Figure:
 
 
 def paper_panel(protocols: Mapping[str, pd.DataFrame], metric: str, quoted: tuple[float, float]) -> Figure:
-    r"""One panel of the paper's Figures 1 and 2 with the paper's own marks, and what another protocol changes in it.
+    r"""Draw one panel of the paper's Figures 1 and 2 with its own marks, and what another protocol changes in it.
 
-    Parameters
-    ----------
-    protocols : mapping
-        Two tables as for ``leakage``, by name, on the same realisations.  Above are means of the first, and below
-        what the second changes in each leakage, if anything: geometric means of ratios with 95 % intervals.
-    metric : {"rdp", "epsilon"}
-        Which leakage.
-    quoted : tuple of float
-        The accuracies (0 ... 1) that the paper states for the ends of its range of :math:`\nu`: above the panel.
+    ``protocols`` are two tables as for ``leakage``, by name, on the same realisations.  Above are means of the first,
+    and below what the second changes in each leakage, if anything: geometric means of ratios with 95 % intervals.
+    The ``metric`` is ``"rdp"`` or ``"epsilon"``; ``quoted`` accuracies (0 ... 1) are above the panel.
     """
     (first, table), (second, other) = protocols.items()
     kind = {"rdp": "RDP leakage [nats]", "epsilon": "DP leakage $\\varepsilon$"}[metric]
@@ -143,14 +130,9 @@ def _shown(table: pd.DataFrame, column: str) -> list[tuple[str, pd.DataFrame]]:
 
 
 def gap(table: pd.DataFrame, metric: str | Sequence[str] = "rdp") -> Figure:
-    r"""Leakage over the optimum's, realisation by realisation: median and middle 90 %.
+    r"""Draw leakage over the optimum's, realisation by realisation: median and middle 90 %.
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        As for ``leakage``; needs Optimal among its policies.
-    metric : {"rdp", "epsilon", "exact"}, or several
-        RDP leakage, DP leakage, or the exact one; a panel each.
+    A panel for each ``metric``: ``"rdp"``, ``"epsilon"`` or ``"exact"``.
     """
     metrics = [metric] if isinstance(metric, str) else list(metric)
     figure, axes = panels(len(metrics), 3.1, sharex=True, squeeze=False)

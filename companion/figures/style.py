@@ -130,16 +130,8 @@ def say(finding: str) -> None:
 def name_curves(axis: Axes, width: int = 16, names: Mapping[str, str] | None = None) -> None:
     """Write the name of each curve at its right end, in its colour; names that would touch are moved apart.
 
-    Call it last, as the places depend on the limits of the axes.
-
-    Parameters
-    ----------
-    axis : matplotlib.axes.Axes
-        Its labelled lines and error bars are named.
-    width : int
-        Letters in a line.
-    names : mapping, optional
-        Other words for some labels; an empty one leaves the name out.
+    Call it last, as the places depend on the limits of the axes.  A line has ``width`` letters; ``names`` has other
+    words for some labels, and an empty one leaves the name out.
     """
     figure: Any = axis.figure
     if not figure.get_suptitle():
@@ -165,13 +157,7 @@ def name_curves(axis: Axes, width: int = 16, names: Mapping[str, str] | None = N
 
 
 def label_of(method: str) -> str:
-    """A method's name for people, such as "Liu & Simeone, r = 0.99" for the column ``PowerControl, r = 0.99``.
-
-    Parameters
-    ----------
-    method : str
-        The name of a policy, and after a comma what is different.  One that :data:`LABELS` lacks stays as it is.
-    """
+    """Return a method's name for people, such as "Liu & Simeone, r = 0.99" for ``PowerControl, r = 0.99``."""
     policy, comma, rest = method.partition(",")
     return LABELS.get(policy, policy) + comma + rest
 

@@ -20,13 +20,7 @@ def _arrow(axis: Axes, start: tuple[float, float], end: tuple[float, float], lin
 
 
 def one_round() -> Figure:
-    r"""Draw a round: devices, waves that add, receiver noise, server; all that :math:`\eta_t` sets in another colour.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-        Without axes to read; (:eq:`eq:transmit-weight`, :eq:`eq:received`, :eq:`eq:model-update`).
-    """
+    r"""Draw a round: devices, waves that add, receiver noise, server; what :math:`\eta_t` sets in another colour."""
     figure, axis = plt.subplots(figsize=(WIDTH, 4.3))
     axis.set(xlim=(0, 10.6), ylim=(0, 8.6))
     axis.axis("off")

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from adascale import channel, policies, presets
 from adascale.comparison import TunedOnRealisation, leakage_table
 from adascale.comparison.shi_tuning import match_lyapunov
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.scenario import FloatArray
 from adascale.statistics import log_interval
 from companion.causal.fresh import HINDSIGHT
 from companion.claims import compare
 from companion.methods import METHODS, VARIANTS
 from companion.shi import filled_lyapunov
 from companion.summary import promises
-
-FloatArray = NDArray[np.float64]
 
 CHOICES = ["EstimFuture, devices", "PowerControl, minimum"]
 CHOICES += [f"PowerControl, {each}" for each in ("r = 0.999", "r = 0.99", "not subtracted")]
@@ -51,31 +48,20 @@ def late_share(problem: ReceiveScalingProblem, eta: FloatArray, rounds: int) -> 
     return np.asarray(loss[..., -rounds:].sum(axis=-1) / loss.sum(axis=-1))
 
 
-class FullPower(NamedTuple):
-    """Rounds at full power, of every lane: as shares of the rounds, and of the RDP leakage."""
+def full_power(problem: ReceiveScalingProblem, eta: FloatArray) -> dict[str, FloatArray]:
+    """Return how many rounds of every lane are at full power, and shares of the RDP leakage in those of them.
 
-    rounds: FloatArray
-    """How many rounds are at full power."""
-    needless: FloatArray
-    """How many of all rounds are, although the optimum is not."""
-    carried: FloatArray
-    """The leakage of these needless ones."""
-    early: FloatArray
-    """The leakage of those among the first ten rounds."""
-    first: FloatArray
-    """The leakage of round 0."""
-    optimal: FloatArray
-    """How many rounds are at full power under the optimum."""
-
-
-def full_power(problem: ReceiveScalingProblem, eta: FloatArray) -> FullPower:
-    """Where a schedule is at full power, and what it leaks there."""
+    A round is *needlessly* at full power where the optimum is not.
+    """
     loss = RoundLeakage(problem.scenario)(problem.noise_energy(eta))
     full, optimal = eta == problem.max_eta, policies.Optimal().schedule(problem) == problem.max_eta
     needless, total = full & ~optimal, loss.sum(axis=-1)
-    carried, early = ((loss * needless)[..., :end].sum(axis=-1) / total for end in (None, 10))
-    rounds, few, best = (each.mean(axis=-1) for each in (full, needless, optimal))
-    return FullPower(rounds, few, carried, early, loss[..., 0] / total, best)
+    rounds = {"at full power": full, "... under the optimum": optimal, "needlessly": needless}
+    return {name: each.mean(axis=-1) for name, each in rounds.items()} | {
+        "RDP of needless rounds": (loss * needless).sum(axis=-1) / total,
+        "... of the first ten": (loss * needless)[..., :10].sum(axis=-1) / total,
+        "... of round 0": loss[..., 0] / total,
+    }
 
 
 def order_table(dataset: str, levels: Sequence[float], seeds: Iterable[int], orders: Sequence[float]) -> pd.DataFrame:

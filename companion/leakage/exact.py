@@ -19,10 +19,9 @@ from adascale.comparison import Method, leakage_table
 from adascale.statistics import log_interval
 from companion.causal import fresh as causal
 from companion.claims import compare
-from companion.csv_pivot import wide_csv
 from companion.methods import METHODS
 from companion.privacy.sharp import SharpAccountant
-from companion.results import Made
+from companion.results import Made, wide_csv
 
 SEEDS, DATASETS = range(100), ("mnist", "cifar10")
 """The realisations of the figures of a hundred, and their scenarios."""
@@ -30,10 +29,7 @@ _FIRST_PAGE = ("Optimal", "ConstantLevel", "Learn", "Learn, hard", "EqualAlloc",
 HEADLINE: dict[str, Method] = {
     name: causal.methods()[name] for name in (*_FIRST_PAGE, *(name + causal.HINDSIGHT for name in causal.TUNED))
 }
-"""What the first page compares. The optimum, three that see no future, and the paper's others under its protocol.
-
-:meta hide-value:
-"""
+"""What the first page compares. The optimum, three that see no future, and the paper's others under its protocol."""
 _KEYS = ["policy", "nu", "seed"]
 _STORED = ["epsilon", "exact"]
 
@@ -57,14 +53,8 @@ def exact_table(
 def with_exact(table: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
     r"""A leakage table with a column ``exact``, from the committed table of the same schedules; or a ``ValueError``."""
     found = table[_KEYS].merge(stored, on=_KEYS, how="left", validate="one_to_one")
-    same = np.isclose(found["epsilon"], table["epsilon"].to_numpy(), rtol=3e-6, atol=0)  # seven digits are stored
-    if not same.all():
-        first = int(np.flatnonzero(~same)[0])
-        policy, nu, seed = found.loc[first, _KEYS]
-        raise ValueError(
-            f"the epsilon of {policy} at nu = {nu:g}, seed {seed}, must be the stored "
-            f"{found['epsilon'].iat[first]:.7g}, got {table['epsilon'].iat[first]:.7g}"
-        )
+    if not np.allclose(found["epsilon"], table["epsilon"], rtol=3e-6, atol=0):  # seven digits are stored
+        raise ValueError("the stored epsilon must be that of the table, got another one: schedules differ")
     return table.assign(exact=found["exact"].to_numpy())
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import lambertw
 
 from adascale import checks as check
@@ -14,9 +14,7 @@ from adascale.policies import Policy
 from adascale.policies.base import check_fit
 from adascale.policies.power_control import check_contraction
 from adascale.problem import ReceiveScalingProblem
-from adascale.scenario import Scenario
-
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray, Scenario
 
 
 @dataclass(frozen=True)

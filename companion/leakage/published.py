@@ -16,18 +16,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.io import loadmat
 from scipy.special import lambertw
 
 from adascale import checks as check
 from adascale.policies import PowerControl
 from adascale.problem import ReceiveScalingProblem
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 from companion.leakage.liu_simeone import OfflinePowerControl, scaling_budget
 from companion.results import Made
-
-FloatArray = NDArray[np.float64]
 
 REPOSITORY = "https://github.com/kclip/Privacy4Free_DPWFL"
 COMMIT = "97512c8b1c87f00c3c2f0398044ec6bdd8c238b5"

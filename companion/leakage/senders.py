@@ -13,10 +13,9 @@ from adascale.accounting import ExactAccountant, epsilon_by
 from adascale.channel import AntennaSelection, ChannelModel, Rayleigh
 from adascale.policies import Best, Optimal, Selection, Truncated, water_level
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 from companion.results import Made
 
-FloatArray = NDArray[np.float64]
 SCENARIOS = {"MNIST": Scenario.mnist(), "CIFAR-10": Scenario.cifar10()}
 BUDGETS, CURVE, SEEDS, PARTS = (0.01, 0.04, 0.16), (0.0025, 0.02, 0.08, 0.32, 0.64, 1.28), range(20), (0, -3, -6, -10)
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.comparison.shi_tuning import LyapunovMatch, match_lyapunov
 from adascale.policies import LyapunovPowerControl, Optimal
 from adascale.problem import ReceiveScalingProblem
+from adascale.scenario import FloatArray
 from adascale.tuning import match_budget
 from companion.shi import capped_level, filled_lyapunov
-
-FloatArray = NDArray[np.float64]
 
 
 def penalty_scan(
@@ -53,8 +52,6 @@ def lyapunov_starts(problem: ReceiveScalingProblem, matched: LyapunovMatch | Non
     optimum's (geometric mean); ``gone``, the share of the kindest pair's excess of that mean over 1 that goes, negative
     where leakage grows; and ``fill``, the queue at the start over what it holds at rest, a geometric mean.
     """
-    if len(problem.lanes) != 2:
-        raise ValueError(f"problem must have lanes (budgets, realisations), got {problem.lanes}")
     found = match_lyapunov(problem) if matched is None else matched
     mean_eta, kept = Optimal().schedule(problem).mean(axis=-1), found.penalty / found.rate**3
 

@@ -18,20 +18,18 @@ from companion.privacy.sharp import sharp_epsilon
 
 
 class Adversary(NamedTuple):
-    """What an adversary gains from a whole training."""
+    r"""What an adversary gains from a whole training with :math:`\sigma`, ``noise_multiplier``, in every round.
+
+    The definition allows the factor :math:`e^\varepsilon` on the ``odds``, under which even odds become ``posterior``.
+    The best guess is right with probability ``guess``, at even odds, and at most the share ``found`` of the samples
+    that were used is found at one false alarm in a hundred.
+    """
 
     noise_multiplier: float
-    r""":math:`\sigma` of every round."""
     odds: float
-    r""":math:`e^\varepsilon`, the factor on the odds that the definition allows."""
     posterior: float
-    """What even odds become under that factor."""
-    beyond: float
-    """The probability that a training with the sample gives larger odds than that."""
     guess: float
-    """How often the best guess is right, at even odds."""
     found: float
-    """At most this share of the samples that were used is found, at one false alarm in a hundred."""
 
 
 def matched_noise(epsilon: float, sampling_rate: float, rounds: int, delta: float = 1e-5) -> float:
@@ -53,21 +51,14 @@ def matched_noise(epsilon: float, sampling_rate: float, rounds: int, delta: floa
 def adversary(epsilon: float, sampling_rate: float, rounds: int, delta: float = 1e-5) -> Adversary:
     r"""What an exact :math:`(\varepsilon, \delta)` means to an adversary who sees a training of constant noise.
 
-    With :math:`Y = \ln(P/Q)`, the privacy loss of outputs with the sample, :math:`P`, over those without,
-
-    .. math::
-        \delta(\varepsilon) = \mathbb E_P[(1 - e^{\varepsilon - Y})_+], \qquad
-        \Pr_P[Y > \varepsilon] = \delta(\varepsilon) - \delta'(\varepsilon), \qquad
-        \Pr[\text{best guess is right}] = \tfrac12 (1 + \delta(0)) .
+    .. math:: \Pr[\text{best guess is right}] = \tfrac12 (1 + \delta(0))
     """
     sigma = matched_noise(epsilon, sampling_rate, rounds, delta)
-    schedule, step = np.full(rounds, sigma), 1e-3 * epsilon
-    below, here, above = (exact_delta(sampling_rate, schedule, epsilon + i * step).delta for i in (-1, 0, 1))
+    schedule = np.full(rounds, sigma)
     return Adversary(
         noise_multiplier=sigma,
         odds=math.exp(epsilon),
         posterior=1 / (1 + math.exp(-epsilon)),
-        beyond=here - (above - below) / (2 * step),
         guess=(1 + exact_delta(sampling_rate, schedule, 0.0).delta) / 2,
         found=float(1 - trade_off(sampling_rate, schedule, 0.01)),
     )

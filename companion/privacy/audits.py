@@ -30,35 +30,20 @@ POLICY = "Optimal"
 
 
 class Size(NamedTuple):
-    """How many canaries a data set's audits have."""
+    """How many canaries a data set's audits have, and in how many trainings.
+
+    ``broken`` canaries are in the one training without noise, or without clipping; there ``broken_rounds`` is a shorter
+    horizon, as what is leaked at once needs no more.  ``scans`` are mislabelled ones.
+    """
 
     canaries: int
-    """Of gradients, in each training."""
     runs: int
-    """Trainings."""
     broken: int
-    """Of gradients, in the one training without noise, or without clipping."""
     scans: int
-    """Mislabelled ones."""
     broken_rounds: int | None = None
-    """A shorter horizon where noise or clipping is missing, as what is leaked at once needs no more."""
 
 
 SIZES = {"digits": Size(8000, 1, 1000, 280), "mnist": Size(20_000, 2, 1000, 2000, 100)}
-
-
-class Pairs(NamedTuple):
-    """How many paired runs there are. Each is one trial, so it takes many, and short ones of the digits."""
-
-    runs: int
-    """Trainings as claimed."""
-    broken: int
-    """Trainings without noise, or without clipping."""
-    rounds: int
-    """Of each of them."""
-
-
-PAIRS = Pairs(1000, 400, 20)
 
 
 def audit_rows(dataset: str, nu: float, size: Size) -> list[dict[str, Any]]:
@@ -69,11 +54,14 @@ def audit_rows(dataset: str, nu: float, size: Size) -> list[dict[str, Any]]:
     return _rows(dataset, nu, [given, short, short, given], [claimed, *broken, audit_samples(*given, size.scans)])
 
 
-def paired_rows(nu: float, pairs: Pairs = PAIRS) -> list[dict[str, Any]]:
-    """The same of paired runs on the digits: what the server hears in three settings, and the final model."""
-    given = _given("digits", nu, pairs.rounds)
-    heard, final = audit_paired(given, pairs.runs)
-    broken = [audit_paired(given, pairs.broken, **how)[0] for how in ({"noise": False}, {"norm": 10.0})]
+def paired_rows(nu: float, runs: int = 1000, broken_runs: int = 400, rounds: int = 20) -> list[dict[str, Any]]:
+    """The same of paired runs on the digits: what the server hears in three settings, and the final model.
+
+    Each run is one trial, so it takes many, and short ones.
+    """
+    given = _given("digits", nu, rounds)
+    heard, final = audit_paired(given, runs)
+    broken = [audit_paired(given, broken_runs, **how)[0] for how in ({"noise": False}, {"norm": 10.0})]
     return _rows("digits", nu, [given] * 4, [heard, *broken, final])
 
 

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from adascale import checks as check
 from adascale.audit import Audit, observe, one_run_bound
 from adascale.audit.canaries import AUDIT, PLACES, coins, unit
 from adascale.audit.conclusions import Claim, claimed, right_guesses
@@ -32,8 +31,6 @@ class SampleCanaries:
     @classmethod
     def mislabelled(cls, dataset: Dataset, training: Training, count: int, seed: int) -> SampleCanaries:
         """Draw test samples without replacement, each with a wrong label."""
-        if check.whole("canaries", count) > len(dataset.test_labels):
-            raise ValueError(f"canaries must be at most the {len(dataset.test_labels)} test samples, got {count}")
         rng = stream(seed, AUDIT, PLACES)
         place = torch.as_tensor(rng.permutation(len(dataset.test_labels))[:count])
         classes = int(dataset.labels.max()) + 1

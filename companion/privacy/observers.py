@@ -8,17 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import stats
 from scipy.optimize import brentq
 
 from adascale import accounting, channel, policies
 from adascale import checks as check
 from adascale.problem import ReceiveScalingProblem
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 from companion.privacy.sharp import sharp_epsilon
-
-FloatArray = NDArray[np.float64]
 
 LEAST_SIGMA = 0.3
 """Multipliers below it count as this one. What is reported is then a lower bound."""

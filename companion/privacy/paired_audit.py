@@ -87,8 +87,6 @@ def audit_paired(
     :func:`~adascale.audit.audit_gradients`.
     """
     claim = claimed(audited.problem, audited.eta, delta, confidence)
-    if check.whole("runs", runs) < 10:
-        raise ValueError(f"runs must be at least 10, got {runs}")
     planned = plan(claim.rate, claim.sigma, runs, delta, claim.each)
     seen = paired_runs(audited, runs, noise=noise, norm=norm)
     return (
@@ -106,10 +104,7 @@ def neighbours(audited: Audited, norm: float = 1.0) -> tuple[FedSGD, FedSGD, Sam
     dealt = data.partition(dataset.labels, scenario.num_devices, training.partition, seed, scenario.batch_size)
     place = int(dealt[device][-1])
     label = dataset.labels[place]
-    others = (dataset.test_labels != label).nonzero()
-    if not len(others):
-        raise ValueError(f"dataset must have a test sample of a class other than {int(label)}")
-    images = dataset.images.clone()
+    images, others = dataset.images.clone(), (dataset.test_labels != label).nonzero()
     images[place] = dataset.test_images[others[0, 0]]  # same label, so the partition does not change
     inside, outside = (FedSGD(clipping, training, dataset._replace(images=images), seed) for _ in range(2))
     # it is the last of its device, so that all others have the same draws; n_m, B_m and q_m are public constants

@@ -1,30 +1,27 @@
 """The causal protocol: its committed tables are what its command makes, and what they say."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from adascale import ReceiveScalingProblem, channel, policies, presets, tuning
 from adascale.channel import Rayleigh, RayleighFloors
 from companion import figures
 from companion.causal import wrong_laws as causal_beliefs
-from companion.causal.fresh import CAUSAL, HINDSIGHT, SEEDS, foreseen_lyapunov, protocols, read
+from companion.causal.fresh import CAUSAL, HINDSIGHT, SEEDS, foreseen_lyapunov, protocols
 from companion.claims import STATEMENTS, overview, paper_claims
 from companion.methods import METHODS
+from companion.results import load
 from companion.summary import promises
 from tests.problems import MNIST, drawn
 
-from .shared import RESULTS
-
-FOLDER = RESULTS / "causal"
 DATASETS = ("mnist", "cifar10")
 HARD = [name for name in CAUSAL if name.endswith(", hard")]
-GROWTH, LAW = pd.read_csv(FOLDER / "growth.csv"), RayleighFloors(0.033)
+GROWTH, LAW = load("causal/growth"), RayleighFloors(0.033)
 
 
 @pytest.fixture(scope="module")
 def tables():
-    return {dataset: read(FOLDER / f"{dataset}.csv") for dataset in DATASETS}
+    return {dataset: load(f"causal/{dataset}") for dataset in DATASETS}
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,10 @@ from adascale import presets
 from adascale.channel import Rayleigh
 from companion.__main__ import RESULTS, main
 from companion.causal import fresh, growth, worlds
-from companion.csv_pivot import read_wide, wide_csv
 from companion.leakage import exact, senders
 from companion.methods import METHODS
 from companion.privacy import audits
-from companion.results import load
+from companion.results import load, wide_csv
 from companion.theory import certificates, correlated, scaling
 from companion.training import estimates, weights
 
@@ -153,7 +152,7 @@ def test_a_wide_table_is_read_as_it_was_written(tmp_path):
     chosen = {name: METHODS[name] for name in ("Optimal", "EqualAlloc")}
     table = fresh.causal_table("mnist", [3, 1], [0.04, 0.01], chosen)
     (tmp_path / "table.csv").write_text(wide_csv(table, ("cost", "rdp", "epsilon")))
-    again = read_wide(tmp_path / "table.csv")
+    again = load(tmp_path / "table")
     pd.testing.assert_frame_equal(again[[*table]], table, rtol=1e-6)
 
 

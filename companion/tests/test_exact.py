@@ -9,7 +9,7 @@ from adascale import policies, presets
 from adascale.accounting import exact_epsilon
 from adascale.comparison import leakage_table
 from companion.bounds.convexity import delta_slopes
-from companion.claims import compare, paper_claims
+from companion.claims import paper_claims
 from companion.figures.headline import LEARNING, ratios
 from companion.leakage.exact import DATASETS, leads, looseness, with_exact
 from companion.methods import METHODS
@@ -50,7 +50,7 @@ def test_the_exact_value_is_joined_to_the_row_of_the_same_schedule(tables):
         table.assign(epsilon=1.001 * table.epsilon),
         table.assign(seed=table.seed + 1000),
     ):  # not the stored schedule
-        with pytest.raises(ValueError, match=r"epsilon of EqualAlloc at nu = 0\.04"):
+        with pytest.raises(ValueError, match="schedules differ"):
             with_exact(wrong, tables["mnist"])
 
 
@@ -60,8 +60,6 @@ def test_statements_on_dp_are_evaluated_by_the_exact_value_too(tables):
     pairs = {metric: rows[["claim", "policy", "nu"]].to_numpy().tolist() for metric, rows in claims.groupby("metric")}
     assert pairs["exact"] == pairs["epsilon"]
     assert {*paper_claims(table.drop(columns="exact")).metric} == {"rdp", "epsilon"}
-    with pytest.raises(ValueError, match=r"metric must be one of \('rdp', 'epsilon'\), got 'exact'"):
-        compare(table.drop(columns="exact"), "exact", "EqualAlloc", "AdaScale")
 
 
 def test_looseness_is_that_of_a_table_in_which_it_is_known():

@@ -140,8 +140,6 @@ def test_the_plain_method_takes_its_cap_first_and_minimises_every_round():
             own = V * leakage(energy[k, t]) + queue[k, t] * (energy[k, t] - floor)
             assert own <= objective.min() * (1 + 1e-9)
             assert queue[k, t + 1] == max(queue[k, t] + energy[k, t] - floor - 0.04, 0)
-    with pytest.raises(ValueError, match="problem must have no lanes"):
-        plain_lyapunov(make([0.01]), V, caps)
 
 
 def test_the_plain_method_leaks_more_the_higher_its_cap():

@@ -69,11 +69,6 @@ def test_a_table_by_seed_pairs_the_arms_of_a_realisation_whatever_the_order_of_i
     assert by_seed(table.rename(columns={"test_accuracy": "loss"}), "loss")["r", "P", 0.1].tolist() == [0.9, 0.5]
 
 
-def test_two_rows_for_one_arm_and_seed_are_refused():
-    with pytest.raises(ValueError, match="one row a seed and reading, policy, nu"):
-        by_seed(rows([(0.1, 0, 0.5), (0.1, 0, 0.6)]))
-
-
 def test_a_band_is_the_mean_and_students_interval():
     values = np.array([1.0, -2.0, 4.0, 0.0])
     low, high = stats.t.interval(0.95, 3, values.mean(), stats.sem(values))

@@ -133,9 +133,6 @@ def test_fitted_weights_find_a_mixture_again():
 
 
 def test_bad_values_are_refused_by_name():
-    for call in (lambda: impulse_response(4.0, 0.5, 3), lambda: impulse_response(1.0, 0.5, 3, 1.0)):
-        with pytest.raises(ValueError, match="momentum must be < 1 and learning_rate"):
-            call()
     with pytest.raises(ValueError, match="curvature must be finite and >= 0"):
         loss_weights([-1.0], 0.5, 3)
 

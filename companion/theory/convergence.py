@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from adascale import checks as check
+from adascale.scenario import FloatArray
 from companion.bounds import ConvergenceBound, SignalMoment, convergence_bound, nearly_exact_bound
 from companion.theory.least_squares import LeastSquares, simulate
-
-FloatArray = NDArray[np.float64]
 
 
 class Training(NamedTuple):
@@ -189,7 +187,6 @@ def server_decay(zeta: float, batch_size: float = 1.0, dataset_size: float = 100
     with :math:`\lambda = 1 / (4 (1 + \zeta))` and :math:`\delta_t = |\mathcal B_t| / B - 1`, of variance
     :math:`(1 - q)/B`.  The right side is 4 over the number of rounds, whatever :math:`\zeta` is.
     """
-    check.positive("zeta", zeta)
     variance, rate = (1 - batch_size / dataset_size) / batch_size, 1 / (4 * (1 + zeta))
     mean, keep = 0.75, 0.75**2 + rate**2 * variance  # of e and of e squared, in a round
     rest = rate**2 * zeta**2 * variance / (1 - keep)  # E e^2 in the long run
@@ -243,7 +240,5 @@ def momentum_over_bound(momentum: ArrayLike, learning_rate: ArrayLike) -> FloatA
     for :math:`v \leftarrow \mu v + \theta + \xi`, :math:`\theta \leftarrow \theta - \lambda v`,
     :math:`\mathbb E \xi^2 = w/2`, over :math:`\lambda w/2`.
     """
-    mu, rate = check.at_least("momentum", momentum, 0), check.positive("learning_rate", learning_rate)
-    if (mu >= 1).any() or (rate >= 2 * (1 + mu)).any():
-        raise ValueError(f"momentum must be < 1 and learning_rate < 2 (1 + momentum), got {mu} and {rate}")
+    mu, rate = np.asarray(momentum), np.asarray(learning_rate)
     return np.asarray((1 + mu) / ((1 - mu) * (2 * (1 + mu) - rate)))

@@ -11,14 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from adascale.scenario import FloatArray
 from adascale.statistics import interval
 from companion.bounds import SignalMoment, convergence_bound, largest_learning_rate, nearly_exact_bound
 from companion.theory.convergence import Training
 from companion.theory.least_squares import Constants, LeastSquares, empirical_constants, simulate
-
-FloatArray = NDArray[np.float64]
 
 
 def mean_interval(values: ArrayLike, tests: int = 1) -> tuple[float, float]:
@@ -135,20 +134,18 @@ def promised(known: Constants, gap: float, target: float, rounds: int) -> dict[s
 
 
 class FixedData(NamedTuple):
-    """Both theorems where every round uses the same data (:prf:ref:`prop-empirical`)."""
+    """Both theorems where every round uses the same data (:prf:ref:`prop-empirical`).
+
+    The constants of these data, and the gap of the first model on them; the left side, its mean over the runs, and half
+    of its 95 % interval; what the paper's theorem allows, and the nearly exact one.
+    """
 
     constants: Constants
-    """Of these data."""
     gap: float
-    """The loss of the first model over the least one, on these data."""
     left: float
-    """Mean squared gradient of the loss on these data, over the runs."""
     half: float
-    """Half of its 95 % interval."""
     paper: float
-    """What the paper's theorem allows."""
     near: float
-    """What the nearly exact theorem allows."""
 
 
 def fixed_data(

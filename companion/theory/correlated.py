@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import signal
 
 from adascale import channel, policies
@@ -19,11 +19,9 @@ from adascale.channel import RayleighFloors
 from adascale.policies import adascale_energies, water_level
 from adascale.policies.resolve import SEEN
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 from adascale.statistics import Interval, interval
 from companion.bounds import correlated_regret_bound, level_value, stationary_level, stationary_regret_bound
-
-FloatArray = NDArray[np.float64]
 
 BLOCKS = (1, 5, 10, 25, 50, 100)
 BLOCK_OPTIMUM = "causal optimum"
@@ -65,7 +63,7 @@ def level_regret(floor: FloatArray, scale: float, budget: float, penalty: float,
 
 
 def compare(
-    kinds: Mapping[str, tuple[FloatArray, ArrayLike]],
+    kinds: Mapping[str, tuple[FloatArray, float | FloatArray]],
     scale: float,
     budget: float,
     penalties: Sequence[float],

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
-
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray
 
 
 class Constants(NamedTuple):
@@ -58,15 +57,6 @@ class LeastSquares:
     r""":math:`\boldsymbol\tau_m`, shape (M, d)."""
     label_noise: float
     r"""Standard deviation of :math:`\epsilon`, > 0."""
-
-    def __post_init__(self) -> None:
-        variance = check.positive("feature_variance", self.feature_variance)
-        targets = check.as_floats("targets", self.targets)
-        if variance.ndim != 1 or targets.ndim != 2 or targets.shape[1] != variance.size:
-            shapes = f"{variance.shape} and {targets.shape}"
-            raise ValueError(f"feature_variance and targets must have shapes (d,) and (M, d), got {shapes}")
-        object.__setattr__(self, "feature_variance", variance)
-        object.__setattr__(self, "targets", targets)
 
     @property
     def minimiser(self) -> FloatArray:
@@ -144,8 +134,6 @@ def empirical_constants(features: FloatArray, labels: FloatArray) -> Constants:
     Features (M, n, d) and labels (M, n); every device's samples must span all d directions.
     """
     n = features.shape[1]
-    if n < features.shape[2]:
-        raise ValueError(f"features must have n >= d samples a device, got shape {features.shape}")
     hessian = np.einsum("mid,mie->mde", features, features) / n
     moment = np.einsum("mid,mi->md", features, labels) / n
     best = np.linalg.solve(hessian, moment[..., None])[..., 0]
@@ -193,8 +181,6 @@ def simulate(
     """
     (M, d), rate = problem.targets.shape, check.sampling_rate("batch_size / dataset_size", batch_size / dataset_size)
     model = np.tile(np.asarray(start, dtype=float), (runs, 1))
-    if model.shape != (runs, d):
-        raise ValueError(f"start must have shape ({d},), got {np.shape(start)}")
     for w in np.asarray(noise_energy):
         features, labels = problem.draw(rng, runs, dataset_size) if data is None else data
         residual = (features @ model[:, None, :, None])[..., 0] - labels

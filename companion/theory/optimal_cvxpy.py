@@ -4,59 +4,51 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from typing import cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from adascale.accounting import kernels
 from adascale.policies.base import Policy
 from adascale.problem import ReceiveScalingProblem, RoundLeakage, scaling
-from companion.training.weighted_optimal import weights_for
-
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class OptimalCvxpy(Policy):
     r"""The offline optimum as the paper poses it (problem (28)), a convex program solved by Clarabel through CVXPY.
 
     The variable is :math:`v_t = x_t / x^{\mathrm{equal}}_t`, since :math:`x_t` in its own unit is of order :math:`10^5`
     and solvers fail on it.  The constraint is divided by :math:`\nu T` and the objective is the sum over rounds;
     neither changes the solution.  Integer orders only: there :math:`\rho_\alpha` is a log-sum-exp of affine functions
-    of :math:`x_t`. ``weights`` are those of :class:`~companion.training.weighted_optimal.WeightedOptimal`, whose
-    problem it solves.
+    of :math:`x_t`.
     """
-
-    weights: ArrayLike | None = field(default=None, repr=False)
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         r""":math:`\eta^\star_t`, shape (..., T), or a ``RuntimeError`` if the solver does not report an optimum.
 
-        At order 3 without weights it does; under weights of many decades, and at orders and budgets where next to
-        nothing is left to minimise, it may stop a little short of one.
+        At order 3 it does; at orders and budgets where next to nothing is left to minimise, it may stop short of one.
         """
         order = problem.scenario.order
         if order != int(order):
             raise ValueError(f"order must be an integer for OptimalCvxpy, got {order}")
         shape = problem.lanes + (problem.num_rounds,)
         floor = np.broadcast_to(problem.min_noise_energy, shape)
-        weights = np.ones(shape) if self.weights is None else np.broadcast_to(weights_for(problem, self.weights), shape)
         budget = np.broadcast_to(problem.budget, problem.lanes)
         energy = np.empty(shape)
         leakage = RoundLeakage(problem.scenario)
         for lane in np.ndindex(problem.lanes):
-            energy[lane] = _solve(floor[lane], float(budget[lane]), weights[lane], leakage)
+            energy[lane] = _solve(floor[lane], float(budget[lane]), leakage)
         return scaling(energy, problem.min_noise_energy, problem.max_eta, problem.scenario.noise_scale)
 
 
-def _solve(floor: FloatArray, budget: float, weights: FloatArray, leakage: RoundLeakage) -> FloatArray:
+def _solve(floor: FloatArray, budget: float, leakage: RoundLeakage) -> FloatArray:
     """The optimal noise energies of one lane, at the tolerance of the interior-point method."""
     cp = import_module("cvxpy")  # an import statement would bring its partial types
 
-    equal = floor + budget / weights  # w = equal / v
+    equal = floor + budget  # w = equal / v
     v = cp.Variable(floor.size)
     alpha = leakage.order
     k = np.concatenate([[0], np.arange(2, int(alpha) + 1)])  # k = 0 and 1 do not depend on v: one term
@@ -70,7 +62,7 @@ def _solve(floor: FloatArray, budget: float, weights: FloatArray, leakage: Round
         rows = log_weights[used][None, :] + cp.multiply(exponent, cp.reshape(v, (floor.size, 1), order="C"))
         objective = objective + count / (alpha - 1) * cp.sum(cp.log_sum_exp(rows, axis=1))
     share = 1 / (budget * floor.size)
-    limits = [(share * weights * equal) @ cp.inv_pos(v) - share * (weights * floor).sum() <= 1, v <= equal / floor]
+    limits = [(share * equal) @ cp.inv_pos(v) - share * floor.sum() <= 1, v <= equal / floor]
     # Clarabel's own tolerances first; where it does not reach them, 1e-7 of an objective scaled up to 100 or 1000
     loose = {"tol_gap_abs": 1e-7, "tol_gap_rel": 1e-7, "tol_feas": 1e-7}
     for size, settings in ((None, {}), (100, loose), (1000, loose)):

@@ -10,8 +10,8 @@ import pandas as pd
 from adascale.channel import AntennaSelection, BlockFading, ChannelModel, Rayleigh, TappedDelayLine
 from adascale.comparison import leakage_table
 from adascale.problem import ReceiveScalingProblem
-from adascale.scenario import Scenario
 from adascale.statistics import log_interval
+from companion.leakage.senders import SCENARIOS
 from companion.methods import METHODS
 
 ONE_GAIN = "one gain, as the paper"
@@ -27,15 +27,7 @@ INSIDE: Mapping[tuple[str, str], ChannelModel] = {
     ("CIFAR-10", "25 blocks, energy anywhere"): BlockFading(blocks=25),
     ("CIFAR-10", "25 blocks, energy even"): BlockFading(blocks=25, energy="even"),
 }
-"""Data sets and what a round looks like, each with its model.
-
-:meta hide-value:
-"""
-SCENARIOS = {"MNIST": Scenario.mnist(), "CIFAR-10": Scenario.cifar10()}
-"""The scenario of each data set.
-
-:meta hide-value:
-"""
+"""Data sets and what a round looks like, each with its model."""
 
 
 def inside_table(

@@ -15,9 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.channel.model import Channel, Seeds
-from adascale.scenario import Scenario
-
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray, Scenario
 
 KINDS = ("mmse", "least-squares")
 """How :func:`estimate` makes an estimate."""
@@ -50,8 +48,6 @@ def estimate(channel: Channel, error: ArrayLike, kind: str = "mmse", *, seed: Se
     the same one they are proportional to :math:`\zeta_m`, and more rounds or devices change nothing in those that are
     there.
     """
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
     square, drawn = check.at_least("error", error, 0)[..., None], np.empty_like(channel.coefficient)
     lanes, (devices, rounds) = drawn.shape[:-2], drawn.shape[-2:]
     seeds = np.broadcast_to(seed, lanes)

@@ -76,8 +76,6 @@ def forked(forks: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame) -> Fo
         100 * each[each["round"] >= fade].pivot(index="round", columns="nu", values="accuracy")
         for each in (own.dropna(subset="accuracy"), chosen)
     )
-    if not kept.index.equals(levelled.index) or not kept.columns.equals(levelled.columns):
-        raise ValueError("forks and curves must have the same evaluations after the fade")
     return Forked(kept, levelled, fade)
 
 

@@ -21,15 +21,13 @@ from tqdm import tqdm
 from adascale import channel, policies, presets
 from adascale.learning import Training, data
 from adascale.problem import ReceiveScalingProblem
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 from adascale.statistics import interval
 from companion.privacy.observers import epsilon_at
 from companion.results import Made
 from companion.training import channel_estimates
 from companion.training.channel_estimates import KINDS, true_noise_multiplier
 from companion.training.signals import OnChannel
-
-FloatArray = NDArray[np.float64]
 
 BUDGETS, SEEDS, DELTA = (0.01, 0.16), range(10), 1e-5
 """Of the committed table."""
@@ -38,24 +36,21 @@ r""":math:`\zeta_m^2`, alike for all devices, or of pilots at full power, worse 
 
 
 class Realisation(NamedTuple):
-    """One cell with its horizon, as the devices believe it to be and as it is."""
+    """One cell with its horizon, as the devices believe it to be and as it is.
+
+    The problem has the floors of the estimates, for which eta is optimal; ``true_floor`` has those of the coefficients.
+    Both have the shape (T,), the alignments :math:`c_{m,t}` the shape (M, T); ``law`` is theirs, given the estimates.
+    """
 
     problem: ReceiveScalingProblem
-    """With the floors of the estimates."""
     true_floor: FloatArray
-    """Those of the coefficients, shape (T,)."""
     eta: FloatArray
-    """Optimal for the floors of the estimates, shape (T,)."""
     alignment: NDArray[np.complex128]
-    """:math:`c_{m,t}`, shape (M, T)."""
     law: channel_estimates.AlignmentLaw
-    """Of it, given the estimates."""
 
 
 def realise(scenario: Scenario, nu: float, error: str, kind: str, seed: int) -> Realisation:
     """Draw a channel and its estimates with one of :data:`ERRORS`, and solve the problem that is believed."""
-    if error not in ERRORS:
-        raise ValueError(f"error must be one of {', '.join(ERRORS)}, got {error!r}")
     drawn = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
     number, _, unit = error.partition(" ")
     square = np.full(drawn.path_loss.shape, 10 ** (float(number) / 10) if unit == "dB" else 0.0)
@@ -140,18 +135,12 @@ CASES: Mapping[str, list[tuple[str, str]]] = {
     # both kinds of estimates; without an error they are one
     "mnist": [("none", "mmse"), *product(ERRORS[1:], KINDS)],
 }
-"""What the committed table has of each data set.
-
-:meta hide-value:
-"""
+"""What the committed table has of each data set."""
 TRAINED: Mapping[str, tuple[range, list[tuple[str, str]]]] = {
     "digits": (SEEDS, CASES["digits"]),
     "mnist": (range(4), [("none", "mmse"), ("-10 dB", "mmse")]),
 }
-"""Seeds and cases of which it has an accuracy; elsewhere it has the leakage alone.
-
-:meta hide-value:
-"""
+"""Seeds and cases of which it has an accuracy; elsewhere it has the leakage alone."""
 
 
 def compared(table: pd.DataFrame, dataset: str) -> pd.DataFrame:

@@ -5,22 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.compiled import njit
 from adascale.policies.base import Policy, in_rows
 from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, scaling, slopes
 from adascale.rootfind import Search, power_law_step, search_from
-
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray
 
 
 def mean_one(weights: ArrayLike) -> FloatArray:
     r"""Weights :math:`c_t > 0` of the rounds over their mean, shape (..., T)."""
     given = check.positive("weights", weights)
-    if given.ndim == 0 or given.shape[-1] == 0:
-        raise ValueError(f"weights must have a last axis of rounds, got shape {given.shape}")
     share = given / given.max(axis=-1, keepdims=True)  # whose sum float64 holds
     check.positive("weights over the largest", share)
     return np.asarray(share / share.mean(axis=-1, keepdims=True))
@@ -64,8 +61,6 @@ def weights_for(problem: ReceiveScalingProblem, weights: ArrayLike) -> FloatArra
     scaled = mean_one(weights)
     if scaled.shape[-1] != problem.num_rounds:
         raise ValueError(f"weights must have {problem.num_rounds} rounds on their last axis, got shape {scaled.shape}")
-    if check.broadcast(weights=scaled.shape[:-1], lanes=problem.lanes) != problem.lanes:
-        raise ValueError(f"weights must broadcast to the lanes {problem.lanes}, got shape {scaled.shape}")
     return scaled
 
 

@@ -14,19 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 
 from adascale import channel
 from adascale.learning import Dataset, FedSGD, Training, data
 from adascale.learning.fedsgd import State
 from adascale.policies import Optimal
 from adascale.problem import ReceiveScalingProblem
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 from companion.results import Made, load
 from companion.training.weighted_optimal import WeightedOptimal
 from companion.training.weights import equal_leakage, fitted_weights
-
-FloatArray = NDArray[np.float64]
 
 LATER = (0, 1, 2, 4, 8, 16, 32, 64, 128)
 """How many rounds come after the disturbed one."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq, nnls
 
 from adascale import channel
@@ -21,11 +21,9 @@ from adascale import checks as check
 from adascale.accounting import order_grid
 from adascale.policies import Optimal
 from adascale.problem import ReceiveScalingProblem
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 from companion.results import Made
 from companion.training.weighted_optimal import WeightedOptimal, mean_one, weighted_cost
-
-FloatArray = NDArray[np.float64]
 
 
 def impulse_response(curvature: ArrayLike, learning_rate: float, rounds: int, momentum: float = 0.0) -> FloatArray:
@@ -35,16 +33,10 @@ def impulse_response(curvature: ArrayLike, learning_rate: float, rounds: int, mo
     weight decay, give :math:`h + \beta`.
     """
     h, rate = check.at_least("curvature", curvature, 0), check.positive("learning_rate", learning_rate)
-    mu = check.at_least("momentum", momentum, 0)
-    if mu >= 1 or (rate * h >= 2 * (1 + mu)).any():
-        raise ValueError(
-            f"momentum must be < 1 and learning_rate * curvature < 2 (1 + momentum), got {momentum} and "
-            f"{float(np.max(rate * h, initial=0)):.4g}"
-        )
     psi = np.ones((*h.shape, check.whole("rounds", rounds)))
-    keep = 1 + mu - rate * h
+    keep = 1 + momentum - rate * h
     for k in range(1, rounds):
-        psi[..., k] = keep * psi[..., k - 1] - (mu * psi[..., k - 2] if k > 1 else 0)
+        psi[..., k] = keep * psi[..., k - 1] - (momentum * psi[..., k - 2] if k > 1 else 0)
     return psi
 
 
@@ -69,18 +61,18 @@ ORDERS = (1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 55.0)
 
 
 class Comparison(NamedTuple):
-    """Weighted against unweighted optimum, ratios with an entry for every lane."""
+    """Weighted against unweighted optimum, ratios with an entry for every lane.
+
+    At the same final loss, ``leakage`` is that of the RDP, ``epsilon`` of the same schedules, and ``best_epsilon`` of
+    the order, of those tried, with the least epsilon.  At the same RDP, ``noise`` is that of what the noise above the
+    floors adds to the final loss, and ``excess`` of what all noise adds, floors included.
+    """
 
     leakage: FloatArray
-    """At the same final loss, the RDP of the weighted optimum over that of the other."""
     epsilon: FloatArray
-    """The same schedules in epsilon."""
     best_epsilon: FloatArray
-    """The same with the order, of those tried, whose weighted optimum has the least epsilon."""
     noise: FloatArray
-    """At the same RDP, what the noise above the floors adds to the final loss, over the same of the other."""
     excess: FloatArray
-    """At the same RDP, what all noise adds, floors included, over the same of the other."""
 
 
 def compare(problem: ReceiveScalingProblem, weights: ArrayLike, orders: Sequence[float] = ORDERS) -> Comparison:
