@@ -122,10 +122,10 @@ def test_a_million_multipliers_of_every_size_take_seconds_and_little_memory():
     accounting.rdp(0.01, sigma[:9], 3)  # compiles
     accounting.schedule_epsilon(0.01, sigma[:6000])
     tracemalloc.start()
-    start = time.perf_counter()
+    start = time.process_time()
     assert np.isfinite(accounting.rdp(0.01, sigma, 3)).all()
     assert np.isfinite(accounting.schedule_epsilon(0.01, sigma).epsilon)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
     assert tracemalloc.get_traced_memory()[1] < 300e6  # thirty-odd copies of the argument
     tracemalloc.stop()
 
