@@ -7,8 +7,6 @@ from collections import Counter
 
 import mpmath as mp
 
-from .accounting.exact import rdp
-
 DIGITS = 60
 
 
@@ -17,6 +15,12 @@ def integer_moment(q, s, alpha):
     return mp.fsum(
         mp.binomial(alpha, k) * (1 - q) ** (alpha - k) * q**k * mp.exp(s * k * (k - 1) / 2) for k in range(alpha + 1)
     )
+
+
+def rdp(q, sigma, alpha) -> float:
+    """rho_alpha(q, sigma) at an integer order."""
+    with mp.workdps(DIGITS):
+        return float(mp.log(integer_moment(mp.mpf(q), 1 / mp.mpf(sigma) ** 2, int(alpha))) / (alpha - 1))
 
 
 # The paper, symbol by symbol, in x_t and in plain loops -------------------------------------------------------------

@@ -33,8 +33,7 @@ BAD += [("noise_multiplier", 0.1, [3.0, wrong, 0.5], f"{wrong:g}") for wrong in 
 DISTINCT = np.random.default_rng(0).uniform(0.8, 3.0, 500)
 
 
-@pytest.mark.parametrize("sigma", [0.4, 1.0, 4.0])
-@pytest.mark.parametrize("fraction", [1e-4, 0.03, 0.7])
+@pytest.mark.parametrize(("sigma", "fraction"), [(0.4, 0.03), (1.0, 0.7), (4.0, 1e-4)])
 @pytest.mark.parametrize(
     ("way", "q"), [(bracket.by_inversion, q) for q in (0.9, 0.3, 0.05)] + [(bracket.by_atoms, q) for q in (0.3, 0.05)]
 )
@@ -83,10 +82,10 @@ def test_epsilon_is_zero_where_delta_reaches_the_total_variation():
     assert found[:3] == (0, 0, 0)
 
 
-@pytest.mark.parametrize("scatter", [1e-15, 1e-12, 1e-8, 1e-5])
+@pytest.mark.parametrize("scatter", [1e-15, 1e-8, 1e-5])
 def test_noises_that_differ_by_rounding_or_little_more_are_certified(scatter):
-    sigma = 1.3 * (1 + scatter * np.random.default_rng(0).standard_normal(60))
-    found, same = exact_epsilon(0.01, sigma, 1e-5), exact_epsilon(0.01, np.full(60, 1.3), 1e-5)
+    sigma = 1.3 * (1 + scatter * np.random.default_rng(0).standard_normal(20))
+    found, same = exact_epsilon(0.01, sigma, 1e-5), exact_epsilon(0.01, np.full(20, 1.3), 1e-5)
     assert found.epsilon == pytest.approx(same.epsilon, rel=30 * scatter + 1e-9)
     assert found.lower <= same.epsilon * (1 + 30 * scatter)
     assert same.epsilon * (1 - 30 * scatter) <= found.upper
@@ -106,7 +105,7 @@ def test_the_trade_off_curve_is_a_guarantee_near_the_gaussian_one():
 
 
 def test_the_accountant_gives_the_upper_end():
-    lanes = np.stack([DISTINCT[:100], 1.3 * DISTINCT[:100]])
+    lanes = np.stack([DISTINCT[:20], 1.3 * DISTINCT[:20]])
     accountant = accounting.ExactAccountant()
     assert accountant.epsilon(0.01, lanes, 1e-5).tolist() == [exact_epsilon(0.01, lane, 1e-5).upper for lane in lanes]
     assert isinstance(accountant, accounting.Accountant)
@@ -173,10 +172,8 @@ def test_where_floating_point_ends_nothing_is_called_proven(case):
 @pytest.mark.parametrize(
     ("rate", "sigma"),
     [
-        (1.0, [1e-6]),
-        (1.0, [1e149]),
+        *((1.0, [each]) for each in (1e-6, 1e149)),
         (0.5, [1.0]),
-        (1e-9, [1e3]),
         (1e-9, [1e150]),
         (1.0, [1.0, 2.0]),
         (1e-9, [1.0, 1e100]),
@@ -184,7 +181,7 @@ def test_where_floating_point_ends_nothing_is_called_proven(case):
 )
 def test_delta_is_a_probability_at_any_epsilon_or_refused_in_little_memory(rate, sigma):
     tracemalloc.start()
-    for epsilon in (0.0, 1e-300, 1e-3, 30.0, 1e4, 1e290, 1.7e308):
+    for epsilon in (0.0, 1e-300, 30.0, 1e4, 1.7e308):
         try:
             found = exact_delta(rate, sigma, epsilon)
         except ValueError as refused:
@@ -235,7 +232,7 @@ def test_more_noise_less_sampling_fewer_rounds_and_more_delta_leak_no_more(sched
     assert certified(exact_epsilon, *less[way]).lower <= certified(exact_epsilon, rate, sigma, delta).upper
 
 
-@settings(max_examples=settings.default.max_examples // 6)
+@settings(max_examples=settings.default.max_examples // 10)
 @given(st.lists(st.tuples(st.floats(0.001, 0.5), st.floats(0.5, 20)), min_size=1, max_size=3), st.floats(0, 2))
 def test_delta_is_ordered_and_falls(kinds, epsilon):
     rate, sigma = map(np.array, zip(*kinds, strict=True))

@@ -80,28 +80,24 @@ def test_the_ends_hold_wherever_the_line_is_laid(monkeypatch, change, factor):
 
 
 @pytest.mark.parametrize("direction", inversion.DIRECTIONS)
-@pytest.mark.parametrize("believed", [None, 0.0, 0.5, 0.99])
-def test_no_direction_is_called_below_that_is_not(monkeypatch, direction, believed):
-    """Whatever was believed of it, and also where nothing can be proven."""
+def test_a_direction_is_called_below_where_it_is_and_never_else(monkeypatch, direction):
+    """A per cent below by a sum, far below without; else not, whatever was believed, or where nothing can be proven."""
     ratios = RISING if direction == ADD else FALLING
-    for epsilon in (0.3, 1.5, 3.0):
-        delta = delta_of_coins(epsilon, direction, ratios) * (1 + 1e-9)
-        value = None if believed is None else believed * epsilon
-        assert not bracket.is_below(coins(ratios), direction, delta, 0.999 * epsilon, value)
-    assert not bracket.is_below(coins(), direction, 0.0, 1.0, None)
-    monkeypatch.setattr(inversion, "MOST_POINTS", 0)
-    assert not bracket.is_below(coins(ratios), direction, delta, 0.999 * epsilon, value)
 
+    def is_below(delta, epsilon, believed):
+        return bracket.is_below(coins(ratios), direction, delta, epsilon, believed)
 
-@pytest.mark.parametrize("direction", inversion.DIRECTIONS)
-def test_a_direction_that_is_a_per_cent_below_is_proven_so_and_one_far_below_without_a_sum(monkeypatch, direction):
-    ratios = RISING if direction == ADD else FALLING
     for epsilon in (0.3, 1.5, 3.0):
         delta = delta_of_coins(epsilon, direction, ratios)
-        assert bracket.is_below(coins(ratios), direction, delta, 1.01 * epsilon, epsilon)
-        assert not bracket.is_below(coins(ratios), direction, delta, 1.01 * epsilon, None)
+        assert is_below(delta, 1.01 * epsilon, epsilon)
+        assert not is_below(delta, 1.01 * epsilon, None)
+        for believed in (None, 0.0, 0.5 * epsilon, 0.99 * epsilon):
+            assert not is_below(delta * (1 + 1e-9), 0.999 * epsilon, believed)
+    assert not is_below(0.0, 1.0, None)
     monkeypatch.setattr(inversion, "MOST_POINTS", 0)
-    assert bracket.is_below(coins(ratios), direction, delta, 1.5 * epsilon, None)
+    assert is_below(delta, 1.5 * epsilon, None)
+    for believed in (None, 0.0, 0.5 * epsilon, 0.99 * epsilon):
+        assert not is_below(delta * (1 + 1e-9), 0.999 * epsilon, believed)
 
 
 def test_beyond_the_largest_loss_against_the_mixture_there_is_no_delta_of_removal():
