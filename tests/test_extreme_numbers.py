@@ -104,15 +104,6 @@ def test_budgets_from_a_rounding_to_far_beyond_the_floors_are_matched():
         tuning.match_budget(policies.AdaScale, ReceiveScalingProblem(MIXED, [1e30], 1e-30), guess=1e260)
 
 
-@pytest.mark.parametrize("contraction", [1.0, 0.9, 0.5])
-def test_power_control_keeps_a_power_for_later_rounds_that_its_budget_would_round_off(contraction):
-    """Estimated caps 30 decades below the budget: eta was 0, or below it, in every later round."""
-    problem = ReceiveScalingProblem(MIXED, [1e5] + 7 * [1e-25], 1.0)
-    policy = policies.PowerControl(np.full(3, 1e-25), float(problem.max_eta[0]) / 2, contraction)
-    assert feasible(problem, policy.schedule(problem))
-    assert feasible(problem, policies.run(policy, problem))
-
-
 def assert_level(floor, budget):
     """Round by round in 400 digits: the k lowest floors are under water for the largest k that the budget reaches."""
     with mp.workdps(400):

@@ -6,7 +6,6 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from adascale.accounting import exact_delta
 from adascale.accounting.exact import certify as bracket
 from adascale.accounting.exact import gaussian, inversion, rounds, search
 from adascale.errors import CannotCertify
@@ -49,15 +48,6 @@ def test_the_ends_hold_whatever_value_and_direction_the_search_finds(monkeypatch
             assert is_between(epsilon_by(bracket.by_inversion, coins(ratios), delta), delta, ratios=ratios)
         except CannotCertify:
             assert off != 1.0 or {direction, *known} != {binding}  # only where what was found is wrong
-
-
-def test_epsilon_is_zero_where_delta_at_zero_is_below_delta():
-    rare = rounds.rounds_of(np.full(3, 0.01), np.array([1.0, 2.0, 2.0]))
-    assert search.sharp(rare, 0.05) == (0.0, ADD, {ADD: 0.0, REMOVE: 0.0})
-    schedule = rounds.rounds_of(np.full(40, 0.02), np.linspace(1, 2, 40))  # only the sum says so
-    delta = 1.001 * exact_delta(0.02, np.linspace(1, 2, 40), 0.0).upper
-    assert delta < search.most_apart(schedule)
-    assert search.sharp(schedule, delta)[0] == 0
 
 
 @pytest.mark.parametrize("change", ["tilt", "beyond", "period", "curvature"])
@@ -200,40 +190,6 @@ def test_the_ends_of_one_sampled_round_are_those_of_its_gaussian_moved_outward_b
     assert moved == pytest.approx([0.0, -1e-12, 1e-12], abs=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("bound", "of_delta"),
-    [
-        ({"upper": lambda _: 1.0}, False),
-        ({"lower": lambda epsilon: 0.9 * math.exp(-3 * epsilon)}, False),
-        ({"lower": lambda epsilon: 0.9 * math.exp(-3 * epsilon)}, True),
-    ],
-)
-def test_where_no_bracket_is_narrow_less_smoothing_is_tried(monkeypatch, bound, of_delta):
-    """The known sum but for a bound of the first; a second one has less smoothing, and suffices."""
-    tried = []
-
-    class Tried(Known):
-        value = staticmethod(Known.upper)
-
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            if not tried:
-                vars(self).update(bound)
-            tried.append(arguments[4])
-
-    for name, value in (("sharp", (2.0, ADD, {ADD: 2.0})), ("is_below", True), ("settled", None)):
-        monkeypatch.setattr(bracket, name, lambda *_, value=value: value)
-    monkeypatch.setattr(bracket, "Inversion", Tried)
-    if of_delta:
-        schedule = coins()
-        assert bracket.delta_of(schedule, schedule, ADD, 1.5) == (math.exp(-4.5),) * 3
-    else:
-        _, lower, upper, _ = epsilon_by(bracket.by_inversion, GAUSSIAN, math.exp(-6.0))
-        assert lower <= 2.0 <= upper < 1.001 * lower
-    assert len(tried) == 2
-    assert tried[1] < 0.5 * tried[0]
-
-
 @pytest.mark.parametrize(("epsilon", "delta"), [(2.0, 0.1), (4.0, 1e-3)])
 @pytest.mark.parametrize(("times", "below"), [(-1.0, False), (0.97, False), (1.03, True)])
 def test_a_chernoff_bound_within_its_rounding_is_no_proof(monkeypatch, times, below, epsilon, delta):
@@ -284,24 +240,6 @@ def counted(monkeypatch):
     made, original = [], inversion.Inversion
     monkeypatch.setattr(bracket, "Inversion", lambda *arguments: made.append(original(*arguments)) or made[-1])
     return made
-
-
-@pytest.mark.parametrize("epsilon", [0.3, 1.5, 3.0])
-def test_a_sum_ends_where_one_part_in_1e6_of_delta_is_left(counted, epsilon):
-    """Where the Gaussian factor is e^-14 of delta: further on there would be points for nothing."""
-    schedule = coins(mu=0.05)
-    delta = delta_of_coins(epsilon, ADD, mu=0.05)
-    for ask in (
-        lambda: epsilon_by(bracket.by_inversion, schedule, delta),
-        lambda: bracket.delta_of(schedule, schedule, ADD, epsilon),
-    ):
-        counted.clear()
-        ask()
-        assert counted
-        for each in (one for one in counted if one.xi.size > 8):  # the least
-            left = each.log_moment - each.where.tilt * epsilon - 0.5 * each.gaussian * each.xi[-1] ** 2
-            step = each.gaussian * each.xi[-1] * each.step  # from a point to the next
-            assert -17 - 2 * step < left - math.log(delta) < -13
 
 
 def test_a_sum_of_too_many_points_is_tried_again_with_more_smoothing_up_to_a_limit(counted, monkeypatch):

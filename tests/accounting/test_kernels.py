@@ -75,14 +75,6 @@ def test_large_and_fractional_orders_and_vanishing_weights_are_not_few(q, alpha)
     assert not kernels.are_few(kernels.moment_terms(q, alpha))
 
 
-def test_terms_keep_each_rate_to_itself():
-    terms = kernels.moment_terms([0.01, 0.5], 3)
-    for kind, q in enumerate([0.01, 0.5]):
-        alone = kernels.moment_terms(q, 3)
-        assert kernels.log_moment(0.7, terms, kind) == kernels.log_moment(0.7, alone, 0)
-        assert kernels.log_moment_slopes(0.7, terms, kind) == kernels.log_moment_slopes(0.7, alone, 0)
-
-
 def test_zero_energy_has_no_leakage_though_every_weight_underflows():
     terms = kernels.moment_terms(1e-200, 3)  # q^3 is below the smallest number
     assert terms.weight[0, -1] == 0
