@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from adascale import ReceiveScalingProblem, Scenario, policies, tuning
+from adascale import ReceiveScalingProblem, Scenario, accounting, policies, tuning
 from adascale.errors import BudgetNotReached, InvalidInput
 from adascale.policies import water_level
 from adascale.problem import RoundLeakage
@@ -217,6 +217,7 @@ def test_arrays_of_any_make_give_what_plain_ones_give_and_stay_as_they_are(given
     plain, made = (ReceiveScalingProblem(MIXED, each, budget) for each in (gain, other))
     for policy in (policies.Optimal(), policies.AdaScale(0.1)):
         np.testing.assert_array_equal(policy.schedule(made), policy.schedule(plain))
+    np.testing.assert_array_equal(accounting.rdp(0.01, make(1e9 * gain), 3), accounting.rdp(0.01, 1e9 * gain, 3))
     eta = policies.EqualAlloc().schedule(plain)
     np.testing.assert_array_equal(policies.run(policies.EqualAlloc(), made), eta)
     for measure in (plain.cost, plain.rdp, plain.noise_multiplier):
