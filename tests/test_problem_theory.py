@@ -19,7 +19,7 @@ from adascale.problem import RoundLeakage
 from . import reference
 from .problems import CIFAR, FULL, MIXED, MNIST, make, powers
 
-rates, noises, orders = powers(-4, 0), powers(-1, 3), st.floats(1.01, 20)
+noises, orders = powers(-1, 3), st.floats(1.01, 20)
 
 
 def by_the_lemma(q, s, a):
@@ -68,18 +68,6 @@ def test_below_order_one_and_reversed_the_leakage_is_not_convex(q, s, a):
 def slope_in_s(q, s, order):
     """d rho / d s of the package."""
     return float(-(s**-1.5) / 2 * accounting.rdp_derivative(q, s**-0.5, order))
-
-
-@given(rates, noises, noises, orders)
-def test_slope_of_the_leakage_rises_between_its_two_limits(q, one, other, order):
-    low, high = sorted(s**-2 for s in (one, other))
-    at_low, at_high = slope_in_s(q, low, order), slope_in_s(q, high, order)
-    rounding = 1e-10  # the package promises ten digits
-    assert order / 2 * q**2 * (1 - rounding) <= at_low
-    assert at_low <= at_high * (1 + rounding)
-    assert at_high <= order / 2 * (1 + rounding)
-    leakage = float(accounting.rdp(q, high**-0.5, order))
-    assert order / 2 * q**2 * high * (1 - rounding) <= leakage <= order / 2 * high * (1 + rounding)
 
 
 @pytest.mark.parametrize("order", [1.1, 2, 2.5, 3, 7.3])
