@@ -6,6 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from adascale.accounting import exact_delta
 from adascale.accounting.exact import certify as bracket
 from adascale.accounting.exact import gaussian, inversion, rounds, search
 from adascale.errors import CannotCertify
@@ -48,6 +49,15 @@ def test_the_ends_hold_whatever_value_and_direction_the_search_finds(monkeypatch
             assert is_between(epsilon_by(bracket.by_inversion, coins(ratios), delta), delta, ratios=ratios)
         except CannotCertify:
             assert off != 1.0 or {direction, *known} != {binding}  # only where what was found is wrong
+
+
+def test_epsilon_is_zero_where_delta_at_zero_is_below_delta():
+    rare = rounds.rounds_of(np.full(3, 0.01), np.array([1.0, 2.0, 2.0]))
+    assert search.sharp(rare, 0.05) == (0.0, ADD, {ADD: 0.0, REMOVE: 0.0})
+    schedule = rounds.rounds_of(np.full(40, 0.02), np.linspace(1, 2, 40))  # only the sum says so
+    delta = 1.001 * exact_delta(0.02, np.linspace(1, 2, 40), 0.0).upper
+    assert delta < search.most_apart(schedule)
+    assert search.sharp(schedule, delta)[0] == 0
 
 
 @pytest.mark.parametrize("change", ["tilt", "beyond", "period", "curvature"])
@@ -188,6 +198,7 @@ def test_the_ends_of_one_sampled_round_are_those_of_its_gaussian_moved_outward_b
     found = gaussian.sampled_epsilon(q, energy, delta)
     moved = [each / math.log1p(q * math.expm1(end)) - 1 for each, end in zip(found, ends, strict=True)]
     assert moved == pytest.approx([0.0, -1e-12, 1e-12], abs=1e-14)
+    assert gaussian.sampled_epsilon(q, energy, q) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(2.0, 0.1), (4.0, 1e-3)])
