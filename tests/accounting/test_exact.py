@@ -83,7 +83,7 @@ def test_the_trade_off_curve_is_a_guarantee_near_the_gaussian_one():
 
 
 def test_the_accountant_gives_the_upper_end():
-    lanes = np.stack([DISTINCT[:20], 1.3 * DISTINCT[:20]])
+    lanes = np.stack([DISTINCT[:100], 1.3 * DISTINCT[:100]])
     accountant = accounting.ExactAccountant()
     assert accountant.epsilon(0.01, lanes, 1e-5).tolist() == [exact_epsilon(0.01, lane, 1e-5).upper for lane in lanes]
     assert isinstance(accountant, accounting.Accountant)
