@@ -1,6 +1,5 @@
 """The compiled log-moment against 60-digit arithmetic, its identities, and where it leaves floating point."""
 
-import math
 
 import numpy as np
 import pytest
