@@ -1,6 +1,5 @@
 """The compiled log-moment against 60-digit arithmetic, its identities, and where it leaves floating point."""
 
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -47,8 +46,8 @@ SLOPES = [
 ]
 SLOPES += [(q, s, a, 1e-11, 1e-7, 0.0) for a, q, s in ((1.5, 0.01, 2.0), (2.5, 0.5, 0.01), (10.9, 0.01, 0.3))]
 # on either side of the largest sum, and of Gaussians far apart
-SLOPES += [(q, s, a, 1e-9, 1e-7, 1e-9) for a in (512, 512.5, 3e4) for q, s in ((1e-4, 1e-2), (0.3, 1e-6))]
-SLOPES += [(1e-20, 500.0, a, 1e-9, 1e-7, 0.0) for a in (1.17, 1.184)]
+SLOPES += [(q, s, a, 1e-9, 1e-7, 1e-9) for a in (512, 512.5) for q, s in ((1e-4, 1e-2), (0.3, 1e-6))]
+SLOPES += [(1e-20, 500.0, a, 1e-9, 1e-7, 0.0) for a in (1.17,)]
 
 
 @pytest.mark.parametrize("alpha", sorted({each[2] for each in SLOPES}))
