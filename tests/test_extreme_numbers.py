@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from adascale import ReceiveScalingProblem, Scenario, policies, tuning
+from adascale import ReceiveScalingProblem, Scenario, accounting, policies, tuning
 from adascale.errors import BudgetNotReached, InvalidInput
 from adascale.policies import water_level
 from adascale.problem import RoundLeakage
@@ -102,15 +102,6 @@ def test_budgets_from_a_rounding_to_far_beyond_the_floors_are_matched():
             tuning.match_budget(policies.AdaScale, make(MNIST, budget, rounds=50))
     with pytest.raises(BudgetNotReached, match="no root found in round 0"):  # it begins where V F' overflows
         tuning.match_budget(policies.AdaScale, ReceiveScalingProblem(MIXED, [1e30], 1e-30), guess=1e260)
-
-
-@pytest.mark.parametrize("contraction", [1.0, 0.9, 0.5])
-def test_power_control_keeps_a_power_for_later_rounds_that_its_budget_would_round_off(contraction):
-    """Estimated caps 30 decades below the budget: eta was 0, or below it, in every later round."""
-    problem = ReceiveScalingProblem(MIXED, [1e5] + 7 * [1e-25], 1.0)
-    policy = policies.PowerControl(np.full(3, 1e-25), float(problem.max_eta[0]) / 2, contraction)
-    assert feasible(problem, policy.schedule(problem))
-    assert feasible(problem, policies.run(policy, problem))
 
 
 def assert_level(floor, budget):
@@ -226,6 +217,7 @@ def test_arrays_of_any_make_give_what_plain_ones_give_and_stay_as_they_are(given
     plain, made = (ReceiveScalingProblem(MIXED, each, budget) for each in (gain, other))
     for policy in (policies.Optimal(), policies.AdaScale(0.1)):
         np.testing.assert_array_equal(policy.schedule(made), policy.schedule(plain))
+    np.testing.assert_array_equal(accounting.rdp(0.01, make(1e9 * gain), 3), accounting.rdp(0.01, 1e9 * gain, 3))
     eta = policies.EqualAlloc().schedule(plain)
     np.testing.assert_array_equal(policies.run(policies.EqualAlloc(), made), eta)
     for measure in (plain.cost, plain.rdp, plain.noise_multiplier):

@@ -93,7 +93,9 @@ def test_exposure_divides_the_noise_multiplier_of_each_device_and_round(scenario
     np.testing.assert_array_equal(problem.cost(eta), plain.cost(eta))
     accountant, order = accounting.RenyiAccountant(), scenario.order
     each = [accountant.epsilon(float(q), s, 1e-5) for q, s in zip(rates, sigma, strict=True)]
-    assert problem.device_epsilons(eta, accountant) == pytest.approx((np.mean(each), max(each)), rel=1e-12)
+    mean, most = problem.device_epsilons(eta, accountant)
+    assert (mean, most) == pytest.approx((np.mean(each), max(each)), rel=1e-12)
+    assert problem.epsilon(eta, accountant, 1e-5) == problem.dp_epsilon(eta) == problem.epsilon(eta, accountant) == mean
     leaked = [math.fsum(reference.rdp(q, x, order) for x in s) for q, s in zip(rates, sigma, strict=True)]
     assert float(problem.rdp(eta)) == pytest.approx(math.fsum(leaked) / M, rel=1e-9)
     same = ReceiveScalingProblem(scenario, plain.min_gain, 0.05, np.ones((M, 8)))
@@ -104,30 +106,9 @@ def test_exposure_divides_the_noise_multiplier_of_each_device_and_round(scenario
             ReceiveScalingProblem(scenario, plain.min_gain, 0.05, wrong)
 
 
-def test_defaults_are_the_order_of_the_scenario_and_a_delta_of_1e_5():
+def test_the_order_is_by_default_that_of_the_scenario():
     problem, eta = short(replace(MIXED, order=2.5))
     assert problem.rdp(eta) == problem.rdp(eta, 2.5) != problem.rdp(eta, 3)
-    accountant = accounting.RenyiAccountant()
-    assert problem.epsilon(eta, accountant) == problem.epsilon(eta, accountant, 1e-5) == problem.dp_epsilon(eta)
-
-
-def test_dp_leakage_is_the_mean_of_each_device_s_epsilon():
-    problem, eta = short(MIXED)
-    each = []
-    for rate, sigma in zip(MIXED.sampling_rate, problem.noise_multiplier(eta), strict=True):
-        curve = [accounting.compose(accounting.rdp(rate, sigma, order)) for order in accounting.DEFAULT_ORDERS]
-        each.append(float(accounting.to_dp(curve, delta=1e-6).epsilon))
-    assert len(set(each)) == 2  # the first and the last device are alike
-    assert float(problem.dp_epsilon(eta, 1e-6)) == pytest.approx(sum(each) / 3, rel=1e-12)
-
-
-def test_device_epsilons_are_their_mean_and_the_largest():
-    problem, _ = short(replace(MNIST, batch_size=np.arange(10.0, 10 + MNIST.num_devices)))
-    accountant, rates, eta = accounting.RenyiAccountant(), problem.scenario.sampling_rate, problem.max_eta / 2
-    each = [accountant.epsilon(float(q), s, 1e-5) for q, s in zip(rates, problem.noise_multiplier(eta), strict=True)]
-    found = problem.device_epsilons(eta, accountant)
-    assert found == pytest.approx((np.mean(each), np.max(each)), rel=1e-12)
-    assert problem.epsilon(eta, accountant) == found[0]
 
 
 def test_budgets_and_realisations_span_lanes():

@@ -19,11 +19,14 @@ from adascale.problem import RoundLeakage
 from . import reference
 from .problems import CIFAR, FULL, MIXED, MNIST, make, powers
 
-rates, noises, orders = powers(-4, 0), powers(-1, 3), st.floats(1.01, 20)
+noises, orders = powers(-1, 3), st.floats(1.01, 20)
 
 
 def by_the_lemma(q, s, a):
-    """A' and A'' of (eq:leakage-curvature), by the trapezoid rule in 60 digits; ``a`` may be any real exponent."""
+    """ln E[Y^a] but for a constant, A' and A'' of (eq:leakage-curvature), by the trapezoid rule in 60 digits.
+
+    The exponent may be any real one.
+    """
     with mp.workdps(reference.DIGITS):
         q, s, a = mp.mpf(q), mp.mpf(s), mp.mpf(a)
         reach = 20 * (16 + int(abs(a) * mp.sqrt(s)))
@@ -40,47 +43,31 @@ def by_the_lemma(q, s, a):
 
         pairs = a * (a - 1) / 2
         variance = mean(4, 0) - mean(2, 0) ** 2
-        return pairs * mean(2, 0), pairs * (mean(2, 2) + 2 * (a - 1) * mean(3, 1) + pairs * variance)
-
-
-def by_differences(q, s, a):
-    """A' and A'' from ln E[Y^a] itself, which integer orders take from Lemma 1 of the paper."""
-    with mp.workdps(reference.DIGITS):
-        s, step = mp.mpf(s), mp.mpf(s) * mp.mpf("1e-12")
-        below, here, above = (reference.log_moment(q, 1 / mp.sqrt(s + i * step), a) for i in (-1, 0, 1))
-        return (above - below) / (2 * step), (above - 2 * here + below) / step**2
+        return mp.log(total), pairs * mean(2, 0), pairs * (mean(2, 2) + 2 * (a - 1) * mean(3, 1) + pairs * variance)
 
 
 @pytest.mark.parametrize(
     ("q", "s", "a"), [(0.01, 3, 1.1), (0.5, 0.05, 2.5), (0.95, 3, 7.3), (0.3, 1, 3), (0.3, 20, 0.5), (0.1, 5, -2.5)]
 )
 def test_derivatives_of_the_lemma_are_those_of_the_log_moment(q, s, a):
-    for found, expected in zip(by_the_lemma(q, s, a), by_differences(q, s, a), strict=True):
-        assert abs(found / expected - 1) < 1e-18  # the step squared is 1e-24; 60 digits leave 12 of a second difference
+    with mp.workdps(reference.DIGITS):
+        step = mp.mpf(s) * mp.mpf("1e-12")
+        (below, *_), (here, slope, curvature), (above, *_) = (by_the_lemma(q, s + i * step, a) for i in (-1, 0, 1))
+        # the step squared is 1e-24; 60 digits leave 12 of a second difference
+        assert abs((above - below) / (2 * step) / slope - 1) < 1e-18
+        assert abs((above - 2 * here + below) / step**2 / curvature - 1) < 1e-18
 
 
 @pytest.mark.parametrize(("q", "s", "a"), [(0.3, 20, 0.5), (0.9, 0.01, 0.5), (0.3, 40, 0.9), (0.1, 30, -2.5)])
 def test_below_order_one_and_reversed_the_leakage_is_not_convex(q, s, a):
     """Order a, or for negative a the order 1 - a from the Gaussian to the mixture."""
-    slope, curvature = (float(each) / (a - 1 if a > 0 else -a) for each in by_the_lemma(q, s, a))
+    slope, curvature = (float(each) / (a - 1 if a > 0 else -a) for each in by_the_lemma(q, s, a)[1:])
     assert slope > 0 > curvature
 
 
 def slope_in_s(q, s, order):
     """d rho / d s of the package."""
     return float(-(s**-1.5) / 2 * accounting.rdp_derivative(q, s**-0.5, order))
-
-
-@given(rates, noises, noises, orders)
-def test_slope_of_the_leakage_rises_between_its_two_limits(q, one, other, order):
-    low, high = sorted(s**-2 for s in (one, other))
-    at_low, at_high = slope_in_s(q, low, order), slope_in_s(q, high, order)
-    rounding = 1e-10  # the package promises ten digits
-    assert order / 2 * q**2 * (1 - rounding) <= at_low
-    assert at_low <= at_high * (1 + rounding)
-    assert at_high <= order / 2 * (1 + rounding)
-    leakage = float(accounting.rdp(q, high**-0.5, order))
-    assert order / 2 * q**2 * high * (1 - rounding) <= leakage <= order / 2 * high * (1 + rounding)
 
 
 @pytest.mark.parametrize("order", [1.1, 2, 2.5, 3, 7.3])

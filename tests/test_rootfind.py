@@ -134,12 +134,9 @@ def test_functions_without_a_root_are_told_apart_from_those_with_one():
     ("function", "low", "high"),
     [
         (lambda x: math.exp(-x) - 0.1, 0.0, 100.0),
-        (lambda x: 1 - x**5, 0.0, 7.0),
         (lambda x: math.inf if x < 1 else 2 - x, 0.0, 9.0),
         (lambda x: -math.log(x), 1e-9, 1e9),
-        (lambda x: -x, -1.0, 1.0),
         (lambda x: 1.0 if x > math.pi else -1.0, 0.0, 9.0),
-        (lambda x: x - 1e-200, 0.0, 9.0),
         (lambda x: x - 9, 0.0, 9.0),
         (lambda x: 1.0, 0.0, 9.0),
         (lambda x: math.nan, 0.0, 9.0),

@@ -31,7 +31,7 @@ def discrete_gaussian(sigma):
     return from_pmf((1 - 2 * x) / (2 * sigma**2), mass / mass.sum())
 
 
-@pytest.mark.parametrize(("p", "count"), [(0.75, 5), (0.75, 100), (0.51, 1000), (0.6, 1), (0.5001, 10**5)])
+@pytest.mark.parametrize(("p", "count"), [(0.75, 5), (0.75, 40), (0.51, 1000), (0.6, 1), (0.5001, 10**5)])
 def test_randomised_response_is_a_binomial(p, count):
     events, loss = [(response(p), count)], math.log(p / (1 - p))
     for at in (0.0, 0.3 * loss, min(0.7 * loss * count, 3.0)):
@@ -56,7 +56,7 @@ def test_randomised_response_is_a_binomial(p, count):
 def test_discrete_gaussian_is_that_of_dp_accounting(count):
     make = dp.pld.privacy_loss_distribution.from_discrete_gaussian_mechanism
     theirs = [
-        make(3.0, value_discretization_interval=1e-5, pessimistic_estimate=high).self_compose(count)
+        make(3.0, value_discretization_interval=1e-4, pessimistic_estimate=high).self_compose(count)
         for high in (False, True)
     ]
     found, ends = (
@@ -134,7 +134,7 @@ def test_a_discrete_event_is_counted_and_has_no_noise():
         calibrate([(one, 3)], 1.0, 1e-5)
 
 
-@pytest.mark.parametrize("count", [1, 10**12, 10**15])
+@pytest.mark.parametrize("count", [1, 10**15])
 def test_loss_whose_mass_under_q_is_none_counts_in_every_bound(count):
     """At 600 the mass under Q underflows: what P has there is lost for the moments, and delta for ADD all the same."""
     rest = 3e-20 / -math.expm1(-1)

@@ -205,8 +205,6 @@ ROWS = {  # of each check the bounds, with what was seen, and the worst cases
         "1 / math.expm1(min(a * period, 700.0))": (0.99, (1.810889, 0.190741, 0.0173863, 3.377959, 33.29633, 60)),
     },
 }
-# the last one has ratios near 1 at losses that are differences of some hundred
-ATOMS = [(1e-3, 0.7, 0.5), (1e-3, 0.7, 9.0), (0.3, 4.0, 2.0), (1e-6, 1e-4, 6.0), (1e-12, 600.0, 3.0)]
 
 
 def largest(check, bound, scale, cases):
@@ -226,11 +224,6 @@ def test_a_bound_holds_and_is_no_slacker_than_known(check, bound):
     seen, *cases = ROWS[check][bound]
     exceeded = [largest(check, bound, scale, cases) > 1 for scale in (1.0, 0.5, 0.0)]
     assert exceeded == [False, (seen or 0.0) >= 0.5, seen is not None]
-
-
-@pytest.mark.parametrize("case", ATOMS)
-def test_atoms_are_cells_spread_to_both_ends_or_at_their_mean_ratio(case):
-    assert largest(cells, OF_LOSS, 1.0, [(*case, 0.2)]) <= 1
 
 
 def test_masses_that_sum_to_one_within_what_is_allowed_count_as_that_unsure():

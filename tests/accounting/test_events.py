@@ -19,8 +19,6 @@ from adascale import accounting
 from adascale.accounting import advantage, beta, calibrate, certified, delta, epsilon, events
 from adascale.errors import InvalidInput
 
-from .exact import gaussian_delta
-
 PHASES = [(0.01, 1.0, 500), (0.02, 1.5, 500)]
 GAUSSIAN = [(1, 2.0, 1)]
 
@@ -92,20 +90,10 @@ def test_a_bad_number_is_named():
         assert error.value.argument == name
 
 
-@pytest.mark.parametrize("event", [(1, 4.0 / 3, 7), (1, 4.0 / 2, 7), (1, 4.0 / 0.7, 1)])
-def test_groups_replacement_and_matrix_mechanisms_are_one_event(event):
-    """A group of three, a replaced sample, and a matrix mechanism of sensitivity 0.7, all with noise 4."""
-    mu = math.sqrt(event[2]) / event[1]
-    found = epsilon([event], 1e-6)
-    assert gaussian_delta(mu, found.lower) >= 1e-6 * (1 - 1e-9)
-    assert gaussian_delta(mu, found.upper) <= 1e-6 * (1 + 1e-9)
-
-
 @pytest.mark.parametrize(
     ("events", "target", "at"),
     [
         ([(0.01, 1.0, 1000)], 1.0, 1e-5),
-        ([(0.004, 7.0, 14_000)], 3.0, 1e-6),
         (PHASES, 2.0, 1e-5),
         (PHASES, 1e-3, 1e-5),
         ([(1, 1.0, 1)], 0.5, 1e-8),
@@ -119,7 +107,10 @@ def test_calibrated_noise_meets_the_target_within_a_thousandth(events, target, a
     assert found.noise_multiplier == tuple(found.scale * sigma for _, sigma, _ in events)
     again = [(rate, sigma, count) for (rate, _, count), sigma in zip(events, found.noise_multiplier, strict=True)]
     assert epsilon(again, at) == found.epsilon
-    none = calibrate([(1e-9, 1.0, 100), (1e-9, 5.0, 1)], target, 1e-5)  # sampling is rarer than delta
+
+
+def test_where_sampling_is_rarer_than_delta_the_least_noise_will_do():
+    none = calibrate([(1e-9, 1.0, 100), (1e-9, 5.0, 1)], 1e-3, 1e-5)
     assert (none.epsilon.upper, none.scale) == (0.0, pytest.approx(1e-6))
 
 
@@ -132,7 +123,7 @@ def test_miss_rate_of_a_gaussian_mechanism_lies_in_its_interval(alpha):
     assert found.lower >= accounting.trade_off(1.0, [2.0], [alpha])[0] - 1e-3 * exact
 
 
-@settings(max_examples=settings.default.max_examples // 6)
+@settings(max_examples=settings.default.max_examples // 12)
 @given(st.floats(-3, 0), st.floats(-0.3, 1), st.integers(1, 300), st.floats(-6, -0.01))
 def test_miss_rates_are_within_one_per_cent_and_consistent(log_rate, log_sigma, count, log_alpha):
     """The curve is symmetric, above that without sampling, and at most that of guessing."""
@@ -146,7 +137,7 @@ def test_miss_rates_are_within_one_per_cent_and_consistent(log_rate, log_sigma, 
 
 def test_beta_and_advantage_agree_with_the_distribution_of_dp_accounting():
     loss = dp.pld.privacy_loss_distribution.from_gaussian_mechanism(
-        1.0, sampling_prob=0.02, value_discretization_interval=1e-4
+        1.0, sampling_prob=0.02, value_discretization_interval=2e-4
     ).self_compose(300)
     events = [(0.02, 1.0, 300)]
     assert advantage(events).lower <= loss.get_delta_for_epsilon(0.0) <= advantage(events).upper * (1 + 1e-3)

