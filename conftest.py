@@ -7,6 +7,7 @@ With several workers, one of them begins with the book; its pages are opened las
 
 import logging
 import os
+import re
 
 import matplotlib
 import pytest
@@ -55,7 +56,10 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """As --dist loadfile, with tests/book but OPENED taken for one file. (loadgroup does nothing under pytest 9.2.)"""
+    """As --dist loadfile, with tests/book but OPENED taken for one file, and each half of the pages for another.
+
+    (loadgroup does nothing under pytest 9.2.)
+    """
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
@@ -63,6 +67,7 @@ def pytest_xdist_make_scheduler(config, log):
     class OneWorkerForTheBook(LoadFileScheduling):
         def _split_scope(self, nodeid):
             built = nodeid.startswith("tests/book/") and not nodeid.startswith(OPENED)
-            return "tests/book" if built else super()._split_scope(nodeid)
+            half = re.search(r"no_page_has_this_fault\[.*(even|odd)", nodeid)
+            return "tests/book" if built else half[1] if half else super()._split_scope(nodeid)
 
     return OneWorkerForTheBook(config, log)
