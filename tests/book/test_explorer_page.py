@@ -56,7 +56,7 @@ RESTART = """() => {
   document.activeElement.blur();
   history.replaceState(null, "", location.pathname);
   dispatchEvent(new Event("hashchange"));
-  scrollTo(0, 0);
+  scrollTo({ top: 0, behavior: "instant" });
 }"""
 
 
