@@ -82,7 +82,8 @@ class Book:
         for part in toc["parts"]:
             for chapter in part["chapters"]:
                 chapters += bool(part.get("numbered"))
-                pages.append((chapter["file"], chapters if part.get("numbered") else None))
+                name = re.match(r"notebooks/(A\d+b?)_", chapter["file"])
+                pages.append((chapter["file"], (name[1] if name else chapters) if part.get("numbered") else None))
         unnumbered = Counter()  # figures and tables of pages without a number count on from page to page
         for name, number in pages:
             if (page := self.root / f"{name}.md").exists():

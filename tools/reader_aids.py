@@ -1,7 +1,10 @@
-"""A Sphinx extension: ``{exercise} Title`` asks the reader; the solution follows in a ``{dropdown} Solution``."""
+"""A Sphinx extension: ``{exercise} Title`` asks the reader, with a ``{dropdown} Solution``; names number appendices."""
+
+import re
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
+from sphinx_external_toc.collectors import TocTreeCollectorWithStyles as Collector
 
 
 class Exercise(SphinxDirective):
@@ -16,6 +19,23 @@ class Exercise(SphinxDirective):
         return [box]
 
 
+def appendices_by_name(app):
+    """Number A3_causal_proofs, and what is in it, A3 instead of by how many chapters come before."""
+    by_place = Collector.assign_section_numbers
+
+    def by_name(self, env):
+        changed = by_place(self, env)
+        for page, numbers in env.toc_secnumbers.items():
+            if name := re.match(r"notebooks/(A\d+b?)_", page):
+                env.toc_secnumbers[page] = {place: (name[1], *each[1:]) for place, each in numbers.items()}
+                for node in (env.titles[page], *env.tocs[page].findall(nodes.reference)):
+                    node["secnumber"] = [name[1], *node["secnumber"][1:]]
+        return changed
+
+    Collector.assign_section_numbers = by_name
+
+
 def setup(app):
     app.add_directive("exercise", Exercise)
+    app.connect("builder-inited", appendices_by_name)
     return {"parallel_read_safe": True}

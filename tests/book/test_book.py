@@ -39,6 +39,12 @@ def test_every_page_of_the_contents_is_built(book):
         assert article(book[name]).find("h1"), name
 
 
+def test_an_appendix_has_the_number_of_its_file(book):
+    for name in CHAPTERS:
+        if file := re.match(r"notebooks/(A\d+b?)_", name):
+            assert article(book[name]).find("h1").find(class_="section-number").text.strip() == f"{file[1]}."
+
+
 def test_no_page_loads_anything_from_another_host(book):
     for name, page in book.items():
         for tag in page.find_all(["script", "link", "img", "iframe", "source", "video", "audio", "embed", "object"]):
