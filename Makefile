@@ -61,6 +61,8 @@ help: ## list the targets (the default)
 
 key = { cat .venv/made-from; awk '/^\[/ { on = /entry-points/ } on' pyproject.toml; find adascale companion results -type f ! -path 'companion/tests/*' ! -name '*.pyc' ! -name '*.nb[ci]' ! -name coverage.txt 2>/dev/null | LC_ALL=C sort | xargs cksum; } | cksum
 
+cache = _build/.jupyter_cache
+
 book-key:
 	@$(key)
 
@@ -69,6 +71,10 @@ book: venv ## render the book into _build/html, executing chapters that changed
 	  mkdir -p _build && find _build -mindepth 1 -maxdepth 1 -exec rm -rf {} + \
 	  && echo "$$key" > _build/key; fi
 	rm -rf _build/html _build/.doctrees
+	mkdir -p $(cache)
+	$(BIN)/jcache notebook -p $(cache) clear --force
+	$(BIN)/jcache notebook -p $(cache) add --reader myst_nb_md $(CHAPTERS)
+	$(BIN)/jcache project -p $(cache) execute --executor local-parallel --timeout 600 # a process a core
 	$(BIN)/jupyter-book build -W --keep-going -n .
 
 pdf: book ## the book as one PDF, _build/pdf/adascale.pdf, printed by Chromium

@@ -25,7 +25,7 @@ def copy_to(folder):
 
 @pytest.fixture
 def checkout(tmp_path):
-    """The Makefile over a small package; .venv is half made, its jupyter-book only says whether a cache is there."""
+    """The Makefile over a small package; jupyter-book only says whether a cache is there, jcache does nothing."""
     copy_to(tmp_path)
     for path, text in {
         "adascale/policies/optimal.py": "level = 1\n",
@@ -33,9 +33,11 @@ def checkout(tmp_path):
         "companion/tests/test_claims.py": "",
         "notebooks/01_system_model.md": "# System model\n",
         ".venv/bin/jupyter-book": STAND_IN,
+        ".venv/bin/jcache": "#!/bin/sh\n",
     }.items():
         append(tmp_path / path, text)
-    (tmp_path / ".venv/bin/jupyter-book").chmod(0o755)
+    for name in ("jupyter-book", "jcache"):
+        (tmp_path / ".venv/bin" / name).chmod(0o755)
     return tmp_path
 
 
