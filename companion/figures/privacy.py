@@ -107,7 +107,7 @@ def paper_panel(protocols: Mapping[str, pd.DataFrame], metric: str, quoted: tupl
         if (ratio != 1).any():
             found = {nu: log_interval(each) for nu, each in ratio.groupby("nu")}
             bars(below, [*found], (100 * np.array([*found.values()]) - 100).tolist(), look | {"linewidth": 1})
-    above.set(xscale="log", yscale="log", title=first, ylabel=f"mean {kind}")
+    above.set(xscale="log", yscale="log", ylabel=f"mean {kind}\n{first}")
     below.axhline(0, color=CONTEXT["color"], linewidth=1, zorder=1)
     below.set(xlabel="noise budget $\\nu$", ylabel=f"change\n{second} [%]")
     low, high = below.get_ylim()
@@ -116,7 +116,7 @@ def paper_panel(protocols: Mapping[str, pd.DataFrame], metric: str, quoted: tupl
     nus = here.index.unique("nu")
     for nu, accuracy, side in zip((nus[0], nus[-1]), quoted, ("left", "right"), strict=True):
         where = {"xycoords": ("data", "axes fraction"), "va": "bottom", "ha": side, "color": PAPER["color"]}
-        above.annotate(f"{accuracy:.0%} accuracy", (nu, 1.02), **where)
+        above.annotate(f"the paper:\n{100 * accuracy:.0f} % accuracy", (nu, 1.02), **where)
     label_budgets(above, nus)
     for axis in (above, below):
         name_curves(axis)

@@ -241,8 +241,10 @@ def test_realisations_are_drawn_each_and_relative_to_their_own_optimum(table):
 def test_a_panel_of_the_paper_has_its_accuracies_above_and_what_changes_below(table):
     less = table.assign(rdp=table.rdp.where(table.policy != "AdaScale", 0.9 * table.rdp))
     drawn = figures.paper_panel({"one": table, "other": less[less.seed < 3]}, "rdp", (0.95, 0.9))
-    assert {*named(drawn)} == {"Optimal", "AdaScale", "EqualAlloc", "EstimFuture", "95% accuracy", "90% accuracy"}
+    policies, ends = {"Optimal", "AdaScale", "EqualAlloc", "EstimFuture"}, ("95 %", "90 %")
+    assert {*named(drawn)} == policies | {f"the paper: {end} accuracy" for end in ends}
     above, below = drawn.axes
+    assert [("one" in axis.get_ylabel(), "other" in axis.get_ylabel()) for axis in drawn.axes] == [(1, 0), (0, 1)]
     lines = {line.get_label(): line for line in above.lines}
     mean = table[table.policy == "AdaScale"].groupby("nu").rdp.mean()
     assert lines["AdaScale"].get_ydata().tolist() == pytest.approx(mean.tolist())
