@@ -44,7 +44,7 @@ def excess(atom: Atoms, tilt: float, add: bool, h: float, count: int) -> tuple[C
             ladder = power * ladder + reach ** (1.0 - k)
         kernel = s[part] * (s[part] + 1)
         value[part] += kernel * total
-        moved = 2.8 * (p * (np.abs(y) + atom.loss_off) * atom.loss_off)[near].sum()
+        moved = 2.8 * (p * (1 + atom.mass_off) * (np.abs(y) + atom.loss_off) * atom.loss_off)[near].sum()
         off[part] += np.abs(kernel) * float((weight * (atom.mass_off[near] + 72 * ULP)).sum() + moved)
         if not reach * float(atom.loss_off.max()) < 0.01:
             off[part] = math.inf
@@ -56,7 +56,7 @@ def excess(atom: Atoms, tilt: float, add: bool, h: float, count: int) -> tuple[C
             value[part] += turned - (float(p_far.sum()) + z[part] * float((p_far * growth[far]).sum()))
             constant = grown * (more + (lost + 16) * ULP) + p_far * (more + 32 * ULP)
             slope = p_far * np.abs(growth[far]) * (more + 36 * ULP) + 1.2 * ULP * grown * np.abs(y_far)
-            slope += 1.02 * less * (grown + p_far * np.exp(y_far))
+            slope += 1.02 * less * (1 + more) * (grown + p_far * np.exp(y_far))
             off[part] += float(constant.sum()) + np.abs(z[part]) * float(slope.sum())
         first = last
     return value, off
@@ -185,8 +185,8 @@ def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms
         tail, top = q * float(ndtr(root - x[-1])), root * x[-1] - 0.5 * u
         if not mass[:2].min() > 0:
             raise CannotCertify("a round has so much noise that the mass of its first cell is lost in rounding")
-        cancelled = 400 * ULP * left / mass[:2]
-        lost, lost_off = -tail * math.expm1(top - high), tail * ULP * (64 + 4 * x[-1] ** 2 + 4 * abs(top))
+        cancelled = 7 * (x[0] - root) ** 2 * ULP * left / mass[:2]
+        lost, lost_off = -tail * math.expm1(top - high), tail * ULP * (64 + 5 * x[-1] ** 2)
     else:
         mass = np.concatenate([[left], density.sum(axis=1), [right]])
         mean = (density * np.expm1(root * inner - 0.5 * u)).sum(axis=1) / mass[1:-1]
@@ -195,6 +195,6 @@ def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms
     loss = np.log1p(ratio)
     share_of = q * np.exp(np.minimum(root * at - 0.5 * u, 700.0)) * np.exp(-loss)
     off = 32 * ULP * (np.abs(loss) + share_of * (4 + 4 * root * np.abs(at) + u + at * at))
-    mass_off = ULP * (24 + 2 * at * at)
+    mass_off = ULP * (32 + 2 * at * at)
     mass_off[:2] += cancelled
     return Atoms(loss, mass, off, mass_off, lost, lost_off)
