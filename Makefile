@@ -88,7 +88,7 @@ notebooks: venv ## execute the chapters again and write their committed .ipynb
 # make or pytest, the exact accountant and the distributions of channels.
 APART = adapters audit book comparison learning runs policies/test_learn.py policies/test_selection.py \
   $(patsubst %,channel/test_%.py,fading laws shadowing) \
-  $(patsubst %,accounting/test_%.py,adapters discrete error_bounds events exact exact_digits exact_ends exact_parts) \
+  $(patsubst %,accounting/test_%.py,adapters discrete error_bounds events exact exact_ends exact_parts) \
   $(patsubst %,accounting/test_%.py,exact_peers extremes intervals kernels selfcheck) \
   $(patsubst %,cli/test_%.py,benchmark outputs plot signals stream_killed train) \
   $(patsubst %,test_%.py,compiled environment extension makefile notebooks tools wheel)
