@@ -26,12 +26,7 @@ _MOST_UNBALANCED = 0.25  # up to here no mass is off by more than 4/3 of |balanc
 
 @dataclass(frozen=True, eq=False)
 class DiscreteLoss:
-    """A mechanism with a discrete privacy loss, made by :func:`from_pmf`; it is an event.
-
-    Parameters
-    ----------
-    atoms : Atoms
-    """
+    """A mechanism with a discrete privacy loss, made by :func:`from_pmf`; it is an event."""
 
     atoms: Atoms
 

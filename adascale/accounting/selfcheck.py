@@ -4,6 +4,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -19,25 +20,18 @@ CASES: dict[str, tuple[Phases, float, float]] = {
 """Events, delta and epsilon, to the last digit, from an inversion and a tilted convolution that share no code."""
 
 
-def _by_history(module: str, *arguments: str) -> Callable[[Phases, float], float]:
-    def found(events: Phases, delta: float) -> float:
-        accountants = import_module(module)
-        accountant = (accountants.create_accountant if arguments else accountants.CTDAccountant)(*arguments)
-        accountant.history = [(sigma, rate, count) for rate, sigma, count in events]
-        return float(accountant.get_epsilon(delta=delta))
-
-    return found
+def _by_history(module: str, name: str, events: Phases, delta: float) -> float:
+    accountant = getattr(import_module(module), name)()
+    accountant.history = [(sigma, rate, count) for rate, sigma, count in events]
+    return float(accountant.get_epsilon(delta=delta))
 
 
-def _dp_accounting(module: str, name: str) -> Callable[[Phases, float], float]:
-    def found(events: Phases, delta: float) -> float:
-        dp = import_module("dp_accounting")
-        accountant = getattr(import_module(f"dp_accounting.{module}"), name)()
-        for rate, sigma, count in events:
-            accountant.compose(dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(sigma)), count)
-        return float(accountant.get_epsilon(delta))
-
-    return found
+def _dp_accounting(module: str, name: str, events: Phases, delta: float) -> float:
+    dp = import_module("dp_accounting")
+    accountant = getattr(import_module(f"dp_accounting.{module}"), name)()
+    for rate, sigma, count in events:
+        accountant.compose(dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(sigma)), count)
+    return float(accountant.get_epsilon(delta))
 
 
 def _prv_accountant(events: Phases, delta: float) -> float:
@@ -48,12 +42,12 @@ def _prv_accountant(events: Phases, delta: float) -> float:
 
 
 PEERS: dict[str, tuple[bool, Callable[[Phases, float], float]]] = {
-    "opacus rdp": (True, _by_history("opacus.accountants", "rdp")),
-    "opacus prv": (False, _by_history("opacus.accountants", "prv")),
-    "dp_accounting rdp": (True, _dp_accounting("rdp", "RdpAccountant")),
-    "dp_accounting pld": (True, _dp_accounting("pld", "PLDAccountant")),
+    "opacus rdp": (True, partial(_by_history, "opacus.accountants", "RDPAccountant")),
+    "opacus prv": (False, partial(_by_history, "opacus.accountants", "PRVAccountant")),
+    "dp_accounting rdp": (True, partial(_dp_accounting, "rdp", "RdpAccountant")),
+    "dp_accounting pld": (True, partial(_dp_accounting, "pld", "PLDAccountant")),
     "prv_accountant": (False, _prv_accountant),
-    "riskcal ctd": (False, _by_history("riskcal.accountants")),
+    "riskcal ctd": (False, partial(_by_history, "riskcal.accountants", "CTDAccountant")),
 }
 """Whether the accountant answers within half a minute for a large epsilon, and its epsilon."""
 

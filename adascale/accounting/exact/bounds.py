@@ -3,6 +3,7 @@
 import contextlib
 import math
 from collections.abc import Callable
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -43,7 +44,7 @@ def all_of(
         with contextlib.suppress(ArithmeticError):
             tilt = look(rounds, direction, log_delta, epsilon).tilt
             low, high = _log_moments(rounds, direction, tilt)
-            uppers += [("Renyi", (direction,), _renyi(tilt, high, rounds.lost if direction == ADD else 0.0))]
+            uppers += [("Renyi", (direction,), partial(_renyi, tilt, high, rounds.lost if direction == ADD else 0.0))]
             lowers += [("tilted", _tilted(tilt, low, high))]
     return uppers, lowers
 
@@ -63,21 +64,13 @@ def _log_moments(rounds: Rounds, direction: str, tilt: FloatArray) -> tuple[Floa
     return low, high
 
 
-def _renyi(tilt: FloatArray, log_moment: FloatArray, lost: float) -> Bound:
-    offset = np.array([chernoff_offset(a) for a in tilt.tolist()])
-
-    def bound(epsilon: float) -> float:
-        log_delta = float((log_moment + offset - tilt * epsilon + 1e-13 * (tilt * epsilon + 10)).min())
-        return min(math.exp(min(log_delta, 0.0)) + lost, 1.0)
-
-    return bound
+def _renyi(tilt: FloatArray, log_moment: FloatArray, lost: float, epsilon: float) -> float:
+    log_delta = (log_moment + chernoff_offset(tilt) - tilt * epsilon + 1e-13 * (tilt * epsilon + 10)).min()
+    return min(math.exp(min(float(log_delta), 0.0)) + lost, 1.0)
 
 
 def _tilted(tilt: FloatArray, low: FloatArray, high: FloatArray) -> Bound:
-    """Bound the mass between two losses under the tilted distribution by Chernoff's bounds at both neighbours.
-
-    delta is G(a) times the tilted mean of f(y) = e^{-a y} (1 - e^{epsilon - y})_+, which has one peak.
-    """
+    """Bound the mass between two losses under the tilted distribution by Chernoff's bounds at both neighbours."""
     i, j, k = np.array(list(combinations(range(tilt.size), 3))).T
     with np.errstate(invalid="ignore"):
         first = (low[j] - high[i] - math.log(4)) / (tilt[j] - tilt[i]) * (1 - 1e-12) - 1e-300

@@ -114,15 +114,20 @@ def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
 def _by_all(rounds: Rounds, at: float, proof: Proof, way: Invert, ends: Attempt, whole: Interval) -> CertifiedInterval:
     """Try proofs until the interval is narrow; rounds of both kinds can only be discretised."""
     both = bool(rounds.rates and rounds.atoms)
-    for attempt in (by_atoms,) if both else (by_atoms, by_inversion) if _is_rare(rounds) else (by_inversion, by_atoms):
+    # where few samples are expected, discrete rounds are faster and nearer
+    is_rare = max(rounds.rates, default=0.0) < _RARE[0] and rounds.expected < _RARE[1]
+    for attempt in (by_atoms,) if both else (by_atoms, by_inversion) if is_rare else (by_inversion, by_atoms):
         with contextlib.suppress(*_FAILURES):
             attempt(way, rounds, at, proof)
         if not proof.wide():
             return proof.interval()
     if both:
-        less, more = (whole(each, at) for each in _of_one_kind(rounds))
-        proof.raise_lower(less.lower, less.ends[0])
-        proof.reduce_upper(more.upper, more.ends[1])
+        # leave out the sampled rounds, which lowers delta, or their sampling, which raises it
+        energy = sum(float(n @ u) for u, n in zip(rounds.energies, rounds.counts, strict=True))
+        less = rounds._replace(rates=(), energies=(), counts=())
+        below, above = whole(less, at), whole(less._replace(gaussian=(rounds.gaussian + energy) * (1 + 1e-12)), at)
+        proof.raise_lower(below.lower, below.ends[0])
+        proof.reduce_upper(above.upper, above.ends[1])
     else:
         ends(rounds, at, proof)
     return proof.interval()
@@ -147,19 +152,6 @@ def delta_by_bounds(rounds: Rounds, epsilon: float, proof: Proof) -> None:
         proof.raise_lower(bound(epsilon), name)
 
 
-def _of_one_kind(rounds: Rounds) -> tuple[Rounds, Rounds]:
-    """Leave out the sampled rounds, which lowers delta, or their sampling, which raises it."""
-    energy = sum(float(n @ u) for u, n in zip(rounds.energies, rounds.counts, strict=True))
-    less = rounds._replace(rates=(), energies=(), counts=())
-    return less, less._replace(gaussian=(rounds.gaussian + energy) * (1 + 1e-12))
-
-
-def _is_rare(rounds: Rounds) -> bool:
-    """Check that so few samples are expected that discrete rounds are faster and nearer."""
-    expected = sum(q * float(n.sum()) for q, n in zip(rounds.rates, rounds.counts, strict=True))
-    return max(rounds.rates, default=0.0) < _RARE[0] and expected < _RARE[1]
-
-
 def by_inversion(way: Invert, rounds: Rounds, at: float, proof: Proof) -> None:
     """Prove bounds by the moments of the sampled rounds, or of the atoms if there are no others."""
     way(rounds, rounds, at, proof, "minus one" if rounds.atoms else "inversion")
@@ -167,22 +159,18 @@ def by_inversion(way: Invert, rounds: Rounds, at: float, proof: Proof) -> None:
 
 def by_atoms(way: Invert, rounds: Rounds, at: float, proof: Proof) -> None:
     """Prove bounds by one discretisation that lowers delta and one that raises it."""
-    for width, lost in _CUTS:
-        delta = at if way is invert else max(proof.lower, 1e-25 * max(proof.upper.values()))
-        below, above = _cut(rounds, width, math.log(delta) + math.log(lost))
-        way(below, above, at, proof, "minus one")
-        if not proof.wide(5 * _WANTED if way is invert else WIDEST):
-            break
-
-
-def _cut(rounds: Rounds, width: float, log_lost: float) -> tuple[Rounds, Rounds]:
     if not rounds.rates:
         raise CannotCertify("there is nothing to discretise")
     if max(rounds.rates) > 0.5 or max(float(u[-1]) for u in rounds.energies) > 100.0:
         raise CannotCertify("the moments of a round would take too many nodes, or overflow")
     if sum(u.size for u in rounds.energies) > 2000:
         raise CannotCertify("sampling is rare, and there are more than 2,000 distinct rounds")
-    return cut(rounds, False, width, log_lost), cut(rounds, True, width, log_lost)
+    for width, lost in _CUTS:
+        delta = at if way is invert else max(proof.lower, 1e-25 * max(proof.upper.values()))
+        below, above = (cut(rounds, raised, width, math.log(delta) + math.log(lost)) for raised in (False, True))
+        way(below, above, at, proof, "minus one")
+        if not proof.wide(5 * _WANTED if way is invert else WIDEST):
+            break
 
 
 def invert(below: Rounds, above: Rounds, delta: float, proof: Proof, name: str) -> None:
@@ -219,25 +207,16 @@ def _smoothed(rounds: Rounds, tilts: Tilts, epsilon: float, log_delta: float, ta
     return found
 
 
-def _both(below: Rounds, above: Rounds, direction: str, near: float) -> Callable[..., tuple[Inversion, Inversion]]:
-    """Return a function that gives the smoothed sum of each."""
-    tilts = [look(rounds, direction, None, near) for rounds in ((below,) if below is above else (below, above))]
-
-    def sums(epsilon: float, log_delta: float, tau: float) -> tuple[Inversion, Inversion]:
-        low = _smoothed(below, tilts[0], epsilon, log_delta, tau)
-        return low, low if below is above else _smoothed(above, tilts[1], epsilon, log_delta, tau)
-
-    return sums
-
-
 def _ends(below: Rounds, above: Rounds, direction: str, delta: float, value: float, proof: Proof, name: str) -> None:
     log_delta, tilts = math.log(delta), look(below, direction, None, value)
-    sums = _both(below, above, direction, value)
+    more = tilts if below is above else look(above, direction, None, value)
     slope = float(tilts.tilt[np.argmin(tilts.log_bound(value))])  # approximately -d ln delta / d epsilon
     scale, rest = max(value, 0.1 / slope), delta - above.lost
 
     def attempt(wanted: float) -> tuple[float, float, bool]:
-        low, high = sums(value, log_delta, min(math.sqrt(wanted * scale / (1.3 * (slope + 1))), 0.5))
+        tau = min(math.sqrt(wanted * scale / (1.3 * (slope + 1))), 0.5)
+        low = _smoothed(below, tilts, value, log_delta, tau)
+        high = low if below is above else _smoothed(above, more, value, log_delta, tau)
         step = max(1e-4 * value, 1e-4 / low.where.tilt)
         lower = _nearest(low.lower, delta, value, step, -1)
         upper = 0.0 if high.upper(0.0) <= rest else _nearest(high.upper, rest, value, step, 1)
@@ -324,19 +303,16 @@ def is_below(rounds: Rounds, direction: str, delta: float, epsilon: float, value
 
 def invert_delta(below: Rounds, above: Rounds, epsilon: float, proof: Proof, name: str) -> None:
     """Prove a lower bound on delta by ``below``, and upper bounds by ``above``."""
-    value, lower, upper = delta_of(below, above, ADD, epsilon)
-    proof.value, proof.direction = value, ADD
-    proof.raise_lower(lower, name)
-    proof.reduce_upper(upper, name, ADD)
-    # delta(0) is the same in both directions
-    if epsilon == 0 or is_below(above, REMOVE, lower - above.lost, epsilon, None):
-        proof.reduce_upper(upper, name, REMOVE)
-        return
-    other, lower, upper = delta_of(below, above, REMOVE, epsilon)
-    if other > value:
-        proof.value, proof.direction = other, REMOVE
-    proof.raise_lower(lower, name)
-    proof.reduce_upper(upper, name, REMOVE)
+    for direction in DIRECTIONS:
+        value, lower, upper = delta_of(below, above, direction, epsilon)
+        if direction == ADD or value > proof.value:
+            proof.value, proof.direction = value, direction
+        proof.raise_lower(lower, name)
+        proof.reduce_upper(upper, name, direction)
+        # delta(0) is the same in both directions
+        if direction == ADD and (epsilon == 0 or is_below(above, REMOVE, lower - above.lost, epsilon, None)):
+            proof.reduce_upper(upper, name, REMOVE)
+            return
 
 
 def delta_of(below: Rounds, above: Rounds, direction: str, epsilon: float) -> tuple[float, float, float]:
@@ -344,13 +320,15 @@ def delta_of(below: Rounds, above: Rounds, direction: str, epsilon: float) -> tu
     if direction == REMOVE and largest_loss(above) <= epsilon:
         return 0.0, 0.0, 0.0
     tilts = look(below, direction, None, epsilon)
-    bound, sums = tilts.log_bound(epsilon), _both(below, above, direction, epsilon)
+    bound, more = tilts.log_bound(epsilon), tilts if below is above else look(above, direction, None, epsilon)
     slope = float(tilts.tilt[np.argmin(bound)])
     log_delta, value = min(float(bound.min()) - 2.0, -1e-3), math.nan
 
     def attempt(wanted: float) -> tuple[float, float, bool]:
         nonlocal log_delta, value
-        low, high = sums(epsilon, log_delta, min(math.sqrt(wanted / (1.3 * slope * (slope + 1))), 0.5))
+        tau = min(math.sqrt(wanted / (1.3 * slope * (slope + 1))), 0.5)
+        low = _smoothed(below, tilts, epsilon, log_delta, tau)
+        high = low if below is above else _smoothed(above, more, epsilon, log_delta, tau)
         value = float(low.value(epsilon))
         if planned_for_more := 0 < value < 0.3 * math.exp(log_delta):
             log_delta = math.log(value)
@@ -359,6 +337,5 @@ def delta_of(below: Rounds, above: Rounds, direction: str, epsilon: float) -> tu
     lower, upper = _refined(attempt, 0.5, 2e-3 if below is above else 5e-3, 0.0)  # atoms are not nearer
     if below is above and upper > 0:  # smoothing has raised it slightly
         with contextlib.suppress(CannotCertify):
-            if (plain := settled(below, tilts, epsilon, epsilon, math.log(upper), 0.0)) is not None:
-                value = float(plain.value(epsilon))
+            value = float(settled(below, tilts, epsilon, epsilon, math.log(upper), 0.0).value(epsilon))
     return min(max(value, lower), upper), lower, upper

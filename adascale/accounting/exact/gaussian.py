@@ -13,10 +13,7 @@ TINY = 1e-300  # numbers near the smallest of a double are not rounded by a rela
 
 
 def delta(energy: Any, epsilon: Any) -> tuple[Any, Any, Any]:
-    r"""Compute :math:`\Phi(\mu/2 - \varepsilon/\mu) - e^\varepsilon \Phi(-\mu/2 - \varepsilon/\mu)`, with bounds.
-
-    Either argument may be an array, of energies > 0 and of any real :math:`\varepsilon`.
-    """
+    r"""Compute :math:`\Phi(\mu/2 - \varepsilon/\mu) - e^\varepsilon \Phi(-\mu/2 - \varepsilon/\mu)`, with bounds."""
     if np.ndim(energy) == 0 and energy == 0:
         exact = np.maximum(-np.expm1(np.minimum(epsilon, 0.0)), 0.0)
         return exact, exact * (1 - 8 * ULP), exact * (1 + 8 * ULP)

@@ -5,7 +5,7 @@
 
 import math
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy.special import ndtr
@@ -29,9 +29,9 @@ def real_order(direction: str, tilt: float) -> float:
     return 1.0 + tilt if direction == ADD else -tilt
 
 
-def chernoff_offset(tilt: float) -> float:
+def chernoff_offset(tilt: Any) -> Any:
     """Compute ln of the maximum of (1 - e^{-x})_+ e^{-a x}, which the Renyi conversion adds."""
-    return -tilt * math.log1p(1 / tilt) - math.log1p(tilt)
+    return -tilt * np.log1p(1 / tilt) - np.log1p(tilt)
 
 
 def proven_log_moment_at(rounds: Rounds, direction: str, tilt: float) -> float:
@@ -57,7 +57,6 @@ class Tilts(NamedTuple):
 def look(rounds: Rounds, direction: str, log_delta: float | None, epsilon: float = 0.0) -> Tilts:
     """Evaluate tilts around the best one for this delta, or for this epsilon if ``log_delta`` is None."""
     u, q, n = thinned(rounds)
-    of_atoms = minus_one.log_moment_of_atoms(rounds) if rounds.atoms else None
     variance = float((n * np.minimum(q * q * np.expm1(np.minimum(u, 50.0)), u)).sum()) + rounds.gaussian
     variance += sum(n * float(atom.mass @ np.expm1(atom.loss) ** 2) for atom, n in rounds.atoms)
     known: dict[int, tuple[float, float]] = {}
@@ -73,7 +72,10 @@ def look(rounds: Rounds, direction: str, log_delta: float | None, epsilon: float
             near = (i + _AT_ONCE // 2) // _AT_ONCE * _AT_ONCE + np.arange(_AT_ONCE) - _AT_ONCE // 2
             tilts = [tilt(j) for j in near.tolist()]
             orders = np.array([real_order(direction, a) for a in tilts])
-            values = of_atoms(orders) if of_atoms else log_moments(u, q, orders[:, None], digits)[0] @ n
+            if rounds.atoms:
+                values = minus_one.log_moment_of_atoms(rounds, orders)
+            else:
+                values = log_moments(u, q, orders[:, None], digits)[0] @ n
             for j, a, value in zip(near.tolist(), tilts, values.tolist(), strict=True):
                 value += 0.5 * rounds.gaussian * a * (a + 1)
                 score = value + chernoff_offset(a)
@@ -91,8 +93,7 @@ def look(rounds: Rounds, direction: str, log_delta: float | None, epsilon: float
     if len(kept) < 3:
         raise CannotCertify("its moments overflow near the best order")
     a = np.array([tilt(i) for i in kept])
-    offset = np.array([chernoff_offset(each) for each in a])
-    return Tilts(direction, a, np.array([known[i][0] for i in kept]), offset, known[best][1])
+    return Tilts(direction, a, np.array([known[i][0] for i in kept]), chernoff_offset(a), known[best][1])
 
 
 class Plan(NamedTuple):
@@ -179,11 +180,6 @@ class Inversion:
         first = np.exp(-a * m * period) / -math.expm1(-a * period)
         less = np.exp(np.minimum(epsilon, m * period) - (a + 1) * m * period) / -math.expm1(-(a + 1) * period)
         return first - less, ones
-
-    def died_out(self, log_size: float) -> bool:
-        """Check that the last terms are below this size, given as a logarithm."""
-        last = float(np.abs(self.terms[-3:]).max())
-        return last == 0 or math.log(last * self.terms.size * self.step) < log_size
 
     def prove(self) -> None:
         """Compute once what all bounds need."""

@@ -1,7 +1,6 @@
 """Rounds of finitely many losses, given or bounding rare samples: moments without their 1 (:ref:`app-exact`)."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp, ndtr, ndtri_exp
@@ -137,23 +136,15 @@ def apart(rounds: Rounds) -> float:
     return min(total * (1 + 1e-9), 1.0)
 
 
-def log_moment_of_atoms(rounds: Rounds) -> Callable[[FloatArray], FloatArray]:
-    """Return a function that approximates ln M at orders c."""
-    loss, mass = (np.concatenate(each) for each in zip(*(atom[:2] for atom, _ in rounds.atoms), strict=True))
-    start = np.cumsum([0, *(atom.loss.size for atom, _ in rounds.atoms)])[:-1]
-    number = np.array([n for _, n in rounds.atoms])
-
-    def log_moment(c: FloatArray) -> FloatArray:
-        excess = np.add.reduceat(mass * np.expm1(np.multiply.outer(c, loss)), start, axis=-1)
-        return np.asarray(np.log1p(excess) @ number)
-
-    return log_moment
+def log_moment_of_atoms(rounds: Rounds, c: FloatArray) -> FloatArray:
+    """Approximate ln M at orders c."""
+    each = [n * np.log1p(np.expm1(np.multiply.outer(c, atom.loss)) @ atom.mass) for atom, n in rounds.atoms]
+    return np.asarray(np.sum(each, axis=0))
 
 
 def cut(rounds: Rounds, above: bool, width: float, log_lost: float) -> Rounds:
     """Discretise: if ``above``, delta plus ``lost`` (at most e^log_lost) does not fall; else delta does not rise."""
-    expected = sum(q * float(n.sum()) for q, n in zip(rounds.rates, rounds.counts, strict=True))
-    end = max(-float(ndtri_exp(min(log_lost - math.log(expected), -0.7))), 0.0)
+    end = max(-float(ndtri_exp(min(log_lost - math.log(rounds.expected), -0.7))), 0.0)
     factor = 1 + (1 if above else -1) * 4 * MOVED  # u was rounded, and delta increases with it
     atoms = tuple((atoms_of(q, factor * u, above, width, end), n) for q, u, n in rounds.kinds)
     return rounds._replace(rates=(), energies=(), counts=(), atoms=rounds.atoms + atoms)

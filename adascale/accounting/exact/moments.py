@@ -28,20 +28,16 @@ _BLOCK = 512  # angles at a time, to stay in the cache
 _ONE_CORE = 2**16  # multiplications in each product of matrices: threads for larger ones would mostly wait
 
 
-def log_ratio(loss: FloatArray, w: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Compute y = ln(1 - w + w e^L) to full relative precision, and its slope in L."""
-    far = loss > np.maximum(30.0, -np.log(w))
+def log_ratio(loss: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Compute y = ln(1 - q + q e^L) to full relative precision, and its slope in L."""
+    far = loss > np.maximum(30.0, -np.log(q))
     if far.any():
-        loss, w = np.broadcast_arrays(loss, w)
+        loss, q = np.broadcast_arrays(loss, q)
         y, slope = np.empty(loss.shape), np.empty(loss.shape)
-        y[~far], slope[~far] = _near(loss[~far], w[~far])
-        rest = (1.0 - w[far]) / w[far] * np.exp(-loss[far])
-        y[far], slope[far] = loss[far] + np.log(w[far]) + np.log1p(rest), 1.0 / (1.0 + rest)
+        y[~far], slope[~far] = log_ratio(loss[~far], q[~far])
+        rest = (1.0 - q[far]) / q[far] * np.exp(-loss[far])
+        y[far], slope[far] = loss[far] + np.log(q[far]) + np.log1p(rest), 1.0 / (1.0 + rest)
         return y, slope
-    return _near(loss, w)
-
-
-def _near(loss: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
     w = q * np.expm1(loss)
     slope = (q + w) / (1.0 + w)
     if q.size and q.max() > 0.5:  # 1 + w may cancel
@@ -69,11 +65,7 @@ def _start(root: Numbers, c: Numbers) -> FloatArray:
 
 
 def _lattice(root: float, q: float, c: float, dx: float) -> FloatArray:
-    """Find the nodes at which the integrand may exceed exp(-42) of its peak; none if there are too many.
-
-    Its logarithm f has the slope c sqrt(u) p - x, 0 <= p <= 1, so that both ends of the range are below that. It is
-    concave for c < 0; for c > 0, f + x^2 / 2 is convex, and within a cell of width w it exceeds both ends by w^2 / 8.
-    """
+    """Find the nodes at which the integrand may exceed exp(-42) of its peak; none if there are too many."""
     low, size, stride = float(_start(root, c)), (abs(c) * root + 2 * _REACH) / dx + 2, 1
     if not size < 1e15:
         return np.empty(0)
@@ -176,21 +168,20 @@ def powers(weight: FloatArray, angle: FloatArray, count: int) -> ComplexArray:
     for i in range(0, weight.size, _BLOCK):
         part = slice(i, i + _BLOCK)
         once = np.cos(angle[part]) + 1j * np.sin(angle[part])
-        fine, last = _up_to(most, np.ones(once.size), once)
-        coarse = _up_to(most, weight[part], last)[0]
+        fine = _up_to(most, np.ones(once.size), once)
+        coarse = _up_to(most - 1, weight[part], fine[most])
         for j in range(0, once.size, few):
-            out += coarse[:, j : j + few] @ fine[:, j : j + few].T
+            out += coarse[:, j : j + few] @ fine[:most, j : j + few].T
     return out.ravel()[:count]
 
 
-def _up_to(most: int, first: FloatArray, once: ComplexArray) -> tuple[ComplexArray, ComplexArray]:
-    """Return first * once^k for k < most, each by at most k products, and once^most."""
-    out = np.empty((most, once.size), dtype=complex)
-    out[0], size, power, last = first, 1, once, np.ones(once.size, dtype=complex)
-    while size < most:
-        np.multiply(out[: most - size][:size], power, out=out[size : 2 * size])
-        last, size, power = last * power if most & size else last, 2 * size, power * power
-    return out, last * power if most & size else last
+def _up_to(most: int, first: FloatArray, once: ComplexArray) -> ComplexArray:
+    """Return first * once^k for k <= most, each by k products."""
+    out = np.empty((most + 1, once.size), dtype=complex)
+    out[0] = first
+    for k in range(most):
+        np.multiply(out[k], once, out=out[k + 1])
+    return out
 
 
 @_QUIET

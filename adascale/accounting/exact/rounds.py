@@ -47,6 +47,11 @@ class Rounds(NamedTuple):
         return [(q, u, n) for q, us, ns in each for u, n in zip(us.tolist(), ns.tolist(), strict=True)]
 
     @property
+    def expected(self) -> float:
+        """Expected number of rounds that use a sample."""
+        return sum(q * float(n.sum()) for q, n in zip(self.rates, self.counts, strict=True))
+
+    @property
     def lost(self) -> float:
         """Bound the mass under the mixture that lies on no atom from above."""
         return sum(n * (atom.lost + atom.lost_off) for atom, n in self.atoms) * (1 + 1e-12)
@@ -210,8 +215,6 @@ def interpolated(
     low, high = float(logs[0]), float(logs[-1])
     v = 0.5 * (low + high) + 0.5 * (high - low) * np.cos(np.pi * np.arange(nodes) / (nodes - 1))
     values, scale, off, off_k = line(np.exp(v), q, c, h, count)
-    if not math.isfinite(off.sum()):
-        return np.empty((0, 0)), values, scale, off, off_k
     reference = float(scale[-1])
     values = values * np.exp(scale - reference)[:, None]
     weight = (-1.0) ** np.arange(nodes)

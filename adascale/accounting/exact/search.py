@@ -1,5 +1,6 @@
 """The sharp epsilon of a schedule, without proof: the root of a converged sum."""
 
+import contextlib
 import math
 
 import numpy as np
@@ -37,8 +38,8 @@ def most_apart(rounds: Rounds) -> float:
     return min(total, math.sqrt(-math.expm1(-divergence - 1e-290))) * (1 + 1e-9)
 
 
-def settled(rounds: Rounds, tilts: Tilts, low: float, high: float, log_delta: float, tau: float) -> Inversion | None:
-    """Find a converged sum for these epsilons, smoothed by ``tau``; without smoothing, return None if it is slow."""
+def settled(rounds: Rounds, tilts: Tilts, low: float, high: float, log_delta: float, tau: float) -> Inversion:
+    """Find a converged sum for these epsilons, smoothed by ``tau``; without smoothing, raise an error if it is slow."""
     where = plan(tilts, low, high, log_delta, _PLAIN)
     step = 2 * math.pi / where.period
     size = log_delta + _PLAIN
@@ -49,16 +50,18 @@ def settled(rounds: Rounds, tilts: Tilts, low: float, high: float, log_delta: fl
     count = int(math.sqrt(2 * 20 / where.curvature) / step) + 12
     while count < _SOON:
         found = Inversion(rounds, tilts.direction, where, count, 0.0, _DIGITS)
-        if found.died_out(size + where.tilt * low - found.log_moment):
+        with np.errstate(divide="ignore"):  # the last terms may be zero
+            last = np.log(np.abs(found.terms[-3:]).max() * count * step)
+        if last < size + where.tilt * low - found.log_moment:
             return found
         count = int(1.6 * count)
-    return None
+    raise CannotCertify("the plain sum is slow to converge")
 
 
 def one_direction(rounds: Rounds, tilts: Tilts, delta: float) -> float:
     """Compute the sharp epsilon in one direction, with decreasing smoothing if the plain sum is slow to converge."""
-    if (root := _root(rounds, tilts, delta, 0.0)) is not None:
-        return root
+    with contextlib.suppress(CannotCertify):
+        return _root(rounds, tilts, delta, 0.0)
     slope = float(tilts.tilt[np.argmin(tilts.log_bound(tilts.top))])  # smoothing adds about slope * tau^2 / 2
     soon = math.sqrt(0.04 * max(tilts.top, 0.01 / slope) / slope)
     tau = min(0.1 * max(tilts.top, 1e-3 / float(tilts.tilt[-1])), soon, 0.5)
@@ -70,7 +73,6 @@ def one_direction(rounds: Rounds, tilts: Tilts, delta: float) -> float:
             if math.isinf(before):
                 raise
             return before
-        assert root is not None
         if abs(before - root) <= 1e-3 * root:
             return root + (root - before) / 15  # the effect of smoothing grows with the square of tau
         before, tau = root, 0.25 * tau
@@ -83,9 +85,7 @@ def about(rounds: Rounds, tilts: Tilts, delta: float) -> float:
     root = 0.0
     for part in (0.02, 0.002):
         tau = min(math.sqrt(part * max(tilts.top, 0.01 / slope) / slope), 0.5)
-        found = _root(rounds, tilts, delta, tau, (0.2, 0.0))
-        assert found is not None
-        before, root = root, found
+        before, root = root, _root(rounds, tilts, delta, tau, (0.2, 0.0))
         if abs(before - root) <= 0.05 * root:
             break
     return root
@@ -93,15 +93,12 @@ def about(rounds: Rounds, tilts: Tilts, delta: float) -> float:
 
 def _root(
     rounds: Rounds, tilts: Tilts, delta: float, tau: float, parts: tuple[float, ...] = (0.8, 0.55, 0.3, 0.0)
-) -> float | None:
-    """Find where the sum equals delta; return 0 if it is smaller at 0, and None if it does not converge."""
+) -> float:
+    """Find where the sum equals delta; return 0 if it is smaller at 0."""
     high = 1.02 * max(tilts.top, 0.0)  # the Renyi value, which the thinned rounds approximate within one per cent
     for part in parts:
         low = part * max(tilts.top, 0.0)
-        inversion = settled(rounds, tilts, low, high, math.log(delta), tau)
-        if inversion is None:
-            return None
-        value = inversion.value
+        value = settled(rounds, tilts, low, high, math.log(delta), tau).value
         if value(low) > delta:
             if value(high) > delta:
                 raise CannotCertify("the sum does not converge")
