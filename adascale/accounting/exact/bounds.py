@@ -90,8 +90,7 @@ def _tilted(tilt: FloatArray, low: FloatArray, high: FloatArray) -> Bound:
 
 
 def _log_binomial(n: float, k: FloatArray, log_p: Any, log_rest: Any) -> FloatArray:
-    out: FloatArray = gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0) + k * log_p + (n - k) * log_rest
-    return out
+    return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0) + k * log_p + (n - k) * log_rest)
 
 
 def _hits(kinds: list[tuple[float, float, float]], gaussian_energy: float) -> Bound:

@@ -81,7 +81,7 @@ def rounds_of(rate: FloatArray, sigma: FloatArray, count: FloatArray | None = No
 
 def thinned(rounds: Rounds, width: float = 0.2) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Approximate the schedule by few distinct noises (u, rates, counts); no proof uses it."""
-    u, q, n = [], [], []
+    u, q, n = [np.empty(0)], [np.empty(0)], [np.empty(0)]
     for rate, energy, count in zip(*rounds[:3], strict=True):
         if energy.size > 12:
             v = np.log(energy)
@@ -94,8 +94,7 @@ def thinned(rounds: Rounds, width: float = 0.2) -> tuple[FloatArray, FloatArray,
         u.append(energy)
         q.append(np.full(energy.size, rate))
         n.append(count)
-    empty = [np.empty(0)]
-    return np.concatenate(u or empty), np.concatenate(q or empty), np.concatenate(n or empty)
+    return np.concatenate(u), np.concatenate(q), np.concatenate(n)
 
 
 def proven_log_moment(rounds: Rounds, c: float) -> float:
