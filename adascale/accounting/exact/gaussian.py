@@ -52,8 +52,6 @@ def epsilon(energy: float, at: float) -> tuple[float, float, float]:
 
 def sampled_epsilon(q: float, energy: float, at: float) -> tuple[float, float, float]:
     """Compute :func:`epsilon` of one round sampled at rate ``q``."""
-    if at >= q:
-        return 0.0, 0.0, 0.0
     found = log_ratio(np.array(epsilon(energy, at / q)), np.asarray(q))[0].tolist()
     return found[0], found[1] * (1 - 1e-12), found[2] * (1 + 1e-12)
 
