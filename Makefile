@@ -87,7 +87,7 @@ notebooks: venv ## execute the chapters again and write their committed .ipynb
 # The core, for the loop of a developer, with a sixth of the random inputs. Left out: training, the book, notebooks, other processes of
 # make or pytest, the exact accountant and the distributions of channels.
 APART = adapters audit book comparison learning runs policies/test_learn.py policies/test_selection.py \
-  $(patsubst %,channel/test_%.py,fading laws shadowing) \
+  $(patsubst %,channel/test_%.py,laws shadowing) \
   $(patsubst %,accounting/test_%.py,adapters discrete error_bounds events exact exact_ends exact_parts) \
   $(patsubst %,accounting/test_%.py,exact_peers extremes intervals kernels selfcheck) \
   $(patsubst %,cli/test_%.py,benchmark outputs plot signals stream_killed train) \
