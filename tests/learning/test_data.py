@@ -38,17 +38,12 @@ def test_the_digits_need_no_file_and_are_split_once_and_scaled(nowhere):
     assert float(images.std()) == pytest.approx(1, abs=2e-2)
 
 
-def local(name):
-    """The data set where the reader has it; otherwise the test does not run."""
-    if not (data.root() / data.FOLDERS[name]).is_dir():
-        pytest.skip(f"{name} is not on this machine: set ADASCALE_DATA to a folder that holds it")
-    return data.load(name)
-
-
 @pytest.mark.parametrize("name", ["mnist", pytest.param("cifar10", marks=pytest.mark.slow)])
 def test_public_data_sets_are_read_from_their_folder(name):
     count, image = {"mnist": (60000, (1, 28, 28)), "cifar10": (50000, (3, 32, 32))}[name]
-    loaded = local(name)
+    if not (data.root() / data.FOLDERS[name]).is_dir():
+        pytest.skip(f"{name} is not on this machine: set ADASCALE_DATA to a folder that holds it")
+    loaded = data.load(name)
     assert (loaded.images.shape, loaded.test_images.shape) == ((count, *image), (10000, *image))
     assert loaded.images.is_contiguous(memory_format=torch.channels_last)
     assert torch.bincount(loaded.test_labels).sum() == 10000
@@ -68,15 +63,11 @@ def test_samples_of_a_data_set_in_colour_are_scaled_by_255_with_the_colour_first
 
 
 @pytest.mark.parametrize("name", ["mnist", "cifar10"])
-def test_a_missing_data_set_says_what_to_do(nowhere, name):
+def test_a_missing_data_set_says_what_to_do_and_a_changed_file_is_not_read(nowhere, name):
     with pytest.raises(FileNotFoundError, match=rf"import {name.upper()}; .*, download=True\)\", or let") as said:
         data.load(name)
     assert str(nowhere) in str(said.value)
     assert list(nowhere.iterdir()) == []  # nothing was downloaded
-
-
-@pytest.mark.parametrize("name", data.FILES)
-def test_a_changed_file_is_not_read(nowhere, name):
     folder = nowhere / data.FOLDERS[name]
     folder.mkdir(parents=True)
     for file in data.FILES[name]:
@@ -110,9 +101,6 @@ def test_bad_input_is_named():
     ]:
         with pytest.raises(ValueError, match=f"^{name} "):
             call()
-
-
-# Partitions ----------------------------------------------------------------------------------------------------------
 
 
 @given(size=st.integers(3, 200), devices=st.integers(1, 12), seed=st.integers(0, 9))
@@ -162,9 +150,6 @@ def test_another_seed_deals_another_partition():
     for kind in ("iid", "two-classes", "dirichlet:concentration=1"):
         first, again, other = (data.partition(labels, 10, kind, seed)[0].tolist() for seed in (0, 0, 1))
         assert first == again != other
-
-
-# Streams -------------------------------------------------------------------------------------------------------------
 
 
 def test_streams_of_all_purposes_devices_and_rounds_differ_also_from_the_channels():
@@ -218,6 +203,11 @@ def test_a_reader_of_ones_own_is_scaled_like_the_others(own):
     assert (data.load(name, "unit").images == 0.5).all()
     assert (found.test_images == 1.5).all()
     assert found.labels.tolist() == [0, 1, 0]
+    seen = np.array([1], np.uint8)  # labels of any whole type, of which the test set may lack one
+    found = data.load(own(lambda: raw(np.ones((3, 5), bool), np.array([0.0, 1.0, 2.0]), np.ones((1, 5)), seen)))
+    assert found.images.dtype == torch.float32
+    assert found.labels.dtype == found.test_labels.dtype == torch.int64
+    assert found.labels.tolist() == [0, 1, 2]
 
 
 REFUSED_SAMPLES = {
@@ -245,11 +235,3 @@ def test_what_is_no_data_set_is_refused(own):
             data.load(own(read))
     with pytest.raises(FileNotFoundError, match=r"^dataset 'tests_own:made': .* 'nowhere.npy'"):
         data.load(own(lambda: np.load("nowhere.npy")))
-
-
-def test_a_class_may_be_missing_in_the_test_set_and_labels_may_be_of_any_whole_type(own):
-    labels, seen = np.array([0.0, 1.0, 2.0]), np.array([1], np.uint8)
-    found = data.load(own(lambda: raw(np.ones((3, 5), bool), labels, np.ones((1, 5)), seen)))
-    assert found.images.dtype == torch.float32
-    assert found.labels.dtype == found.test_labels.dtype == torch.int64
-    assert found.labels.tolist() == [0, 1, 2]

@@ -1,11 +1,8 @@
 """The reference: one backward pass a sample; and networks, images, labels and weights to compare on."""
 
-import warnings
-
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils.checkpoint import checkpoint
 
 from adascale.learning import clipped_sum
 from adascale.learning.models import build
@@ -24,44 +21,17 @@ class Layers(nn.Module):
         return self.compute(self, x)
 
 
-class Residual(nn.Module):
+def residual():
     """GroupNorm, a sum past a block, both poolings, no bias, and a kernel that is no square."""
 
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Conv2d(2, 4, (3, 2), stride=(2, 1), padding=(1, 0), bias=False)
-        self.norm = nn.GroupNorm(2, 4)
-        self.second = nn.Conv2d(4, 4, 3, padding=1)
-        self.last = nn.Linear(4, 3, bias=False)
-
-    def forward(self, x):
-        x = F.relu(self.norm(self.first(x)))
-        x = F.max_pool2d(x + torch.tanh(self.second(x)), 2)
-        return self.last(F.avg_pool2d(x, x.shape[2:]).flatten(1))
-
-
-def sequences(layer, call=lambda layer, x: layer(x)):
-    """A layer on sequences, the mean over places, a linear layer."""
-    return Layers(lambda m, x: m.last(call(m.layer, x).mean(1)), layer=layer, last=nn.Linear(8, 4))
-
-
-def changed(change, at=0):
-    """A small network with something done to its first layer, or to another."""
-
-    def make():
-        model = mlp()
-        with warnings.catch_warnings(action="ignore", category=FutureWarning):  # the old utilities, which are in use
-            change(model[at])
-        return model
-
-    return make
-
-
-def checkpointed(reentrant, middle=None, first=None):
     def compute(m, x):
-        return m.last(checkpoint(lambda y: torch.tanh(m.middle(y)), m.first(x), use_reentrant=reentrant))
+        x = F.relu(m.norm(m.first(x)))
+        x = F.max_pool2d(x + torch.tanh(m.second(x)), 2)
+        return m.last(F.avg_pool2d(x, x.shape[2:]).flatten(1))
 
-    return Layers(compute, first=first or nn.Linear(4, 4), middle=middle or nn.Linear(4, 4), last=nn.Linear(4, 3))
+    first = nn.Conv2d(2, 4, (3, 2), stride=(2, 1), padding=(1, 0), bias=False)
+    layers = {"first": first, "norm": nn.GroupNorm(2, 4), "second": nn.Conv2d(4, 4, 3, padding=1)}
+    return Layers(compute, **layers, last=nn.Linear(4, 3, bias=False))
 
 
 def rows(model, images, labels):
@@ -103,7 +73,7 @@ def problem(name, dtype=torch.float32, count=7):
     if name == "residual":
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(1)
-            model = Residual()
+            model = residual()
     else:
         model = build(name, 0)
     return model.to(dtype), *batch(shape, classes, count, dtype)

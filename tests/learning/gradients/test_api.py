@@ -75,16 +75,18 @@ def test_vanishing_gradient_and_empty_batch_give_zero():
     assert found.norm.shape == found.loss.shape == (0,)
 
 
-def with_layer_norm():
-    return nn.Sequential(nn.Flatten(), nn.Linear(64, 6), nn.LayerNorm(6), nn.Tanh(), nn.Linear(6, 10))
+def digits_model(general):
+    """By rules, or by the general path; and images, labels and weights."""
+    model, *samples = problem("digits_cnn", torch.double)
+    normed = nn.Flatten(), nn.Linear(64, 6), nn.LayerNorm(6), nn.Tanh(), nn.Linear(6, 10)
+    return filled(nn.Sequential(*normed)) if general else model, *samples
 
 
 @pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
 @pytest.mark.parametrize("general", [False, True])
 @pytest.mark.parametrize("frozen", ["all but the last", "all weights", "the first"])
 def test_frozen_parameters_are_not_in_the_sum_and_have_no_part_in_the_norms(frozen, general):
-    model, images, labels, weights = problem("digits_cnn", torch.double)
-    model = filled(with_layer_norm()) if general else model
+    model, images, labels, weights = digits_model(general)
     whole = clipped_sum(model, images, labels, 0.1, weights).gradient
     parameters = dict(model.named_parameters())
     for i, name in enumerate(parameters):
@@ -111,27 +113,12 @@ def test_a_frozen_layer_needs_no_rule(recwarn):
 
 @pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
 @pytest.mark.parametrize("general", [False, True])
-def test_whether_gradients_are_on_makes_no_difference_and_the_result_wants_none(general):
-    model, images, labels, weights = problem("digits_cnn", torch.double)
-    model = filled(with_layer_norm()) if general else model
-    expected = clipped_sum(model, images, labels, 0.5, weights)
-    with torch.no_grad():
-        found = clipped_sum(model, images, labels, 0.5, weights)
-    for mine, other in zip(found, expected, strict=True):
-        assert torch.equal(mine, other)
-        assert not mine.requires_grad
-        assert not other.requires_grad
-
-
-@pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
-@pytest.mark.parametrize("general", [False, True])
-def test_the_model_the_images_and_the_settings_of_the_process_are_left_as_they_were(general):
-    model, images, labels, _ = problem("digits_cnn", torch.double)
-    model = filled(with_layer_norm()) if general else model
+def test_sum_leaves_all_as_it_was_and_is_the_same_without_gradients(general):
+    model, images, labels, weights = digits_model(general)
     before = dict(model.named_parameters(remove_duplicate=False))
     values = {name: each.clone() for name, each in before.items()}
     threads, random = torch.get_num_threads(), torch.get_rng_state()
-    first = clipped_sum(model, images.requires_grad_(), labels, 1.0).gradient
+    first = clipped_sum(model, images.requires_grad_(), labels, 0.5, weights)
     after = dict(model.named_parameters(remove_duplicate=False))
     assert list(after) == list(before)
     assert all(after[name] is before[name] and torch.equal(after[name], values[name]) for name in before)
@@ -139,7 +126,12 @@ def test_the_model_the_images_and_the_settings_of_the_process_are_left_as_they_w
     assert all(not layer._forward_hooks and not layer._forward_pre_hooks for layer in model.modules())
     assert torch.get_num_threads() == threads
     assert torch.equal(torch.get_rng_state(), random)
-    assert torch.equal(first, clipped_sum(model, images.detach(), labels, 1.0).gradient)
+    with torch.no_grad():
+        again = clipped_sum(model, images.detach(), labels, 0.5, weights)
+    for one, other in zip(first, again, strict=True):
+        assert torch.equal(one, other)
+        assert not one.requires_grad
+        assert not other.requires_grad
 
 
 def test_bad_input_is_named():
@@ -151,12 +143,9 @@ def test_bad_input_is_named():
         good = {"images": torch.ones(2, 4), "labels": torch.zeros(2, dtype=torch.long), "clip_norm": 1.0}
         with pytest.raises(ValueError, match=f"^{name} must be|^{name} must have"):
             clipped_sum(nn.Linear(4, 3), **(good | {name: value}))
-
-
-@pytest.mark.parametrize("images", [torch.full((2, 4), float("nan")), torch.tensor([[1e30] * 4, [1.0] * 4])])
-def test_a_gradient_that_is_not_finite_is_refused(images):
-    with pytest.raises(NotFinite, match="sample 0 of 2"):
-        clipped_sum(nn.Linear(4, 3), images, torch.zeros(2, dtype=torch.long), 1.0)
+    for images in (torch.full((2, 4), float("nan")), torch.tensor([[1e30] * 4, [1.0] * 4])):
+        with pytest.raises(NotFinite, match="sample 0 of 2"):
+            clipped_sum(nn.Linear(4, 3), images, torch.zeros(2, dtype=torch.long), 1.0)
 
 
 @pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")

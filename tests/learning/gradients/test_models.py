@@ -1,4 +1,4 @@
-"""Models of every kind: the sum is that of a plain loop, by rules or by the general path."""
+"""Models of every kind: the sum is that of a plain loop, or the model is refused by name."""
 
 import contextlib
 import warnings
@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from adascale.learning import clipped_sum
 from adascale.learning.gradients import GeneralPath, paths
 
-from .sample_by_sample import VECTOR, Layers, batch, changed, checkpointed, filled, loop, relative, rows, sequences, two
+from .sample_by_sample import VECTOR, Layers, batch, centred, filled, loop, mlp, relative, rows, two
 
 IMAGE, SEQUENCE = (4, 6, 6), (3, 8)
 general = pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
@@ -34,7 +34,28 @@ def before(layer, *others):
     return nn.Sequential(layer, nn.Flatten(), *others)
 
 
-# Layers that are called, named or hidden in other ways ----------------------------------------------------------------
+def sequences(layer, call=lambda layer, x: layer(x)):
+    """A layer on sequences, the mean over places, a linear layer."""
+    return Layers(lambda m, x: m.last(call(m.layer, x).mean(1)), layer=layer, last=nn.Linear(8, 4))
+
+
+def changed(change, at=0):
+    """A small network with something done to its first layer, or to another."""
+
+    def make():
+        model = mlp()
+        with warnings.catch_warnings(action="ignore", category=FutureWarning):  # the old utilities, which are in use
+            change(model[at])
+        return model
+
+    return make
+
+
+def checkpointed(reentrant, middle=None, first=None):
+    def compute(m, x):
+        return m.last(checkpoint(lambda y: torch.tanh(m.middle(y)), m.first(x), use_reentrant=reentrant))
+
+    return Layers(compute, first=first or nn.Linear(4, 4), middle=middle or nn.Linear(4, 4), last=nn.Linear(4, 3))
 
 
 class TwoNames(nn.Module):
@@ -54,26 +75,8 @@ def tied():
     return model
 
 
-def called_twice():
-    layer = nn.Linear(4, 4)
-    return nn.Sequential(layer, nn.Tanh(), layer)
-
-
-def make_the_weight(layer):
-    """A hook that makes a layer's weight before every call, as the old utilities do."""
-    raw = layer.weight
-    del layer._parameters["weight"]
-    layer.register_parameter("raw", raw)
-    layer.weight = raw.detach().clone()
-    layer.register_forward_pre_hook(lambda layer, _: setattr(layer, "weight", layer.raw * layer.raw))
-
-
-def own_forward(layer):
-    layer.forward = lambda x: F.linear(x, 2 * layer.weight, layer.bias)
-
-
-def hooked(hook, register="register_forward_hook", **options):
-    return changed(lambda layer: getattr(layer, register)(hook, **options))
+def hooked(hook, register="register_forward_hook", at=0, **options):
+    return changed(lambda layer: getattr(layer, register)(hook, **options), at)
 
 
 def compiled(part, middle):
@@ -118,10 +121,7 @@ RULED = {
     "hook put first": (hooked(HOOKS["bent"], prepend=True), VECTOR),
     "hook always called": (hooked(HOOKS["bent"], always_call=True), VECTOR),
     "input squared": (hooked(lambda layer, x: (x[0] ** 2,), "register_forward_pre_hook"), VECTOR),
-    "gradient doubled": (
-        changed(lambda layer: layer.register_full_backward_hook(lambda _, x, y: (2 * x[0],)), 2),
-        VECTOR,
-    ),
+    "gradient doubled": (hooked(lambda _, x, y: (2 * x[0],), "register_full_backward_hook", at=2), VECTOR),
     "checkpointed": (lambda: checkpointed(False), VECTOR),
     **{f"compiled {part}": (partial(compiled, part, nn.Tanh()), VECTOR) for part in ("model", "block", "layer")},
     "written into": (lambda: writing(nn.ReLU(inplace=True)), (2, 5, 5)),
@@ -141,22 +141,25 @@ NOTED = {
         r"'layer.self_attn' \(Mult\w+\), .* layer 'layer.norm2' \(LayerNorm\) have",
     ),
     "not needed": (lambda: sequences(nn.LayerNorm(8), lambda layer, x: x), SEQUENCE, r"\(LayerNorm\) has no rule"),
-    "called twice": (called_twice, VECTOR, r"'0' \(Linear\) has more than one call"),
+    "called twice": (
+        lambda: nn.Sequential(layer := nn.Linear(4, 4), nn.Tanh(), layer),
+        VECTOR,
+        r"'0' \(Linear\) has more than one call",
+    ),
     "shared": (tied, VECTOR, r"layer '0' \(Linear\), layer '2' \(Linear\) have more than one"),
     "used beside": (one_layer(lambda f, x: F.linear(f(x).tanh(), f.weight)), VECTOR, "more than one call, or a param"),
     "called by keyword": (one_layer(lambda f, x: f(input=x)), VECTOR, r"\(Linear\) was not called with one tensor"),
     "two names": (TwoNames, VECTOR, r"the model \(TwoNames\) has no rule"),
     "parametrized": (changed(parametrizations.weight_norm), VECTOR, r"\(ParametrizedLinear\), .* have no rule"),
-    "spectral norm": (lambda: changed(parametrizations.spectral_norm)().eval(), VECTOR, r"\(ParametrizedLinear\)"),
     "pruned": (changed(lambda layer: prune.random_unstructured(layer, "weight", 0.5)), VECTOR, r"'0' \(Linear\)"),
-    "weight made by a hook": (changed(make_the_weight), VECTOR, r"'0' \(Linear\)"),
     "weight in a hook": (hooked(lambda layer, x, y: y * layer.weight.sum()), VECTOR, USED),
     "weight before": (hooked(lambda f, x: (x[0] * f.weight.sum(0),), "register_forward_pre_hook"), VECTOR, USED),
-    "own forward": (changed(own_forward), VECTOR, r"'0' \(Linear\) has another forward function than the type"),
-    **{
-        f"compiled {part}": (partial(compiled, part, nn.LayerNorm(5)), VECTOR, "LayerNorm")
-        for part in ("model", "layer")
-    },
+    "own forward": (
+        changed(lambda f: setattr(f, "forward", lambda x: F.linear(x, 2 * f.weight))),
+        VECTOR,
+        r"'0' \(Linear\) has another forward function than the type",
+    ),
+    **{part: (partial(compiled, part, nn.LayerNorm(5)), VECTOR, "LayerNorm") for part in ("model", "layer")},
     "LSTM": (lambda: sequences(nn.LSTM(8, 8, batch_first=True), lambda layer, x: layer(x)[0]), SEQUENCE, ALONE),
     "choice by a sample": (choosing, SEQUENCE, ALONE),
     "replayed": (lambda: sequences(nn.LayerNorm(8), replayed), SEQUENCE, ALONE),
@@ -195,9 +198,6 @@ def test_what_shows_in_a_later_chunk_only_sends_all_to_the_general_path():
     with pytest.warns(GeneralPath, match=r"layer 'layer' \(Linear\) has more than one call"):
         found = clipped_sum(model, images, labels, 0.5, weights, chunk=4).gradient  # 3 samples, then 4
     assert relative(found, loop(model, images, labels, 0.5, weights)) < 1e-13
-
-
-# The general path -----------------------------------------------------------------------------------------------------
 
 
 @general
@@ -246,3 +246,124 @@ def test_dropout_one_by_one_draws_as_if_vmap_had_not_failed():
     expected = [F.cross_entropy(model(images[[i]]), labels[[i]]).item() for i in range(3)]
     torch.manual_seed(0)
     assert clipped_sum(model, images, labels, 1.0).loss.tolist() == pytest.approx(expected, rel=1e-12)
+
+
+# Models without gradients of samples ----------------------------------------------------------------------------------
+
+
+def overwriting(m, x):
+    x = torch.tanh(m.first(x))
+    return m.last(x) + x.mul_(2)[:, :3]
+
+
+def without_gradient(m, x):
+    with torch.no_grad():
+        x = m.last(m.first(x))
+    return m.first(torch.cat([x, x[:, :1]], 1))
+
+
+def scripted():
+    with warnings.catch_warnings(action="ignore"):  # of its deprecation
+        return torch.jit.script(nn.Sequential(nn.Linear(4, 4)))
+
+
+def halved(m, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        x = m.first(x)
+    return m.last(x.float())
+
+
+def rebinding(m, x):
+    """Replaces a buffer."""
+    m.count = m.count + 1
+    return m.layer(x) / m.count
+
+
+def decaying(m, x):
+    """Writes to a parameter."""
+    with torch.no_grad():
+        m.layer.weight *= 0.5
+    return m.layer(x)
+
+
+def counting(compute):
+    return lambda: Layers(compute, layer=nn.Linear(4, 3), count=nn.Buffer(torch.zeros(())))
+
+
+def mixing(compute):
+    return lambda: filled(two(compute)).float()
+
+
+def normed(m, x):
+    return m.last(F.batch_norm(m.first(x), None, None, training=True))
+
+
+def turned(m, x):
+    """The samples of a batch in another order, for one layer."""
+    return m.last(x + m.first(x.flip(0)).flip(0))
+
+
+def centred_before_a_norm():
+    return nn.Sequential(Layers(lambda m, x: x - x.mean(0) if len(x) > 1 else x), sequences(nn.LayerNorm(8)))
+
+
+NO_EFFECT, REENTRANT = "the loss does not depend on layer 'last'", "with use_reentrant=True, which hides the layers"
+CHANGES = r"the model changes its own '{}' when it is called; expected .* to stay as they are"
+REFUSED = {
+    "BatchNorm": (lambda: nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)), r"'1' \(BatchNorm1d\) mixes"),
+    "not called": (lambda: two(lambda m, x: m.first(x)), NO_EFFECT),
+    "called without gradients": (lambda: two(without_gradient), NO_EFFECT),
+    "in place": (lambda: two(overwriting), "the input of layer 'last'"),
+    "all frozen": (lambda: nn.Linear(4, 4).requires_grad_(False), "no trainable parameter"),
+    "no parameters": (nn.Identity, "no trainable parameter"),
+    "TorchScript": (scripted, "compiled by TorchScript"),
+    "hook on a gradient": (
+        changed(lambda layer: layer.weight.register_hook(lambda gradient: 0 * gradient)),
+        "hook on the gradient of its parameter 'weight'",
+    ),
+    "complex": (lambda: nn.Linear(4, 3, dtype=torch.cfloat), "complex parameter 'weight'"),
+    "lazy": (lambda: nn.LazyLinear(3), "has no size yet"),
+    "two types": (
+        lambda: nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3).double()),
+        r"must be of one type, got torch\.float32 and torch\.float64$",
+    ),
+    "autocast within": (lambda: two(halved), r"'first' \(Linear\) computes in torch\.bfloat16, and its parameter"),
+    "counting": (counting(rebinding), CHANGES.format("count")),
+    "decaying": (counting(decaying), CHANGES.format("layer.weight")),
+    "power iteration": (changed(parametrizations.spectral_norm), CHANGES.format(r"0\.\S*_u")),
+    "reentrant": (lambda: checkpointed(True), REENTRANT),
+    "reentrant and general": (
+        lambda: checkpointed(True, nn.LayerNorm(4)),
+        r"the model fails on a sample alone: .*use_reentrant=True",
+    ),
+    "centred": (mixing(centred), r"the loss \S+ in a batch and \S+ alone; expected a model that takes every sample by"),
+    "normed": (mixing(normed), r"fails on a sample alone \(Expected more than 1 value .* a model that takes every"),
+    "turned": (mixing(turned), r"parameter 'weight' of layer 'first' \(Linear\) is off by 0\.\d+ of the norm"),
+}
+INSTANCE = partial(nn.InstanceNorm1d, 3, affine=True, track_running_stats=True)
+REFUSED_SEQUENCES = {
+    "running mean": (lambda: sequences(INSTANCE()), r"changes its own 'layer\.running_mean'"),
+    "centred before a norm": (centred_before_a_norm, r"in a batch and \S+ alone; .* by itself"),
+    "one batch size": (
+        lambda: sequences(nn.LayerNorm(8), lambda layer, x: layer(x.view(1, 3, 8))),
+        "the model fails on several samples",
+    ),
+}
+
+
+@general
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad:UserWarning")
+@pytest.mark.parametrize("kind", REFUSED | REFUSED_SEQUENCES)
+def test_what_has_no_sample_gradients_is_refused_by_name(kind):
+    make, message = (REFUSED | REFUSED_SEQUENCES)[kind]
+    model, (images, labels, _) = make(), batch((3, 8) if kind in REFUSED_SEQUENCES else VECTOR, 3, 6, torch.float32)
+    for chunk in (160, 160, 2):  # every time, in chunks too
+        with pytest.raises(ValueError, match=message):
+            clipped_sum(model, images, labels, 1.0, chunk=chunk)
+        assert all(not layer._forward_hooks or "hook" in kind for layer in model.modules())
+
+
+def test_autocast_around_the_model_is_refused():
+    images, labels, _ = batch(VECTOR, 3, 6, torch.float32)
+    with torch.autocast("cpu"), pytest.raises(ValueError, match=r"without torch\.autocast, got it on for 'cpu'"):
+        clipped_sum(mlp(), images, labels, 1.0)
