@@ -4,7 +4,7 @@ import copy
 import itertools
 import math
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from adascale import ReceiveScalingProblem, channel, policies
 from adascale.problem import RoundLeakage
 from companion import bounds
-from companion.leakage.liu_simeone import OfflinePowerControl
 
 from ..problems import FULL, MIXED, MNIST, best_energy, budgets, gains, make
 
@@ -82,17 +81,9 @@ def test_a_change_in_the_future_leaves_the_past_as_it_was(name, gain, budget, da
     assert past_stands(ONLINE[name](problem), problem, t, factor)
 
 
-class Cheat:
-    """Looks at the worst gain of the whole horizon."""
-
-    def schedule(self, problem):
-        return np.minimum(problem.max_eta, problem.max_eta.min(axis=-1, keepdims=True))
-
-
-@pytest.mark.parametrize("policy", [Cheat(), policies.Optimal()], ids=["cheat", "optimal"])
-def test_the_causality_check_catches_what_looks_ahead(policy):
+def test_the_causality_check_catches_what_looks_ahead():
     problem = ReceiveScalingProblem(MIXED, np.geomspace(1e-11, 1e-10, 6), 0.01)
-    assert not past_stands(policy, problem, 2, 1e-3)
+    assert not past_stands(policies.Optimal(), problem, 2, 1e-3)
 
 
 def assert_both_ways_agree(policy, problem):
@@ -121,12 +112,6 @@ def test_a_schedule_that_is_not_its_rounds_is_noticed():
         assert_both_ways_agree(Off(0.01), make(MIXED, 0.1))
 
 
-def test_the_compiled_schedule_is_its_rounds_at_any_order():
-    for scenario, order in itertools.product((MIXED, FULL, MNIST), (2, 2.5, 8, 32)):
-        problem = make(replace(scenario, order=order), 0.05, rounds=12, seeds=[0, 0, 0])
-        assert_both_ways_agree(policies.AdaScale([1e-6, 0.01, 1e4]), problem)
-
-
 @pytest.mark.parametrize("name", ONLINE)
 def test_one_round_and_broadcast_lanes_are_scheduled_alike(name):
     problem = make(MIXED, np.array([0.01, 0.1, 1.0])[:, None], seeds=[0, 1], rounds=1)
@@ -136,16 +121,17 @@ def test_one_round_and_broadcast_lanes_are_scheduled_alike(name):
         assert_both_ways_agree(ONLINE[name](empty), empty)
 
 
-def test_penalties_budgets_and_gains_broadcast_against_each_other():
+def test_penalties_budgets_and_gains_broadcast_against_each_other_at_any_order():
     gain = make(MIXED, 1.0, seeds=[0, 1]).min_gain
     problem = ReceiveScalingProblem(MIXED, gain, np.array([0.01, 0.1, 1.0])[:, None])
+    for scenario, order in itertools.product((MIXED, FULL, MNIST), (2, 2.5, 8, 32)):
+        other = make(replace(scenario, order=order), 0.05, rounds=12, seeds=[0, 0, 0])
+        assert_both_ways_agree(policies.AdaScale([1e-6, 0.01, 1e4]), other)
     for penalty in (0.01, [0.01, 1.0], [[0.01], [0.1], [1.0]], np.geomspace(1e-4, 10, 6).reshape(3, 2)):
         assert_both_ways_agree(policies.AdaScale(penalty), problem)
-        energy, queue = policies.adascale_energies(
-            problem.min_noise_energy, problem.budget, penalty, RoundLeakage(MIXED)
-        )
-        assert energy.shape == (3, 2, 8)
-        assert queue.shape == (3, 2)
+        given = problem.min_noise_energy, problem.budget, penalty, RoundLeakage(MIXED)
+        energy, queue = policies.adascale_energies(*given)
+        assert (energy.shape, queue.shape) == ((3, 2, 8), (3, 2))
         eta = policies.AdaScale(penalty).schedule(problem)
         # w -> eta -> w is two divisions, and a queue a sum of their differences
         np.testing.assert_allclose(problem.noise_energy(eta), energy, rtol=1e-15 * 4)
@@ -155,7 +141,7 @@ def test_penalties_budgets_and_gains_broadcast_against_each_other():
         np.testing.assert_array_equal(eta[k, r], policies.AdaScale(penalty[k, r]).schedule(alone))
 
 
-def test_a_round_without_a_root_is_named_with_its_lane_and_its_values():
+def test_a_round_without_a_root_is_named_with_its_lane_and_its_values(monkeypatch):
     gain = np.full((2, 8), [[1e-9], [1e-3]])  # floors of about 1e-3 and 1e-9
     problem = ReceiveScalingProblem(MIXED, gain, np.array([0.01, 0.1])[:, None])
     penalty = np.array([[1.0, 1e308], [1.0, 1.0]])  # times F' that is beyond floating point
@@ -163,40 +149,12 @@ def test_a_round_without_a_root_is_named_with_its_lane_and_its_values():
         policies.AdaScale(penalty).schedule(problem)
     with pytest.raises(RuntimeError, match=r"^no root found in round 0: floor 1e-12, queue 0.0, penalty 1e\+308$"):
         best_energy(1e-12, 0.0, 1e308, RoundLeakage(MIXED))
-
-
-def test_a_search_that_does_not_converge_ends_and_is_named(monkeypatch):
+    # nor does a search that does not converge go on for ever
     module = sys.modules[policies.AdaScale.__module__]
     monkeypatch.setattr(module, "all_rounds", getattr(module.all_rounds, "py_func", module.all_rounds))
     monkeypatch.setattr(module, "advance", lambda search, *_: search)
     with pytest.raises(RuntimeError, match=r"^no root found in round 0: floor 1\.0, queue 0\.0, penalty 1\.0$"):
         best_energy(1.0, 0.0, 1.0, RoundLeakage(MIXED))
-
-
-def test_parameters_for_other_lanes_are_refused():
-    problem = make(MIXED, 0.1)
-    five = np.full(5, cap(problem))
-    for policy in (
-        policies.AdaScale(five),
-        policies.AdaScale(1.0, np.zeros(5)),
-        policies.PowerControl(means(problem), five),
-        policies.LyapunovPowerControl(five**3, five),
-        OfflinePowerControl(five),
-    ):
-        with pytest.raises(ValueError, match=r"broadcast.* \(\).*\(5,"):
-            policy.schedule(problem)
-
-
-def test_the_start_of_a_search_does_not_move_its_root():
-    leakage = RoundLeakage(MNIST)
-    rng = np.random.default_rng(0)
-    floor, queue, penalty = 10 ** rng.uniform([[-4], [-4], [-6]], [[1], [1], [4]], (3, 200))
-    cold, policy = best_energy(floor, queue, penalty, leakage), policies.AdaScale(penalty, queue)
-    begun = policy.start(MNIST, np.ones(200))
-    for factor in (1e-3, 0.5, 0.999, 1.001, 2.0, 1e3):
-        _, warm = policy.energies(replace(begun, energy=factor * cold), floor[:, None])
-        warm = warm[:, 0]
-        np.testing.assert_allclose(warm, cold, rtol=4e-15)
 
 
 def test_a_policy_is_handed_no_later_round():
@@ -244,11 +202,11 @@ def test_lanes_do_not_touch_each_other(name):
         np.testing.assert_array_equal(eta[k, r], policy.schedule(alone))
 
 
-@dataclass
 class Returning:
     """Full power, times a factor in one round."""
 
-    factor: float
+    def __init__(self, factor):
+        self.factor = factor
 
     def start(self, scenario, budget):
         return scenario, 0

@@ -10,16 +10,14 @@ from hypothesis import strategies as st
 from adascale import ReceiveScalingProblem, accounting, channel, policies
 from adascale.accounting import ExactAccountant
 from adascale.errors import BudgetNotReached, InvalidInput
-from adascale.policies import Best, Selecting, Selection, Truncated
+from adascale.policies import Best, Selecting, Truncated
 
-from ..problems import MIXED, MNIST
+from ..problems import MIXED, MNIST, powers
 
 EXACT = ExactAccountant()
 UNEQUAL = replace(MIXED, max_power=(0.2, 0.05, 0.1))  # three devices with their own batches and power limits
 PART = replace(UNEQUAL, privacy_noise_power=2e-13)
-gain_rows = st.lists(
-    st.lists(st.floats(-13, -8).map(lambda x: 10.0**x), min_size=3, max_size=3), min_size=1, max_size=6
-)
+gain_rows = st.lists(st.lists(powers(-13, -8), min_size=3, max_size=3), min_size=1, max_size=6)
 
 
 class Recorder:
@@ -46,13 +44,6 @@ def total_of(scenario, gain, threshold):
     return spent / T
 
 
-def geometric(values):
-    return float(np.exp(np.log(values).mean()))
-
-
-# The threshold --------------------------------------------------------------------------------------------------------
-
-
 @given(gain_rows, st.floats(-2, 2))
 def test_threshold_is_the_least_of_all_with_its_total(rows, factor):
     gain = np.array(rows).T
@@ -74,30 +65,20 @@ def test_totals_broadcast_against_realisations():
         selection = found.select(MNIST, gain)
         assert (selection.eta.shape, selection.senders.shape[-2:]) == ((2, 4, 30), (10, 30))
         np.testing.assert_allclose(selection.total, np.broadcast_to(total, (2, 4)), rtol=1e-12)
-        alone = replace(
-            found, **{name: getattr(found, name)[1, 2] for name in ("threshold", "level") if hasattr(found, name)}
-        )
+        level = "level" if isinstance(found, Best) else "threshold"
+        alone = replace(found, **{level: getattr(found, level)[1, 2]})
         np.testing.assert_array_equal(alone.select(MNIST, gain[2]).eta, selection.eta[1, 2])
 
 
-# One round ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("policy", [Truncated(3e-11), Best(2), Best(2, 0.5), Best(3)])
-def test_rounds_one_by_one_are_the_whole_schedule(policy):
-    gain = 10.0 ** np.random.default_rng(0).uniform(-12, -9, (5, 3, 40))
-    whole, state, scaled = policy.select(UNEQUAL, gain), policy.start(UNEQUAL), UNEQUAL.scaled_gain(gain)
-    for t in range(40):
-        state, eta, senders = policy.step(state, scaled[..., t])
-        np.testing.assert_array_equal(eta, whole.eta[..., t])
-        np.testing.assert_array_equal(senders, whole.senders[..., t])
-    assert whole.scenario.num_rounds == 40
-
-
-@pytest.mark.parametrize("policy", [Truncated(3e-11), Best(2), Best(2, 0.5), Best(3)])
-def test_expected_power_of_every_sender_is_within_its_limit(policy):
+def test_rounds_one_by_one_are_the_schedule_and_every_sender_is_within_its_power_limit(policy):
     gain = 10.0 ** np.random.default_rng(1).uniform(-12, -9, (3, 200))
-    found, most = policy.select(UNEQUAL, gain), 0.0
+    found, state, scaled, most = policy.select(UNEQUAL, gain), policy.start(UNEQUAL), UNEQUAL.scaled_gain(gain), 0.0
+    assert found.scenario.num_rounds == 200
+    for t in range(200):
+        state, eta, senders = policy.step(state, scaled[..., t])
+        np.testing.assert_array_equal(eta, found.eta[..., t])
+        np.testing.assert_array_equal(senders, found.senders[..., t])
     for m, t in np.argwhere(found.senders):
         size, data = UNEQUAL.batch_size[m], UNEQUAL.dataset_size[m]
         second = UNEQUAL.clip_norm**2 * (1 + (1 - size / data) / size)  # of the norm of the mean gradient
@@ -126,9 +107,6 @@ def test_skipped_rounds_leak_and_cost_nothing():
     nobody = Truncated(1e-8).select(MIXED, gain)
     assert np.isnan(nobody.total)
     assert nobody.device_epsilons(EXACT) == (0, 0)
-
-
-# Privacy --------------------------------------------------------------------------------------------------------------
 
 
 def test_noise_multiplier_of_truncation_is_one_constant_of_the_scenario():
@@ -175,9 +153,6 @@ def test_epsilon_is_kept_on_every_channel(scenario):
             np.testing.assert_allclose(found.device_epsilons(EXACT, 1e-6), guarantee, rtol=1e-6)
 
 
-# What it gains, and wrong ways to count it ----------------------------------------------------------------------------
-
-
 def test_truncation_leaks_less_than_the_optimum_of_all_at_equal_noise():
     gain = channel.draw(MNIST.num_devices, MNIST.num_rounds, range(4)).gain
     problem = ReceiveScalingProblem(MNIST, MNIST.min_gain(gain), 0.04)
@@ -188,13 +163,12 @@ def test_truncation_leaks_less_than_the_optimum_of_all_at_equal_noise():
     mean, largest = found.device_epsilons(EXACT)
     assert (largest < best).all()
     sigma, rounds = float(found.noise_multiplier[0].min()), found.senders[0].sum(axis=-1)
-    for own, epsilon in zip(
-        rounds, found._replace(senders=found.senders[0], eta=found.eta[0]).epsilon(EXACT), strict=True
-    ):
+    first = found._replace(senders=found.senders[0], eta=found.eta[0])
+    for own, epsilon in zip(rounds, first.epsilon(EXACT), strict=True):
         proven = accounting.epsilon([(0.01, sigma, int(own))], 1e-5)  # certified by counting rounds
         assert proven.lower <= epsilon <= proven.upper * (1 + 1e-6)
-    measured = geometric(best), geometric(mean), found.participation.mean()
-    np.testing.assert_allclose(measured, (2.4043, 0.91382, 0.9868), rtol=5e-4)
+    assert mean.mean() < 0.5 * best.mean()
+    assert found.participation.mean() > 0.95
 
 
 def test_wrong_accounting_is_below_a_proven_lower_bound():
@@ -222,23 +196,9 @@ def test_bias_of_leaving_devices_out_is_bounded(count, seed):
     assert (opposite[:count].mean() - opposite.mean()) ** 2 == pytest.approx(bound, abs=1e-12)
 
 
-# Arguments ------------------------------------------------------------------------------------------------------------
-
-
-def test_trace_of_min_gain_is_refused():
-    gain = channel.draw(10, 12, 0).gain
-    problem = ReceiveScalingProblem(MNIST, MNIST.min_gain(gain), 0.04)
-    for policy in (Truncated(1e-11), Best(5)):
-        with pytest.raises(InvalidInput, match="needs the gains of all devices, got min_gain"):
-            policy.schedule(problem)
-        with pytest.raises(InvalidInput, match=r"gain must have shape \(..., 10, T\), got \(12,\)"):
-            policy.select(MNIST, problem.min_gain)
-        with pytest.raises(InvalidInput, match=r"scaled_gain_t must have shape \(..., 10\), got \(\)"):
-            policy.step(policy.start(MNIST), problem.min_gain[0])
-
-
 def test_bad_arguments_are_named():
     gain = channel.draw(10, 12, 0).gain
+    problem = ReceiveScalingProblem(MNIST, MNIST.min_gain(gain), 0.04)
     for policy, message in [
         (Truncated(), "exactly one of threshold and epsilon"),
         (Truncated(1e-11, 1.0), "exactly one of threshold and epsilon"),
@@ -251,19 +211,21 @@ def test_bad_arguments_are_named():
     ]:
         with pytest.raises(InvalidInput, match=message):
             policy.select(MNIST, gain)
+    for policy in (Truncated(1e-11), Best(5)):  # of a trace of min_gain
+        with pytest.raises(InvalidInput, match="needs the gains of all devices, got min_gain"):
+            policy.schedule(problem)
+        with pytest.raises(InvalidInput, match=r"gain must have shape \(..., 10, T\), got \(12,\)"):
+            policy.select(MNIST, problem.min_gain)
+        with pytest.raises(InvalidInput, match=r"scaled_gain_t must have shape \(..., 10\), got \(\)"):
+            policy.step(policy.start(MNIST), problem.min_gain[0])
     with pytest.raises(BudgetNotReached, match="total must be more than"):
         Best.of_total(MNIST, gain, 1e-6, 10)
     for method in (Selecting().start, lambda scenario: Selecting().rounds((scenario, gain), gain)):
         with pytest.raises(NotImplementedError, match="Selecting has no"):
             method(MNIST)
-    assert Selection._fields == ("scenario", "eta", "senders", "exposure")
-
-
-def test_senders_are_bool_and_no_positions():
-    """As positions, 0 and 1 would give another epsilon and no error."""
-    chosen = Truncated(1e-11).select(UNEQUAL, 10.0 ** np.random.default_rng(0).uniform(-12, -10, (3, 40)))
-    for each in (chosen.senders.astype(int), chosen.senders.astype(float)):
-        wrong = chosen._replace(senders=each)
+    chosen = Truncated(1e-11).select(MNIST, gain)
+    for kind in (int, float):  # as positions, 0 and 1 would give another epsilon and no error
+        wrong = chosen._replace(senders=chosen.senders.astype(kind))
         for measure in (lambda wrong=wrong: wrong.epsilon(EXACT), wrong.rdp):
             with pytest.raises(InvalidInput, match=r"^senders must be bool, got"):
                 measure()
