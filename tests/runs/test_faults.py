@@ -1,7 +1,6 @@
 """Faults: whatever kills, fills, freezes or alters, afterwards there is the right result or one clear line.
 
-The commands run in forks of one process (``tests/forks.py``).  Their table is compared with that of a run that nothing
-disturbed, row by row and bit by bit, but for the time it took.
+The commands run in forks (``tests/forks.py``), and their tables are the same bits as those of an undisturbed run.
 """
 
 import contextlib
@@ -39,14 +38,10 @@ every = 2
 """
 RUN = make_run("digits", "EqualAlloc", 0.5, 0, rounds=3, every=2)
 FINISHED = {"spec.json", "row.json", "history.csv", "lock"}
-TRAIN, SWEEPING, SCHEDULE = map(
-    str.split,
-    (
-        "train --policy equalalloc --nu 0.5 --rounds 3 --every 2 --store store --out run.csv --history history.csv",
-        "sweep sweep.toml --store store",
-        "schedule --scenario digits --gains gains.csv --policy optimal --nu 0.5 --out eta.csv",
-    ),
-)
+KEPT = "--store store --out run.csv --history history.csv"
+TRAIN = str.split(f"train --policy equalalloc --nu 0.5 --rounds 3 --every 2 {KEPT}")
+SWEEPING = str.split("sweep sweep.toml --store store")
+SCHEDULE = str.split("schedule --scenario digits --gains gains.csv --policy optimal --nu 0.5 --out eta.csv")
 COMMANDS = {
     "train": (TRAIN, {"run.csv", "history.csv", "store"}),
     "sweep": (SWEEPING, {"sweep.csv", "sweep-curves.csv", "store"}),
@@ -140,7 +135,7 @@ def stop(name, victim, whole, place, number, *options, **when):
 SIGNALS = [signal.SIGKILL, signal.SIGINT, signal.SIGTERM]
 
 
-@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_that_is_stopped_says_so_and_goes_on_when_it_is_repeated(name, number, victim, whole, tmp_path):
     place = prepared(tmp_path / "stopped")
@@ -193,16 +188,16 @@ def test_killed_command_keeps_finished_runs(name, how, kills, victim, whole, tmp
     print(f"{name}, {how}: {killed} kills, {attempts} recoveries")
 
 
+IN_TWO = [(signal.SIGKILL, 1), *(pytest.param(each, 6, marks=pytest.mark.fuzz) for each in SIGNALS)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("times", [1, pytest.param(6, marks=pytest.mark.fuzz)])
+@pytest.mark.parametrize(("number", "times"), IN_TWO)  # SIGTERM: cli/test_signals.py
 def test_a_sweep_in_two_processes_leaves_none_and_goes_on(number, times, victim, whole, tmp_path):
     for attempt in range(times):
         place = prepared(tmp_path / f"{attempt}")  # that no process is left is seen in Forks.run
-        stopped = stop(
-            "sweep", victim, whole, place, number, "--jobs", "2", after=random.uniform(0.1, 8) if attempt else 1.0
-        )
-        assert stopped or attempt
+        after = random.uniform(0.1, 8) if attempt else 1.0
+        assert stop("sweep", victim, whole, place, number, "--jobs", "2", after=after) or attempt
         assert_recovers("sweep", place, victim, whole)
 
 

@@ -1,8 +1,6 @@
 """A run: its address is what it is, its row and history are what the parts say."""
 
 import json
-import sys
-import tomllib
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 
-from adascale import Scenario, __version__, channel, policies
+from adascale import Scenario, channel, policies
 from adascale.accounting import RenyiAccountant
 from adascale.learning import Trained, Training, data, train
 from adascale.learning.models import build, flatten
@@ -18,15 +16,14 @@ from adascale.policies import Selection
 from adascale.problem import ReceiveScalingProblem
 from adascale.runs import specification
 from adascale.runs.execution import decided, perform, problem_of
-from adascale.runs.provenance import write_provenance
 from adascale.runs.specification import NOISE_FREE, Run, make_run
 from adascale.runs.store import Store
 
+SHORT = {"dataset": "digits", "policy": "EqualAlloc", "nu": 0.5, "seed": 0, "rounds": 6, "every": 3}
+
 
 def short(**changes):
-    return make_run(
-        **{"dataset": "digits", "policy": "EqualAlloc", "nu": 0.5, "seed": 0, "rounds": 6, "every": 3} | changes
-    )
+    return make_run(**SHORT | changes)
 
 
 CHANGES = {"policy": "Optimal", "nu": 0.25, "seed": 1, "rounds": 5, "every": 2, "delta": 1e-6, "budget_factor": 2.0}
@@ -36,13 +33,18 @@ CHANGES |= {"order": 2.0, "batch_size": 20, "partition": "two-classes", "distanc
 CHANGES |= {"accountant": "renyi:orders=(2.0,3.0)", "privacy_noise_power": 1e-13}
 
 
-def test_whatever_changes_a_run_changes_its_address_and_nothing_else_does():
+def test_whatever_changes_a_run_changes_its_address_and_nothing_else_does(monkeypatch):
     addresses = [short().address] + [short(**{name: value}).address for name, value in CHANGES.items()]
     assert len(set(addresses)) == len(addresses)
     assert short(nu=1 / 2, policy="equal_alloc", seed=np.int64(0)).address == addresses[0]
     assert len(addresses[0]) == 16
     assert addresses[0] == "081d867ba95baae9"  # that of version 0.2: results of older stores are found
     assert short(channel="antenna-selection:antennas=4").address == "96e06318305f2e7a"
+    found = json.loads(short(placement="area").specification)  # which is plain
+    assert found["channel"] == {"model": "rayleigh", "distance_range": [10.0, 200.0], "placement": "area"}
+    assert found["sources"] == {}
+    monkeypatch.setattr(specification, "FORMAT", specification.FORMAT + 1)
+    assert short().address != addresses[0]
 
 
 def test_a_change_arrives_where_it_belongs_and_the_presets_are_the_paper_s():
@@ -79,29 +81,17 @@ def test_a_run_is_its_parts_put_together():
     assert row["rdp"] == float(problem.rdp(eta))
     assert row["epsilon"] == expected.epsilon.iloc[-1]
     assert row["test_accuracy"] == expected.accuracy.iloc[-1]
-    assert (row["floor_max"], row["floor_max_round"]) == (
-        problem.min_noise_energy.max(),
-        problem.min_noise_energy.argmax(),
-    )
-    assert row["floor_mean"] == problem.min_noise_energy.mean()
+    floor = problem.min_noise_energy
+    assert (row["floor_max"], row["floor_max_round"], row["floor_mean"]) == (floor.max(), floor.argmax(), floor.mean())
     assert {"device", "machine", "threads", "python", "torch", "numpy", "version", "commit", "wall_seconds"} <= set(row)
 
 
-def test_a_receiver_without_noise_keeps_no_budget_and_protects_nobody():
-    row, history = perform(short(policy=NOISE_FREE))
-    assert row["cost"] is None
-    assert row["rdp"] is None
-    assert np.isinf(row["epsilon"])
-    assert (history.noise_energy == 0).all()
-
-
 def test_dirichlet_run_takes_the_sizes_of_its_devices_from_the_data():
-    run = short(partition="dirichlet:concentration=0.5", batch_size=20, policy=NOISE_FREE)
+    given = {"partition": "dirichlet:concentration=0.5", "batch_size": 20, "policy": NOISE_FREE}
+    run = short(**given)
     sizes = np.array(run.scenario.dataset_size)
     assert (sizes.sum(), sizes.size, len(set(sizes)) > 1, sizes.min() >= 20) == (1500, 10, True, True)
-    assert sizes.tolist() != list(
-        short(partition="dirichlet:concentration=0.5", batch_size=20, seed=1).scenario.dataset_size
-    )
+    assert sizes.tolist() != list(short(**given, seed=1).scenario.dataset_size)
     assert perform(run).history.batch_size.mean() == pytest.approx(200, rel=0.15)  # 10 batches of 20 on average
 
 
@@ -137,54 +127,6 @@ def test_what_a_policy_declares_as_tuned_is_in_its_row_and_what_is_fixed_is_not_
     assert row["cost"] != pytest.approx(0.5)
 
 
-OWN = """
-import helper, adascale
-class Mine(adascale.policies.EqualAlloc):
-    share = helper.share
-"""
-
-
-@pytest.fixture
-def own(tmp_path, monkeypatch):
-    """A policy of one's own and a module that it imports, in the working directory."""
-    monkeypatch.chdir(tmp_path)
-
-    def write(share, comment=""):
-        (tmp_path / "stale.py").write_text(OWN + comment)
-        (tmp_path / "helper.py").write_text(f"share = {share}")
-
-    write(1)
-    yield write
-    for name in ("stale", "helper"):
-        sys.modules.pop(name, None)
-
-
-def test_a_policy_whose_code_has_changed_is_another_run(own, tmp_path):
-    first = short(policy="stale:Mine")
-    assert first.address == short(policy="stale:Mine").address
-    own(1, comment="# another word")
-    second = short(policy="stale:Mine")
-    assert second.address != first.address
-    own(2)  # not its own file, but one that it imports
-    assert short(policy="stale:Mine").address not in {first.address, second.address}
-    (tmp_path / "beside.py").write_text("nothing = 0")  # what it does not import
-    own(1)
-    assert short(policy="stale:Mine").address == first.address
-
-
-def test_a_specification_is_plain_and_names_the_code_of_one_s_own_alone(own):
-    found = json.loads(short(policy="stale:Mine", placement="area").specification)
-    assert list(found["sources"]) == ["stale:Mine"]
-    assert found["channel"] == {"model": "rayleigh", "distance_range": [10.0, 200.0], "placement": "area"}
-    assert json.loads(short().specification)["sources"] == {}
-
-
-def test_the_format_is_a_part_of_the_address(monkeypatch):
-    before = short().address
-    monkeypatch.setattr(specification, "FORMAT", specification.FORMAT + 1)
-    assert short().address != before
-
-
 @dataclass(frozen=True)
 class Weaker(channel.Rayleigh):
     """channel.Rayleigh fading of a hundredth of the power, of which the mean gains know nothing."""
@@ -209,44 +151,25 @@ def test_the_channel_of_the_run_is_believed():
     assert cost(channel.Rayleigh().floor_law(run.scenario, mean_gain)) < 0.1 * found  # the control
 
 
-def test_the_provenance_of_a_table_lies_beside_it_with_its_command_and_versions(tmp_path):
-    path = write_provenance(tmp_path / "table.csv", "make it", "numpy", threads=2, absent=None)
-    assert path == tmp_path / "table.provenance.toml"
-    written = tomllib.loads(path.read_text())
-    assert written["command"] == "make it"
-    assert written["threads"] == 2
-    assert written["version"] == __version__
-    assert written["numpy"] == np.__version__
-    assert "absent" not in written
-
-
-TRUNCATED, BEST = "adascale.policies:Truncated", "adascale.policies:Best"
-KINDS = {"truncated": TRUNCATED, "truncated, fixed": f"{TRUNCATED}:epsilon=2", "best": f"{BEST}:number=7"}
-
-
-def made(kind, rounds=4):
-    return make_run("digits", KINDS[kind], 0.04, 0, rounds=rounds, every=2)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_row_of_a_run_is_that_of_its_selection(kind, tmp_path):
-    run, store = made(kind, rounds=6), Store(tmp_path)
-    problem, policy, chosen = decided(run)
+@pytest.mark.parametrize("policy", ["Truncated", "Truncated:epsilon=2", "Best:number=7"])
+def test_row_of_a_run_is_that_of_its_selection(policy, tmp_path):
+    run, store = short(policy=f"adascale.policies:{policy}", nu=0.04), Store(tmp_path)
+    problem, made, chosen = decided(run)
     row, history = store.run(run)
     gain = run.channel.draw(10, 6, 0).gain
     pd.testing.assert_frame_equal(store.finished(run).history, history)
-    np.testing.assert_array_equal(chosen.eta, policy.select(run.scenario, gain).eta)
+    np.testing.assert_array_equal(chosen.eta, made.select(run.scenario, gain).eta)
     assert (row["participation"], row["participation_min"]) == (chosen.participation.mean(), chosen.participation.min())
     assert row["participation"] < 1  # the control: not all send
     assert (row["epsilon"], row["epsilon_max"]) == pytest.approx(chosen.device_epsilons(RenyiAccountant()))
     cost = float(chosen.total - problem.min_noise_energy.mean())
     assert row["cost"] == pytest.approx(cost)
-    assert (cost == pytest.approx(0.04)) == ("fixed" not in kind)
+    assert (cost == pytest.approx(0.04)) == ("epsilon" not in policy)
 
 
 def test_training_of_a_selection_resumes_and_a_round_without_senders_leaks_nothing():
     """That a step averages the senders: tests/learning/test_fedsgd.py."""
-    run = made("truncated")
+    run = short(policy="adascale.policies:Truncated", nu=0.04, rounds=4, every=2)
     problem, _, chosen = decided(run)
     chosen = chosen._replace(senders=chosen.senders.copy(), eta=chosen.eta.copy())
     chosen.senders[:, 1], chosen.eta[1] = False, 0.0

@@ -2,17 +2,24 @@
 
 import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from dataclasses import replace
 
 import pandas as pd
 import pytest
 
+from adascale.runs import workers
 from adascale.runs.execution import perform
 from adascale.runs.specification import make_run
 from adascale.runs.store import Store
 from adascale.runs.sweep import Entry, progress, read_sweep, sweep, tables
+from adascale.runs.workers import work_on
 from companion.training.accuracy import accuracy_claims, accuracy_verdicts
 
+from ..command import alive
 from ..command import run as adascale
 from .stopping import begin
 
@@ -23,8 +30,8 @@ dataset = "digits"
 policy = ["EqualAlloc", "Optimal"]
 nu = [0.5, 2]
 seed = 0
-rounds = 10
-every = 5
+rounds = 6
+every = 3
 
 [[runs]]
 reading = "budget times 10"
@@ -33,8 +40,8 @@ policy = "EqualAlloc"
 budget_factor = 10
 nu = 0.5
 seed = [0, 1]
-rounds = 10
-every = 5
+rounds = 6
+every = 3
 """
 
 
@@ -62,7 +69,7 @@ def test_a_list_stands_for_its_values_and_the_last_changes_fastest(file):
     found = [(e.reading, e.run.policy, e.run.nu, e.run.seed, e.run.budget_factor) for e in entries]
     stated = [("as stated", policy, nu, 0, 1) for policy in ("EqualAlloc", "Optimal") for nu in (0.5, 2)]
     assert found == stated + [("budget times 10", "EqualAlloc", 0.5, seed, 10) for seed in (0, 1)]
-    assert entries[0] == Entry("as stated", make_run("digits", "EqualAlloc", 0.5, 0, rounds=10, every=5))
+    assert entries[0] == Entry("as stated", make_run("digits", "EqualAlloc", 0.5, 0, rounds=6, every=3))
 
 
 def test_finished_runs_are_skipped_and_doubles_are_run_once(file, tmp_path, monkeypatch):
@@ -78,7 +85,7 @@ def test_finished_runs_are_skipped_and_doubles_are_run_once(file, tmp_path, monk
 
 @pytest.fixture
 def half_way(file, tmp_path):
-    """A store with one run finished and one stopped after 4 of its 10 rounds."""
+    """A store with one run finished and one stopped after 4 of its 6 rounds."""
     entries, store = read_sweep(file), Store(tmp_path / "store")
     store.run(entries[0].run)
     run = replace(entries[1].run, every=2)
@@ -91,7 +98,7 @@ def test_a_run_that_is_under_way_has_a_row_without_results_and_its_curve_so_far(
     rows, curves = tables(entries, store)
     assert rows.run.tolist() == [entry.run.address for entry in entries[:2]]
     assert rows.test_accuracy.notna().tolist() == [True, False]
-    assert rows.rounds.tolist() == [10, 10]
+    assert rows.rounds.tolist() == [6, 6]
     assert rows.budget.tolist() == [0.5, 2.0]
     found = curves[curves.run == entries[1].run.address]
     expected = perform(entries[1].run).history.dropna(subset=["accuracy"])
@@ -99,7 +106,7 @@ def test_a_run_that_is_under_way_has_a_row_without_results_and_its_curve_so_far(
     assert found.accuracy.tolist() == expected.accuracy.tolist()[:2]
     unfinished, _ = tables(entries[1:], store)
     assert unfinished.test_accuracy.isna().all()
-    assert progress(entries, store).done.tolist() == [10, 4, 0]
+    assert progress(entries, store).done.tolist() == [6, 4, 0]
     claims = accuracy_claims(pd.concat([unfinished, unfinished.assign(nu=0.5)]), (0.9, 0.8), reference="EqualAlloc")
     assert (set(claims.verdict), set(claims.realisations)) == ({"not settled"}, {0})
     assert accuracy_verdicts(claims).loc[("ends", "EqualAlloc"), "ν = 2"] == "?"
@@ -123,7 +130,7 @@ def own_policy(tmp_path, monkeypatch, name, action):
     (tmp_path / f"own_{name.lower()}.py").write_text(text)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    return make_run("digits", f"own_{name.lower()}:{name}", 0.5, 0, rounds=10)
+    return make_run("digits", f"own_{name.lower()}:{name}", 0.5, 0, rounds=6)
 
 
 def test_what_fails_is_tried_again_and_then_reported_but_what_diverges_is_not(file, tmp_path, monkeypatch):
@@ -140,12 +147,13 @@ def test_what_fails_is_tried_again_and_then_reported_but_what_diverges_is_not(fi
 
 
 @pytest.mark.slow
-def test_a_killed_process_costs_its_runs_alone(file, tmp_path, monkeypatch):
-    killer = own_policy(tmp_path, monkeypatch, "Kills", "os.kill(os.getpid(), signal.SIGKILL)")
-    runs, store = [runs_of(file)[0], killer], Store(tmp_path / "store")
-    assert [each.state for each in sweep(runs, store, jobs=2)] == ["finished"] * 2
+def test_a_run_whose_process_is_killed_is_run_again(tmp_path, monkeypatch):
+    """That no other run is lost: test_workers.py."""
+    store, killed = Store(tmp_path / "store"), "os.kill(os.getpid(), signal.SIGKILL)"
+    killer = own_policy(tmp_path, monkeypatch, "Kills", killed)
+    assert [each.state for each in sweep([killer], store, jobs=2)] == ["finished"]
     assert (tmp_path / "Kills").exists()  # it did happen
-    assert_results(store, runs)
+    assert_results(store, [killer])
 
 
 def test_run_that_is_not_in_the_store_is_not_finished(file, tmp_path, monkeypatch, capsys):
@@ -203,9 +211,104 @@ def test_a_report_runs_nothing_and_a_whole_table_alone_takes_the_place_of_any(fi
     capsys.readouterr()
     assert adascale("sweep", file, "--store", store.folder, "--report") == 0
     lines = capsys.readouterr().out.splitlines()[1:7]
-    assert [line.split()[-2:] for line in lines] == [["10", "10"]] * 2 + [["0", "10"]] * 4
+    assert [line.split()[-2:] for line in lines] == [["6", "6"]] * 2 + [["0", "6"]] * 4
     assert len(list(store.folder.iterdir())) == len(pd.read_csv(tmp_path / "sweep-partial.csv")) == 2
     assert (tmp_path / "sweep.csv").read_text() == "something,of\nmy,own\n"
     assert adascale("sweep", file, "--store", store.folder) == 0
     assert sorted(contents(tmp_path)) == ["sweep-curves.csv", "sweep.csv"]
     assert pd.read_csv(tmp_path / "sweep.csv").run.tolist() == [entry.run.address for entry in entries]
+
+
+TASKS = """
+import os, signal, time
+
+def double(task):
+    return 2 * task
+
+def told(task):
+    return os.getpid(), os.environ["OMP_NUM_THREADS"], signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+def killed_by_three(task):
+    if task == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return task
+
+def sleep(seconds):
+    time.sleep(seconds)
+
+def stubborn(task):
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    time.sleep(task)
+"""
+
+PARENT = """
+import sys, tasks
+from adascale.runs.workers import work_on
+print("ready", flush=True)
+for _ in work_on(tasks.sleep, [60, 60, 60], 2):
+    pass
+"""
+
+
+@pytest.fixture
+def tasks(tmp_path, monkeypatch):
+    """A module of the working directory, where the workers find it as well."""
+    (tmp_path / "tasks.py").write_text(TASKS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    import tasks
+
+    yield tasks
+    del sys.modules["tasks"]
+
+
+def test_every_task_is_done_once(tasks):
+    assert sorted(work_on(tasks.double, range(7), 3)) == [(each, 2 * each) for each in range(7)]
+    assert list(work_on(tasks.double, [], 3)) == []
+
+
+def test_a_worker_does_many_tasks_with_the_threads_that_it_may_use_and_never_hears_ctrl_c(tasks):
+    found = [result for _, result in work_on(tasks.told, range(6), 2, threads=3)]
+    assert len({pid for pid, _, _ in found}) <= 2
+    assert all(threads == "3" for _, threads, _ in found)
+    assert all(signal.SIGINT in blocked for _, _, blocked in found)
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+def test_a_worker_that_is_killed_costs_its_task_alone(tasks):
+    found = dict(work_on(tasks.killed_by_three, range(6), 2))
+    assert found == {0: 0, 1: 1, 2: 2, 3: None, 4: 4, 5: 5}
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_workers_are_gone_seconds_after_the_one_that_began_them(tasks, number):
+    process = subprocess.Popen(
+        [sys.executable, "-c", PARENT],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    process.stdout.readline()
+    deadline = time.monotonic() + 30
+    while alive("pgid", process.pid) < 3 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert alive("pgid", process.pid) == 3  # the control: they were there
+    os.kill(process.pid, number)
+    process.communicate()
+    assert process.returncode == -number
+    deadline = time.monotonic() + 10  # they look twice a second; ten for a machine that is busy
+    while alive("pgid", process.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert alive("pgid", process.pid) == 0
+
+
+@pytest.mark.parametrize("work", ["sleep", "stubborn"])
+def test_an_iterator_that_is_closed_takes_its_workers_along(tasks, monkeypatch, work):
+    monkeypatch.setattr(workers, "GRACE_SECONDS", 0.5)
+    before = alive("ppid", os.getpid())
+    working = work_on(getattr(tasks, work), [0.01, 60, 60], 2)
+    next(working)
+    assert alive("ppid", os.getpid()) == before + 2
+    working.close()
+    assert alive("ppid", os.getpid()) == before
