@@ -29,17 +29,6 @@ def place(tmp_path, monkeypatch):
         yield tmp_path
 
 
-@pytest.fixture(scope="module")
-def folder(request, tmp_path_factory):
-    """A folder with the FILES of a module of tests, in which its commands run."""
-    folder = tmp_path_factory.mktemp("files")
-    for name, content in request.module.FILES.items():
-        (folder / name).write_text(content)
-    (folder / "folder").mkdir()
-    with contextlib.chdir(folder), forgotten(folder):
-        yield folder
-
-
 @pytest.fixture
 def stream(place, monkeypatch, capsys):
     """The command with a text as its standard input: exit code, lines answered, lines said."""

@@ -28,19 +28,28 @@ def answer(capsys, *arguments, command="epsilon"):
     return json.loads(capsys.readouterr().out)
 
 
+ALONE = """
+import sys
+from adascale.cli import main
+for path in sys.argv[1:]:
+    sys.argv[1:] = ["epsilon", path, "--json"]
+    main()
+    print(sys.modules.get("numba") is not None, end=";")
+"""
+
+
 def test_short_files_need_no_compiler_for_the_same_digits(tmp_path, capsys):
     """In a process of its own; where rates differ and where they are equal, and Numba for more distinct rounds."""
     many = "sigma,rate\n" + "\n".join(f"{sigma},0.01" for sigma in np.linspace(1, 2, 49))
-    for text, compiled in ((ROUNDS, False), ("sigma,rate,count\n0.9,0.01,500\n1.1,0.01,300\n", False), (many, True)):
-        path = written(tmp_path, text)
-        code = "import sys; from adascale.cli import main; main(); print(sys.modules.get('numba') is not None)"
-        alone = [sys.executable, "-c", code, "epsilon", str(path), "--json"]
-        said = subprocess.run(alone, capture_output=True, text=True, check=True).stdout
-        shown, numba = said.rsplit("}", 1)
-        assert numba.strip() == f"{compiled}"
-        found, expected = json.loads(shown + "}"), answer(capsys, path)
-        assert found.pop("rdp") == pytest.approx(expected.pop("rdp"), rel=1e-12)
-        assert found == expected
+    for compiled, *texts in ((False, ROUNDS, "sigma,rate,count\n0.9,0.01,500\n1.1,0.01,300\n"), (True, many)):
+        paths = [written(tmp_path, text, f"{number}.csv") for number, text in enumerate(texts)]
+        done = subprocess.run([sys.executable, "-c", ALONE, *paths], capture_output=True, text=True, check=True)
+        for path, shown in zip(paths, done.stdout.split(";"), strict=False):
+            shown, numba = shown.rsplit("}", 1)
+            assert numba.strip() == f"{compiled}"
+            found, expected = json.loads(shown + "}"), answer(capsys, path)
+            assert found.pop("rdp") == pytest.approx(expected.pop("rdp"), rel=1e-12)
+            assert found == expected
 
 
 def test_file_of_rounds_has_the_exact_and_the_renyi_epsilon(tmp_path, capsys):
@@ -57,6 +66,10 @@ def test_file_of_rounds_has_the_exact_and_the_renyi_epsilon(tmp_path, capsys):
     found = answer(capsys, written(tmp_path, "sigma\n1\n2\n"), "--rate", "0.1")
     assert found["epsilon"] == exact_epsilon(0.1, [1.0, 2.0]).epsilon
     assert found["rdp"] == float(accounting.schedule_epsilon(0.1, [1.0, 2.0]).epsilon)
+    assert run("epsilon", tmp_path / "rounds.csv", "--rate", "0.1") == 0  # as a table
+    shown = dict(line.split() for line in capsys.readouterr().out.splitlines())
+    assert set(shown) == set(found)
+    assert float(shown["epsilon"]) == pytest.approx(found["epsilon"], rel=1e-5)
 
 
 @pytest.mark.parametrize("share", [1.0, 10**-0.6])
@@ -77,22 +90,6 @@ def test_written_schedule_has_the_same_epsilon(tmp_path, capsys, share):
     sigma = np.sqrt(share) * problem.noise_multiplier(pd.read_csv(eta)["eta"])
     each = [accounting.schedule_epsilon(q, s).epsilon for q, s in zip((0.05, 0.1), sigma, strict=True)]
     assert [planned["epsilon_max"], planned["epsilon"]] == pytest.approx([max(each), np.mean(each)], rel=1e-9)
-
-
-def test_table_has_the_keys_of_the_json(tmp_path, capsys):
-    path = written(tmp_path, ROUNDS)
-    found = answer(capsys, path)
-    assert run("epsilon", path) == 0
-    shown = dict(line.split() for line in capsys.readouterr().out.splitlines())
-    assert set(shown) == set(found)
-    assert float(shown["epsilon"]) == pytest.approx(found["epsilon"], rel=1e-5)
-
-
-@pytest.mark.parametrize("name", ["count", "steps"])
-def test_counts_repeat_a_row(tmp_path, capsys, name):
-    found = answer(capsys, written(tmp_path, f"sigma,rate,{name}\n1.5,0.1,300\n2,0.2,2\n"))
-    assert found["rounds"] == 302
-    assert found["epsilon"] == exact_epsilon([0.1] * 300 + [0.2] * 2, [1.5] * 300 + [2.0] * 2).epsilon
 
 
 TINY = Scenario("tiny", 2, 6, 100, 5, 50, 1.0, 1.0, 1e-9)
@@ -120,19 +117,14 @@ def test_answers_of_all_starts_of_a_stream_are_read(tmp_path, capsys):
     assert plain["rounds"] == 2
 
 
-def test_epsilon_notes_a_wide_interval(tmp_path, capsys, monkeypatch):
+def test_epsilon_notes_a_wide_interval_and_a_last_line_without_break(tmp_path, capsys, monkeypatch):
     wide = accounting.CertifiedInterval(1.0, 2.0, ("threshold", "hits"), "add", 1.5, 2.0)
     monkeypatch.setattr(accounting, "epsilon", lambda *_: wide)
-    assert run("epsilon", written(tmp_path, ROUNDS)) == 0
-    assert "not certified within one per cent: its proofs are threshold, hits" in capsys.readouterr().err
-
-
-def test_epsilon_notes_a_last_line_without_break(tmp_path, capsys):
     assert run("epsilon", written(tmp_path, "sigma,rate\n1,0.1\n1,0.1")) == 0
-    assert "line 3: no line break at its end" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "not certified within one per cent: its proofs are threshold, hits" in said
+    assert "line 3: no line break at its end" in said
 
-
-# adascale accounting: events on the command line, and logs of trainings -----------------------------------------------
 
 EVENTS = [(0.01, 1.0, 500), (0.02, 1.5, 1)]
 GIVEN = ["--event", ".01,1.0,500", "--event", ".02,1.5"]
@@ -149,12 +141,8 @@ GIVEN = ["--event", ".01,1.0,500", "--event", ".02,1.5"]
 )
 def test_quantity_is_that_of_the_library(capsys, quantity, more, expected):
     found, interval = answer(capsys, quantity, *GIVEN, *more, command="accounting"), expected()
-    assert [found[name] for name in ("lower", "upper", "value", "safe")] == [
-        interval.lower,
-        interval.upper,
-        interval.value,
-        interval.safe,
-    ]
+    for name in ("lower", "upper", "value", "safe"):
+        assert found[name] == getattr(interval, name)
     assert found["certified"] is True
     assert found["ends"] == list(interval.ends)
     if quantity == "calibrate":
@@ -185,14 +173,12 @@ def test_printed_noise_multipliers_are_rounded_up(capsys):
     assert all(0 <= one - other < 1e-5 for one, other in zip(shown, exact.noise_multiplier, strict=True))
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("log.json", "[[1.0, 0.01, 500], [1.5, 0.02, 1]]"),
-        ("state.json", '{"mechanism": "adascale", "history": [[1.0, 0.01, 500], [1.5, 0.02, 1]]}'),
-        ("log.csv", "sigma,rate,count\n1.0,0.01,500\n1.5,0.02,1\n"),
-    ],
-)
+LOGS = [("log.json", "[[1.0, 0.01, 500], [1.5, 0.02, 1]]"), ("log.csv", "sigma,rate,count\n1.0,0.01,500\n1.5,0.02,1\n")]
+LOGS += [("state.json", '{"mechanism": "adascale", "history": [[1.0, 0.01, 500], [1.5, 0.02, 1]]}')]
+LOGS += [("rounds.csv", "sigma,rate,steps\n1.5,0.02,1\n1.0,0.01,500\n")]
+
+
+@pytest.mark.parametrize(("name", "text"), LOGS)
 def test_log_of_a_training_has_the_same_epsilon(tmp_path, capsys, name, text):
     (tmp_path / name).write_text(text)
     assert answer(capsys, "epsilon", "--history", tmp_path / name, command="accounting") == answer(

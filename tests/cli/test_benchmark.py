@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from adascale import Optimal, ReceiveScalingProblem, channel, presets
+from adascale import Optimal, ReceiveScalingProblem, __version__, channel, presets
 from adascale.accounting import RenyiAccountant, epsilon_by, order_grid
 from adascale.cli import benchmark
 from adascale.files import read_toml
@@ -77,9 +77,8 @@ def lanes(written):
 @pytest.mark.parametrize("setting", CONTENT["scenarios"], ids=lambda each: each["name"])
 def test_frozen_totals_are_multiples_of_the_median_floor(setting):
     scenario = presets.load(setting["preset"]).scenario
-    drawn = channel.find(setting["channel"]).draw(
-        scenario.num_devices, scenario.num_rounds, range(CONTENT["realisations"])
-    )
+    seeds = range(CONTENT["realisations"])
+    drawn = channel.find(setting["channel"]).draw(scenario.num_devices, scenario.num_rounds, seeds)
     floor = np.median((scenario.noise_scale / (scenario.x_max * scenario.min_gain(drawn.gain))).mean(axis=-1))
     assert setting["totals"] == [float(f"{times * floor:.3g}") for times in (0.5, 1, 2)]
 
@@ -90,7 +89,10 @@ def test_files_state_the_threat(written):
     assert names == [f"benchmark-1{end}" for end in ("-first.pdf", ".csv", ".md", ".provenance.toml", ".tex")]
     for name in names:
         assert name.endswith("pdf") or benchmark.THREAT.encode() in (written / "out" / name).read_bytes()
-    assert {"python", "numpy", "scipy", "version"} <= set(read_toml(written / "out" / "benchmark-1.provenance.toml"))
+    made = read_toml(written / "out" / "benchmark-1.provenance.toml")
+    assert {"python", "machine", "scipy", "threat"} <= {*made}
+    wanted = "adascale benchmark --version 1", __version__, np.__version__
+    assert (made["command"], made["version"], made["numpy"]) == wanted
 
 
 def test_table_is_that_of_the_formulas(written, lanes):
@@ -108,10 +110,8 @@ def test_table_is_that_of_the_formulas(written, lanes):
                 epsilon["Optimal"][seed] = float(epsilon_by(account, rate, sigma, 1e-5))
                 epsilon["exposed"][seed] = float(epsilon_by(account, rate, sigma * 10**-0.3, 1e-5))
         reached = len(epsilon["Optimal"])
-        row, mean = (
-            table.loc[total, "Optimal"],
-            {key: log_interval([*each.values()]).centre for key, each in epsilon.items()},
-        )
+        mean = {key: log_interval([*each.values()]).centre for key, each in epsilon.items()}
+        row = table.loc[total, "Optimal"]
         assert 0 < reached < 4 or total > TOTALS[0]
         assert (row.kind, row.knows, row.reached, row.participation) == ("optimum", "gains to come", f"{reached}/4", 1)
         assert [row.epsilon, row["largest epsilon"], row["epsilon at -6 dB"], row.ratio] == pytest.approx(

@@ -1,18 +1,57 @@
-"""Any arguments and any TOML: a result, or one line that says what is wrong, and never a traceback."""
+"""Any arguments and any TOML: a result, or one line that says what is wrong, and never a traceback.
 
+Of names in TOML files, nothing of another kind is called, and nothing of the standard library is imported.
+"""
+
+import contextlib
+import functools
+import importlib
+import importlib.util
+import io
+import os
+import re
+import shutil
 import string
+import subprocess
 import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adascale import Scenario, presets
+from adascale import Scenario, presets, registry
 from adascale.cli import leakage
 
-from .hostile import GAINS, SMALL, outcome
+from ..command import run
+from .conftest import forgotten
 
+SMALL = Scenario("small", 2, 4, 1000, 20, 400, 1.0, 0.2, 1e-12).to_toml()
+GAINS = "h2_1,h2_2\n1e-10,2e-10\n3e-11,4e-11\n"
+WATCHED = """
+import functools, os, shutil
+from dataclasses import dataclass
+from os import abort, system
+from shutil import rmtree
+CALLED = []
+class Watched(type):
+    def __call__(cls, *given, **named):
+        CALLED.append(cls.__name__)
+        return super().__call__(*given, **named)
+class Empty(metaclass=Watched): pass
+class Starts(metaclass=Watched):
+    def start(self, scenario, budget): return 0
+class Said(str, metaclass=Watched): pass
+class Calls:
+    def __call__(self, *given, **named): CALLED.append("Calls")
+    def __repr__(self): CALLED.append("repr"); return ""
+    def __bool__(self): CALLED.append("bool"); return True
+instance, number, table, text, nothing = Calls(), 3, {"epsilon": 1}, "os:system", None
+part = functools.partial(CALLED.append, "part")
+bound, kept = instance.__call__, functools.cache(abort)
+def function(*given, **named): CALLED.append("function")
+"""
 FILES = {
+    "kinds.py": WATCHED,
     "small.toml": SMALL,
     "preset.toml": 'base = "digits"\n[scenario]\nnum_rounds = 3\n',
     "circle.toml": 'base = "circle.toml"\n',
@@ -27,6 +66,26 @@ FILES = {
     "runs.toml": '[[runs]]\nreading = "a"\ndataset = "digits"\npolicy = ["adascale", 3]\nnu = 0.1\nseed = 0\n',
     "dates.toml": "[[runs]]\nreading = 2020-01-01\ndataset = []\npolicy = {}\nnu = true\nseed = 'x'\n",
 }
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the files, in which the commands run."""
+    folder = tmp_path_factory.mktemp("files")
+    for name, content in FILES.items():
+        (folder / name).write_text(content)
+    (folder / "folder").mkdir()
+    with contextlib.chdir(folder), forgotten(folder):
+        yield folder
+
+
+def outcome(arguments):
+    """The exit code of a command, what it printed, and the lines of standard error that are no notes."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(GAINS.encode())))
+        code = run(*arguments)
+    return code, out.getvalue(), [line for line in err.getvalue().split("\n") if line and not line.startswith("note: ")]
 
 
 def assert_a_result_or_one_line(arguments):
@@ -61,49 +120,43 @@ OPTIONS = {
     "--scenario": values("small.toml", "small.toml", "preset.toml", "circle.toml", "wrong.toml", "no.toml"),
     **dict.fromkeys(("--nu", "--delta", "--total", "--epsilon"), values(*LIKELY, *NUMBERS)),
     **dict.fromkeys(("--accountant", "--policy", "--channel", "--reference"), values(*NAMES)),
+    **dict.fromkeys(("--every", "--jobs", "--threads", "--seed", "--rounds"), values("1", "0", "-1", "9" * 30)),
+    **dict.fromkeys(("--out", "--history", "--state"), values("out.csv", "other", *PATHS)),
+    **dict.fromkeys(("--gains", "--past"), values("g.csv", "h.csv", "db.csv", *PATHS)),
+    **dict.fromkeys(("--json", "--hindsight"), st.just(None)),
     "--orders": values("64", "1.05,2000", "2,3", "3,2", "1e18", "1", "nan", "1,inf"),
-    "--out": values("out.csv", *PATHS),
-    "--gains": values("g.csv", "h.csv", "db.csv", *PATHS),
     "--unit": values("db", "linear"),
     "--realisations": values("1", "2", "0", "-1", "1000000000"),
-    "--seed": values("0", "7", "-1", "9" * 30),
     "--dataset": values("preset.toml", "mine:Own", "nowhere.toml", "circle.toml"),
-    "--rounds": values("1", "2", "0", "-1", "1e3", "9" * 30),
-    **dict.fromkeys(("--every", "--jobs", "--threads"), values("1", "0", "-1", "9" * 30)),
-    "--history": values("history.csv", "out.csv", *PATHS),
     "--device": values("cpu", "cuda:99", "nothing"),
-    **dict.fromkeys(("--json", "--hindsight"), st.just(None)),
     "--plot": values("f.pdf", "f.SVG", "f.gif", "out.csv", *PATHS),
     "--format": values("csv", "markdown", "latex", "html"),
-    "--past": values("g.csv", "h.csv", *PATHS),
     "--promise": values("hard", "average"),
-    "--state": values("state", "other", *PATHS),
     "--nothing": values("x"),
 }
-SHARED = "--nu --delta --accountant --orders --policy --out --json --nothing "
-DECIDES = "--nu --delta --orders --policy --nothing --scenario --unit --past --promise "
-COMMANDS = {  # what is given always, and what may be
-    "schedule": ("--scenario small.toml --gains g.csv", DECIDES + "--accountant --out --json --gains --hindsight"),
-    "stream": ("--scenario small.toml --state state --policy adascale.policies:Learn", DECIDES + "--state"),
-    "leakage": (
-        "--scenario small.toml --realisations 1 --policy optimal",
-        SHARED + "--scenario --channel --realisations --seed --plot --format --total --epsilon --reference",
-    ),
-    "train": (
-        "--dataset preset.toml --rounds 1",
-        SHARED + "--dataset --channel --seed --rounds --every --history --device",
-    ),
-    "sweep": ("runs.toml --report --store store", "--out --jobs --threads --nothing"),
+COMMANDS = {  # what is given always
+    "schedule": "--scenario small.toml --gains g.csv",
+    "stream": "--scenario small.toml --state state --policy adascale.policies:Learn",
+    "leakage": "--scenario small.toml --realisations 1 --policy optimal",
+    "train": "--dataset preset.toml --rounds 1",
+    "sweep": "runs.toml --report --store store",
 }
+
+
+@functools.cache
+def known(command):
+    """Options that the command has, and one that none has."""
+    _, shown, _ = outcome([command, "--help"])
+    return [name for name in OPTIONS if name in [*re.findall(r"--\w+", shown), "--nothing"]]
 
 
 @st.composite
 def command_lines(draw, command):
-    usual, known = (each.split() for each in COMMANDS[command])
-    arguments = [command, *usual, *(() if command == "sweep" else ("--nu", draw(st.sampled_from(LIKELY))))]
+    arguments = [command, *COMMANDS[command].split()]
+    arguments += [] if command == "sweep" else ["--nu", draw(st.sampled_from(LIKELY))]
     if command == "sweep":
         arguments[1] = draw(st.sampled_from(PATHS))
-    for name in draw(st.lists(st.sampled_from(known), max_size=4, unique=True)):
+    for name in draw(st.lists(st.sampled_from(known(command)), max_size=4, unique=True)):
         value = draw(OPTIONS[name])
         arguments += [name] if value is None else [f"{name}={value}"]
     return draw(st.permutations(arguments)) if draw(st.integers(0, 9)) == 0 else arguments
@@ -122,7 +175,7 @@ def test_any_arguments_give_a_result_or_one_line(folder, command):
 
 
 def test_control_sees_a_second_line_and_a_traceback(folder, monkeypatch):
-    usual = ["leakage", *COMMANDS["leakage"][0].split(), "--nu", "0.01"]
+    usual = ["leakage", *COMMANDS["leakage"].split(), "--nu", "0.01"]
     assert_a_result_or_one_line(usual)
 
     def fail(options):
@@ -141,19 +194,11 @@ PLAIN = [
     *("true", "1", "-1", "0", "0.5", "nan", "inf", "1e400", "1e308", "5e-324", "9" * 25, "'x'", "''", "'mnist'"),
     *("2020-01-01", "12:00:00", "'rayleigh'", "'renyi:x=1'", '"\\u0000"', "500000", "1e18"),
 ]
-VALUES = st.recursive(
-    st.one_of(st.sampled_from(PLAIN), st.text(max_size=6)),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=3).map(lambda each: f"[{', '.join(each)}]"),
-        inner.map(lambda each: f"{{ x = {each} }}"),
-    ),
-    max_leaves=4,
-)
-KEYS = [
-    *("name", "num_devices", "num_rounds", "num_parameters", "batch_size", "dataset_size", "clip_norm", "max_power"),
-    *("noise_power", "order", "channel", "channel.model", "channel.distance_range", "channel.placement", "levels"),
-    *("base", "training", "training.momentum", "scenario", "scenario.order", "scenario.num_rounds", "nothing"),
-]
+SIMPLE = st.one_of(st.sampled_from(PLAIN), st.text(max_size=6))
+LISTS = st.lists(SIMPLE, max_size=3).map(lambda each: f"[{', '.join(each)}]")
+VALUES = st.one_of(SIMPLE, LISTS, st.one_of(SIMPLE, LISTS).map("{{ x = {} }}".format), LISTS.map("[{}]".format))
+KEYS = str.split("channel.model channel.distance_range channel.placement training.momentum scenario.order nothing base")
+KEYS += ["channel", "levels", "training", "scenario", *(line.split(" = ")[0] for line in SMALL.splitlines())]
 
 
 @st.composite
@@ -167,20 +212,153 @@ def tomls(draw):
     return "".join(f"{key} = {value}\n" for key, value in lines.items()).encode()
 
 
-def assert_refused_with_its_name_or_read(path, read):
-    try:
-        read(str(path))
-    except ValueError as error:
-        message = str(error)
-    else:
-        return
-    assert str(path) in message
-    assert len(" ".join(message.split()).replace(str(path), "")) < 1000
-
-
 @given(st.one_of(tomls(), st.binary(max_size=60), st.text(alphabet=string.printable, max_size=60).map(str.encode)))
 def test_any_toml_is_read_or_refused_with_its_name(folder, content):
     path = folder / "any.toml"
     path.write_bytes(content)
-    assert_refused_with_its_name_or_read(path, Scenario.from_toml)
-    assert_refused_with_its_name_or_read(path, presets.load)
+    for read in (Scenario.from_toml, presets.load):
+        try:
+            read(str(path))
+        except ValueError as error:
+            assert str(path) in str(error)  # noqa: PT017
+            assert len(" ".join(str(error).split()).replace(str(path), "")) < 1000  # noqa: PT017
+
+
+# Names in TOML files ------------------------------------------------------------------------------------------------
+
+MODULES = sorted({*sys.stdlib_module_names, "os.path", "xml.dom", "importlib.util", "wsgiref.util", "email.mime"})
+ATTRIBUTES = str.split("system abort _exit run rmtree exec exit dict main epsilon __import__")
+STANDARD = st.one_of(
+    st.sampled_from(["os:system", "os:abort", "os:_exit", "shutil:rmtree", "subprocess:run", "builtins:exec"]),
+    st.builds("{}:{}".format, st.sampled_from(MODULES), st.sampled_from(ATTRIBUTES)),
+)
+WRONG = [
+    *("Empty", "Starts", "Said", "Calls", "instance", "number", "table", "text", "nothing", "part", "bound", "kept"),
+    *("abort", "system", "rmtree", "os", "shutil", "CALLED", "__builtins__", "__dict__", "__class__", "absent", "a.b"),
+]
+ODD = [
+    *str.split("kinds kinds: :kinds :: ..kinds:Empty kinds.os:system no_such:thing __main__:x adascale.cli:main"),
+    *["adascale:__getattr__", "adascale.cli.sys:exit", "adascale.registry:os"],
+    "",
+]
+WITH = ["", "", ":x=1", ":command='touch PWNED'", ":status=0", ":path='.'"]
+KINDS = st.builds(
+    "{}{}".format,
+    st.one_of(STANDARD, st.sampled_from(WRONG).map("kinds:{}".format), st.sampled_from(ODD)),
+    st.sampled_from(WITH),
+)
+TEXT = KINDS.map(lambda name: f'"{name}"')
+TABLES = TEXT.map(lambda name: f"{{ model = {name} }}")
+CHOSEN = st.one_of(TEXT, TEXT, TEXT, st.sampled_from(["-3", "true", "{}", "2020-01-01"]), TABLES)
+READERS = {  # the command that reads the file, what is good in it, and where a bad value can stand
+    "sweep": (
+        ["any.toml", "--report", "--store", "store"],
+        {"reading": '"a"', "dataset": '"digits"', "policy": '"Learn"', "nu": "0.04", "seed": "0", "rounds": "1"},
+        ["dataset", "policy", "accountant", "channel", "model", "nu", "nothing"],
+    ),
+    "train": (
+        ["--dataset", "any.toml", "--nu", "0.04", "--rounds", "1"],
+        {"base": '"digits"'},
+        ["base", "channel.model", "training.model", "training.dataset", "training.nothing", "scenario.order", "x"],
+    ),
+    "leakage": (
+        ["--scenario", "any.toml", "--nu", "0.04", "--realisations", "1", "--policy", "optimal"],
+        {"base": '"digits"', "scenario.num_rounds": "2"},
+        ["base", "channel.model", "channel.x", "scenario.order", "scenario.policy", "accountant", "levels"],
+    ),
+    "schedule": (
+        ["--scenario", "any.toml", "--gains", "g.csv", "--nu", "0.04"],
+        dict(line.split(" = ", 1) for line in SMALL.splitlines()),
+        ["num_rounds", "order", "channel.model", "accountant", "base", "max_power"],
+    ),
+}
+
+
+@st.composite
+def files(draw):
+    """A command, and a file with one bad value or more for it."""
+    command = draw(st.sampled_from(sorted(READERS)))
+    _, good, places = READERS[command]
+    lines = good | {place: draw(CHOSEN) for place in draw(st.sets(st.sampled_from(places), min_size=1, max_size=3))}
+    return command, lines
+
+
+@pytest.fixture
+def watched(folder, monkeypatch):
+    """What the registry imports or looks up of the standard library, and which dangerous function is called."""
+    seen = []
+
+    def watching(function, of):
+        def watch(first, *others):
+            caller = sys._getframe(1).f_globals["__name__"]
+            name = first if isinstance(first, str) else getattr(first, "__name__", "")
+            if caller == "adascale.registry" and name.partition(".")[0] in sys.stdlib_module_names:
+                seen.append(f"{of} {name}")
+            return function(first, *others)
+
+        return watch
+
+    monkeypatch.setattr(importlib, "import_module", watching(importlib.import_module, "import"))
+    monkeypatch.setattr(importlib.util, "find_spec", watching(importlib.util.find_spec, "find"))
+    monkeypatch.setattr(registry, "getattr", watching(getattr, "look up"), raising=False)
+    for module, name in ((os, "system"), (os, "abort"), (os, "_exit"), (shutil, "rmtree"), (subprocess, "run")):
+        monkeypatch.setattr(module, name, lambda *_, of=name, **__: seen.append(f"call {of}"))
+    return seen
+
+
+def write(command, lines):
+    text = "[[runs]]\n" * (command == "sweep") + "".join(f"{key} = {value}\n" for key, value in lines.items())
+    for name, content in {
+        "any.toml": text,
+        "kinds.py": WATCHED,
+        "g.csv": GAINS,
+    }.items():  # outputs may be in their place
+        with open(name, "w") as file:
+            file.write(content)
+
+
+def assert_refused(seen, command, lines):
+    """Exit code 2, one line that names the file, and nothing was seen, called or imported."""
+    arguments, *_ = READERS[command]
+    write(command, lines)
+    before = {*sys.modules}
+    del seen[:]
+    code, _, errors = outcome([command, *arguments])
+    assert seen == [], lines
+    named = {each for each in MODULES if any(f'"{each}:' in value for value in lines.values())}
+    assert not named & ({*sys.modules} - before), lines
+    assert "kinds" not in sys.modules or sys.modules["kinds"].CALLED == [], lines
+    assert (code, len(errors)) == (2, 1), (lines, errors)
+    assert errors[0].startswith(f"adascale {command}: error: "), errors
+    assert "any.toml" in errors[0], (lines, errors)
+
+
+def test_names_in_toml_files_call_nothing(watched):
+    @given(files())
+    def check(drawn):
+        assert_refused(watched, *drawn)
+
+    check()
+    assert not os.path.exists("PWNED")
+
+
+def test_good_toml_files_are_read(folder):
+    """Control: what is refused above is refused for what was changed."""
+    for command, (arguments, good, _) in READERS.items():
+        write(command, good)
+        assert outcome([command, *arguments])[0] == 0
+
+
+HOLES = [("_fits", True, "kinds:Empty"), ("_fits", True, "kinds:instance"), ("_refuse_foreign", None, "wave:open")]
+HOLES += [("_refuse_foreign", None, "os:system:command='touch PWNED'")]
+
+
+@pytest.mark.parametrize(("hole", "allowed", "named"), HOLES)
+def test_planted_holes_are_seen(watched, monkeypatch, hole, allowed, named):
+    """Control: without one of the two checks, the calls and imports are noticed."""
+    bad = READERS["sweep"][1] | {"accountant": f'"{named}"'}
+    assert_refused(watched, "sweep", bad)
+    monkeypatch.setattr(registry, hole, lambda *_: allowed)
+    with pytest.raises(AssertionError):
+        assert_refused(watched, "sweep", bad)
+    sys.modules.pop("kinds", None)

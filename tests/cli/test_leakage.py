@@ -14,7 +14,7 @@ from adascale.cli.leakage import SHOWN
 from companion.methods import METHODS
 
 from ..command import refused, run
-from .streams import CONSTANT, SMALL
+from .streams import CONSTANT
 
 LEAKAGE = ["leakage", "--scenario", "my.toml"]
 
@@ -37,34 +37,16 @@ def test_one_row_is_written_per_policy_budget_and_seed_of_which_seeds_shift(plac
     assert {*table.columns} >= {"dataset", "policy", "nu", "seed", "rdp", "epsilon", "floor_max", "floor_max_round"}
     out = capsys.readouterr().out
     assert all(SHOWN.get(name, name) in out for name in METHODS)
-    assert (
-        run(*LEAKAGE, "--nu", 1e-3, "--realisations", 2, "--out", "one.csv", "--policy", "equalalloc", "--seed", 1) == 0
-    )
+    more = "--policy", "equalalloc", "--seed", 1
+    assert run(*LEAKAGE, "--nu", 1e-3, "--realisations", 2, "--out", "one.csv", *more) == 0
     one = pd.read_csv("one.csv").set_index("seed").rdp
     first = table[(table.policy == "EqualAlloc") & (table.nu == 1e-3)].set_index("seed").rdp
     assert one.loc[1] == pytest.approx(first.loc[1], rel=1e-12)
     assert abs(one.loc[2] / first - 1).min() > 1e-3
 
 
-def test_interference_is_the_part_of_the_scenario_that_protects(place):
-    (place / "part.toml").write_text(replace(SMALL, privacy_noise_power=SMALL.noise_power / 10).to_toml())
-    common = ["--nu", 1e-3, "--policy", "equalalloc", "--realisations", 2, "--out", "out.csv"]
-    found = []
-    for chosen in (["my.toml", "--interference", "-10"], ["part.toml"], ["my.toml"]):
-        assert run("leakage", "--scenario", *chosen, *common) == 0
-        found.append(pd.read_csv("out.csv").epsilon.to_numpy())
-    np.testing.assert_allclose(found[0], found[1], rtol=1e-12)
-    assert (found[1] > found[2]).all()
-    assert run("leakage", "--scenario", "part.toml", "--interference", 0, *common) == 2  # neither wins in silence
-
-
-def test_own_policy_is_tuned_compared_and_kept_apart_from_a_registered_one(place, capsys):
-    chosen = ["--policy", "mine:Constant", "--policy", "equal-alloc"]
-    assert run(*LEAKAGE, "--nu", 1e-3, "--realisations", 2, "--out", "x.csv", *chosen) == 0
-    table = pd.read_csv("x.csv").pivot(index="seed", columns="policy", values="rdp")
-    # tuned, a constant extra energy is what EqualAlloc spends
-    np.testing.assert_allclose(table["Constant"], table["EqualAlloc"], rtol=1e-7)  # cost matched to 1e-9
-    assert "note" not in capsys.readouterr().err
+def test_own_policy_is_kept_apart_from_a_registered_one_of_its_name(place, capsys):
+    """That it is tuned and compared: test_extension.py."""
     (place / "same_name.py").write_text(CONSTANT.replace("Constant", "AdaScale"))
     common = ["--scenario", "my.toml", "--nu", 0.01, "--policy", "same_name:AdaScale"]
     assert run("schedule", *common, "--gains", "gains.csv", "--hindsight", "--json") == 0
@@ -81,25 +63,13 @@ def test_help_has_a_description_and_an_example(capsys, command):
     assert ("SUPPRESS" in said.out, said.err) == (False, "")
 
 
-def test_json_has_every_digit(place, capsys):
-    common = ["--scenario", "my.toml", "--nu", 1e-3, "--delta", 1e-12, "--policy", "optimal", "--json"]
-    for command, *more in (["leakage"], ["schedule", "--gains", "gains.csv"]):
-        assert run(command, *common, "--out", "o.csv", *more) == 0
-        found = strict(capsys.readouterr().out)
-        rows = found if command == "leakage" else found["schedule"]
-        assert (found[0] if command == "leakage" else found)["delta"] == 1e-12
-        for name in ("epsilon", "cost", "floor_max") if command == "leakage" else ("eta",):
-            assert [row[name] for row in rows] == pd.read_csv("o.csv", dtype=str)[name].map(float).tolist()
-
-
 def test_table_has_an_epsilon_of_zero_and_an_interval_of_three_realisations(place, capsys):
     for number in (2, 3):
         more = ["--nu", 1e-3, "--nu", 1e9, "--delta", 0.9, "--policy", "optimal", "--realisations", number]
         assert run(*LEAKAGE, *more) == 0
         lines = capsys.readouterr().out.splitlines()
         assert ("95 %" in "\n".join(lines)) is (number == 3)
-        assert len(lines) == 3
-        assert float(lines[2].split()[-1]) == 0
+        assert (len(lines), float(lines[2].split()[-1])) == (3, 0)
 
 
 def test_json_has_no_nan_where_a_budget_is_out_of_reach(place, capsys):
@@ -163,10 +133,7 @@ def test_a_ratio_to_the_reference_is_taken_in_each_realisation(place, capsys):
     found, _ = printed(capsys)
     table = pd.read_csv("x.csv").pivot(index="seed", columns="policy", values="epsilon")
     logs = np.log(table["EqualAlloc"] / table["Optimal"])
-    half = 3.182446 * logs.std() / 2  # the quantile of t with 3 degrees of freedom
     assert found.loc["EqualAlloc", "epsilon / Optimal"] == pytest.approx(np.exp(logs.mean()), rel=1e-3)
-    ends = found.loc["EqualAlloc", "epsilon / Optimal 95 %"].split(" .. ")
-    assert [*map(float, ends)] == pytest.approx([*np.exp(logs.mean() + half * np.array([-1, 1]))], rel=1e-2)
     assert np.isnan(found.loc["Optimal", "epsilon / Optimal"])
     assert found.loc["Optimal", ["kind", "knows"]].tolist() == ["optimum", "gains to come"]
     # another reference takes part, and so is not compared with itself

@@ -1,5 +1,6 @@
 """Figures and tables for a paper: what they show is the table, and the same table is the same file."""
 
+import itertools
 import re
 import sys
 
@@ -15,15 +16,9 @@ from ..command import refused, run
 
 LEAKAGE = ["leakage", "--scenario", "my.toml", "--nu", 1e-3, "--nu", 4e-3, "--realisations", 3]
 LEAKAGE += ["--policy", "optimal", "--policy", "equalalloc"]
-TABLE = pd.DataFrame(
-    [
-        (policy, nu, seed, level * np.exp(seed) / nu)
-        for policy, level in (("A", 1.0), ("_B$", 3.0))
-        for nu in (0.01, 0.1)
-        for seed in range(4)
-    ],
-    columns=["policy", "nu", "seed", "epsilon"],
-)
+ROWS = itertools.product((("A", 1.0), ("_B$", 3.0)), (0.01, 0.1), range(4))
+TABLE = pd.DataFrame([(name, nu, seed, level * np.exp(seed) / nu) for (name, level), nu, seed in ROWS])
+TABLE.columns = ["policy", "nu", "seed", "epsilon"]
 
 
 def points(figure):
@@ -51,24 +46,17 @@ def test_axes_show_the_means_and_intervals_of_the_table(linear, mean):
 def test_lines_differ_without_colour():
     figure = report.draw(pd.DataFrame({"policy": [f"P{i}" for i in range(60)], "nu": 0.1, "epsilon": 1.0}))
     svg = report.picture(figure, ".svg").decode()
-    dashes = [
-        re.search(r"stroke-dasharray: ([\d.,\s]+)", each)
-        for each in re.findall(r'<g id="line2d[^>]*>\s*<path[^>]*', svg)
-    ]
-    markers = {line.get_marker() for line, *_ in figure.axes[0].containers}
+    drawn = "".join(re.findall(r'<g id="line2d[^>]*>\s*<path[^>]*', svg))
     looks = {(line.get_marker(), line.get_linestyle()) for line, *_ in figure.axes[0].containers}
-    assert len(markers) == 12
-    assert len({each[1] for each in dashes if each}) == 4  # and the solid line
+    assert len({marker for marker, _ in looks}) == 12
+    assert len({*re.findall(r"stroke-dasharray: ([\d.,\s]+)", drawn)}) == 4  # and the solid line
     assert len(looks) == 48  # matplotlib calls the fifth style "--" too
 
 
-def test_two_rows_have_no_interval():
+def test_two_rows_have_no_interval_and_points_without_a_place_are_left_out_with_a_warning():
     for shown in points(report.draw(TABLE[TABLE.seed < 2])):
         assert np.isfinite(shown[:, :2]).all()
         assert np.isnan(shown[:, 2:]).all()
-
-
-def test_points_without_a_place_are_left_out_with_a_warning():
     table = TABLE.assign(epsilon=TABLE.epsilon.where(TABLE.seed > 0))
     table.loc[(table.policy == "A") & (table.nu == 0.1), "epsilon"] = np.inf
     with pytest.warns(UserWarning, match=r"^4 rows or points are not in the figure"):

@@ -1,7 +1,6 @@
 """Random tables of rounds: what a plain reader finds in them, or an error with file and line.
 
-Those of gains, by the same reader, are in ``tests/channel/test_gains.py``, columns of one's own schedules in
-``test_refused.py``.
+Those of gains, by the same reader, are in ``tests/channel/test_gains.py``.
 """
 
 import re
@@ -15,6 +14,7 @@ from adascale.cli import common
 
 COLUMNS = [["sigma", "rate"], ["sigma", "rate", "steps"], ["round", "sigma", "rate"]]
 NAMES = [*str.split("sigma rate steps eta min_gain h2_1 round time floor snr Sigma ETA 1.5 #"), " sigma", ""]
+DAMAGES = str.split("separator quotes comma savetxt mixed ends encoding byte cut")
 FIELDS = [
     *str.split(
         "1_0 0x10 0x1p3 \uff11 1,5 1,000 nan inf -1 0 -0.0 1e400 1e-400 1d3 1.5.2 1e +1.5 .5 5. True 1e-12 2 1;2"
@@ -22,80 +22,62 @@ FIELDS = [
     *str.split('1\0 "0.5" "0.5 1e-12+2e-12j 1e-12-1e-12 99999999999999999999 1\'000 1.000,5'),
     *("", " ", "1 000", "1 0", " 0.5 ", "0.5 # x", "3e-12 + 1e-12i", "\u00a01", "1\t2"),
 ]
-DAMAGES = str.split(
-    "rename double copy drop cut comma separator mixed encoding more fewer field blank comment savetxt "
-    "ends quotes byte swap turn tail"
-)
 
 
-def value(draw, name, t):
-    """A field that is right in its column."""
-    return (
-        str(t + 1) if name in ("round", "steps") else repr(draw(st.floats(*((0, 1) if name == "rate" else (0.5, 50)))))
-    )
+def numbers(name, t):
+    """Fields that are right in a column."""
+    if name in ("round", "steps"):
+        return st.just(str(t + 1))
+    return st.floats(*((0, 1) if name == "rate" else (0.5, 50))).map(repr)
+
+
+def change(draw, table):
+    """Replace, leave out or double a field, a name, a row or a column, or turn the columns round."""
+    t, i = draw(st.integers(0, len(table) - 1)), draw(st.integers(0, len(table[0]) - 1))
+    kind, times = draw(st.sampled_from(["field", "name", "row", "column", "turn"])), draw(st.sampled_from([0, 2]))
+    if kind == "row":
+        others = (
+            [],
+            [table[t]] * 2,
+            [[""], table[t]],
+            [["  "], table[t]],
+            [["# x"], table[t]],
+            [["#h2_1,h2_2"], table[t]],
+        )
+        table[t : t + 1] = draw(st.sampled_from([*others, [*table[t:], table[t]]]))
+    elif kind in ("field", "name"):
+        row, other = (table[t], FIELDS) if kind == "field" else (table[0], NAMES)
+        row[i : i + 1] = draw(st.lists(st.sampled_from(other), min_size=kind == "name", max_size=2 - (kind == "name")))
+    else:
+        for row in table:
+            row[:] = row[::-1] if kind == "turn" else row[:i] + row[i : i + 1] * times + row[i + 1 :]
 
 
 @st.composite
 def tables(draw):
-    """A table for a command as bytes, whole or with up to three damages."""
+    """A table for a command as bytes, whole or with damages."""
     names = list(draw(st.sampled_from(COLUMNS)))
-    rows = [[value(draw, name, t) for name in names] for t in range(draw(st.integers(1, 5)))]
-    damages = draw(st.lists(st.sampled_from(DAMAGES), max_size=3, unique=True))
-    i, t = draw(st.integers(0, len(names) - 1)), draw(st.integers(0, len(rows) - 1))
-    table = [names, *rows]
-    if "rename" in damages:
-        names[i] = draw(st.sampled_from(NAMES))
-    if "double" in damages or "copy" in damages:
-        for row in table:
-            row.append(row[i])
-        if "copy" in damages:
-            names[-1] = draw(st.sampled_from(NAMES))
-    if "drop" in damages and len(names) > 1:
-        for row in table:
-            del row[i]
-        i = 0
-    if "turn" in damages:
-        for row in table:
-            row.reverse()
-    if "swap" in damages:
-        rows[0], rows[t] = rows[t], rows[0]
-    if "field" in damages:
-        rows[t][i] = draw(st.sampled_from(FIELDS))
-    if "more" in damages:
-        rows[t].insert(i, draw(st.sampled_from(["", "7", "0.5"])))
-    if "fewer" in damages:
-        del rows[t][i]
-    if "tail" in damages:
-        for row in table[draw(st.integers(0, 1)) :]:
-            row.append("")
-    if "comma" in damages:
-        rows[:] = [[field.replace(".", ",") for field in row] for row in rows]
-    if "quotes" in damages:
-        table = [[f'"{field}"' for field in row] for row in [names, *rows]]
-    else:
-        table = [names, *rows]
+    table = [names, *([draw(numbers(name, t)) for name in names] for t in range(draw(st.integers(1, 5))))]
+    for _ in range(draw(st.integers(0, 2))):
+        change(draw, table)
+        table = [row for row in table if row] or [["sigma"]]
+    damages = draw(st.sets(st.sampled_from(DAMAGES), max_size=2))
     sign = draw(st.sampled_from([";", "\t", " ", ", ", "|", "  "])) if "separator" in damages else ","
-    lines = [sign.join(row) for row in table]
+    lines = [sign.join(f'"{field}"' if "quotes" in damages else field for field in row) for row in table]
+    line = draw(st.integers(0, len(lines) - 1))
+    if "comma" in damages:
+        lines[1:] = [each.replace(".", ",") for each in lines[1:]]
     if "savetxt" in damages:
         lines[0] = f"# {lines[0]}"
     if "mixed" in damages:
-        lines[t + 1] = lines[t + 1].replace(sign, draw(st.sampled_from([";", "\t", ",", " "])))
-    if "blank" in damages:
-        lines.insert(draw(st.integers(0, len(lines))), draw(st.sampled_from(["", "  ", "\t"])))
-    if "comment" in damages:
-        comment = draw(st.sampled_from(["# x", " #1,2", "# \u00e9", "#h2_1,h2_2"]))
-        lines.insert(draw(st.integers(0, len(lines))), comment)
+        lines[line] = lines[line].replace(sign, draw(st.sampled_from([";", "\t", ",", " "])))
     end = draw(st.sampled_from(["\r\n", "\r", "\n\n", ""])) if "ends" in damages else "\n"
     text = end.join(lines) + draw(st.sampled_from([end, end, end, ""]))
     codings = str.split("utf-8-sig utf-16 utf-16-le utf-32") if "encoding" in damages else ["utf-8"]
     data = text.encode(draw(st.sampled_from(codings)))
     place = draw(st.integers(0, len(data)))
-    if "cut" in damages:
-        data = data[:place]
-    if "byte" in damages:
-        byte = draw(st.sampled_from([b"\0", b"\xff", b",", b";", b"\n", b"\r", b'"', b"_", b"0"]))
-        data = data[:place] + byte + data[place:]
-    return data
+    byte = draw(st.sampled_from([b"\0", b"\xff", b",", b";", b"\n", b"\r", b'"', b"_", b"0"]))
+    return data[:place] + byte * ("byte" in damages) + data[place:] * ("cut" not in damages)
 
 
 # A plain reader, written from the description in the help alone -------------------------------------------------------

@@ -1,18 +1,18 @@
 """What a command refuses: one line that names what is wrong, exit code 2, and no file is changed.
 
-That no other arguments, TOML files or tables lead to a traceback is tested in ``test_hostile.py``,
-``test_toml_names.py`` and ``test_random_tables.py``; here is one case for each check that a command makes.
+One case for each check that a command makes; what any arguments, TOML files or tables lead to: ``test_hostile.py``.
 """
 
 import io
 import re
 import shlex
 import sys
+from dataclasses import replace
 
 import pytest
 
 from ..command import refused
-from .streams import HEADER, WHOLE
+from .streams import HEADER, SMALL, WHOLE
 
 OWN = """
 import sys
@@ -20,10 +20,6 @@ from dataclasses import dataclass
 from adascale.channel import ChannelModel
 @dataclass(frozen=True)
 class Own(ChannelModel):
-    m: float = 1.0
-    def __post_init__(self):
-        if self.m <= 0:
-            raise ValueError("m must be > 0")
     def fading(self, rng, num_rounds):
         return rng.standard_normal(num_rounds - 1) + 0j
 class One:
@@ -31,32 +27,22 @@ class One:
     def step(self, scenario, min_gain_t): return scenario.x_max * min_gain_t
 class Divides(One):
     def step(self, state, min_gain_t): return state, 1 / 0
-class Forgets(One):
-    tuned = ("extra",)
-    def __init__(self, extra): pass
-class Least(One):
-    def step(self, scenario, min_gain_t): return scenario, scenario.x_max * min_gain_t.min()
 class Starts(One):
     def start(self, scenario, budget): sys.exit(0)
-class Made(One):
-    def __init__(self): exit("bye")
 class Counts:
     def __init__(self): raise SystemExit(3)
     def epsilon(self, rate, sigma, delta): return 1 / 0
 def read(): sys.exit()
 """
-BLOCK = (
-    '[[runs]]\nreading = "a"\ndataset = "digits"\npolicy = ["EqualAlloc", "Learn"]\n'
-    "nu = [0.5, 2]\nseed = 0\nrounds = 2\n"
-)
-PLOTTED = "policy,nu,seed,epsilon\n" + "".join(
-    f"{p},{nu},{s},{1 / nu + s}\n" for p in "AB" for nu in (0.01, 0.1) for s in (0, 1)
-)
+BLOCK = '[[runs]]\nreading = "a"\ndataset = "digits"\npolicy = "EqualAlloc"\nnu = [0.5, 2]\nseed = 0\nrounds = 2\n'
+PLOTTED = "".join(f"{p},{nu},{s},{1 / nu + s}\n" for p in "AB" for nu in (0.01, 0.1) for s in (0, 1))
+PLOTTED = f"policy,nu,seed,epsilon\n{PLOTTED}"
 FILES = {
     "mine_too.py": OWN,
     "quits.py": "raise SystemExit(0)\n",
-    "least.csv": "min_gain\n" + "1e-12\n" * 12,
     "base.toml": 'base = "digits"\n',
+    "part.toml": replace(SMALL, privacy_noise_power=1e-13).to_toml(),
+    "least.csv": "min_gain\n" + "1e-12\n" * 12,
     "digits.toml": 'base = "base.toml"\n[scenario]\nname = "mine"\n',
     "sweep.toml": BLOCK.replace('"digits"', '"digits.toml"'),
     "t.csv": PLOTTED,
@@ -73,15 +59,10 @@ REFUSED = {
         ("delta --event 0.1,1", "delta needs --epsilon"),
         ("epsilon --history log.json", "log.json: expected Opacus' history"),
     ],
-    "audit --rounds 10 --nu 2.56": [
-        ("--canaries 3", "canaries must be a whole number >= 10, got 3"),
-        ("--policy learn:budget_mod=hard", "budget_mod"),
-        ("--policy adascale.policies:Truncated", "chooses who sends"),
-    ],
+    "audit --rounds 10 --nu 2.56": [("--policy adascale.policies:Truncated", "chooses who sends")],
     "benchmark --version 1 --out new": [("--policy OPTIMAL", "duplicate")],
     "epsilon": [
         ("given", "line 3: expected a number that is within 1e-6 ... 1e150, got '-1'", "sigma,rate\n1,0.1\n-1,0.1\n"),
-        ("given", r"line 2: expected a number that is in \[0, 1\], got '1.5' in rate", "sigma,rate\n1,1.5\n"),
         ("given", "expected a column rate, or --rate", "sigma\n1\n"),
         ("given --rate 2", r"--rate must be in \[0, 1\], got 2.0", "sigma\n1\n"),
         ("given --rate 0.1", "--rate cannot be combined with a column rate", "sigma,rate\n1,0.1\n"),
@@ -99,29 +80,20 @@ REFUSED = {
         ("given", "not every device sends", "round,eta,number,senders\n0,1e-3,9,1 2\n"),
     ],
     "leakage --scenario my.toml --policy optimal --out new.csv": [
-        ("--nu 0", "nu must be finite and > 0, got 0.0"),
-        ("--nu small", "argument --nu: "),
         ("", "exactly one of --nu, --total and --epsilon is required, got none"),
         ("--nu 1 --total 1", "is required, got nu and total"),
         ("--nu 1 --realisations 0", "--realisations must be 1 ... 1000000, got 0"),
         ("--nu 1 --seed -1", "argument --seed: must be a whole number >= 0"),
         ("--nu 1 --interference=3", "--interference must be a finite number of dB, at most 0"),
-        ("--nu 1 --scenario a\x1b[31m\x9bb", r"preset 'a\\x1b\[31m\\x9bb' is unknown"),
+        ("--nu 1 --interference=0 --scenario part.toml", "interference"),  # neither wins in silence
         ("--nu 1 --out base.toml --scenario digits.toml", "--out 'base.toml' is the file of"),
-        ("--nu 1 --reference worst", "policy 'worst'"),
         ("--nu 1 --orders x", "argument --orders: expected MAX or MIN,MAX, got 'x'"),
         ("--nu 1 --orders 1024,3", "--orders 1024,3: largest must be above smallest"),
         ("--nu 1 --orders 64 --accountant renyi:orders=(2,3)", "--orders applies only to the accountant renyi"),
         ("--nu 1 --accountant renyi:order=3", "--accountant renyi:order=3: "),
-        ("--nu 1 --channel mine_too:Own:m=three", "--channel mine_too:Own:m=three: TypeError: "),
-        ("--nu 1 --channel mine_too:Own:m=-1", "--channel mine_too:Own:m=-1: m must be > 0"),
         ("--nu 1 --channel mine_too:Own", r"Own.fading must return 12 finite coefficients, got shape \(11,\)"),
-        ("--nu 1 --policy mine_too:Divides", "Divides.step in mine_too.py, line 17: ZeroDivisionError: division by"),
-        ("--nu 1 --policy mine_too:One", r"One.step must return the next state and eta, numbers of shape \(1, 20\)"),
-        ("--nu 1 --policy mine_too:Forgets", "Forgets must keep what it declares in `tuned` as an attribute"),
-        ("--nu 1 --policy mine_too:Least", r"got a state and float64 of shape \(\)"),
-        ("--nu 1 --policy mine_too:Starts", "Starts.start in mine_too.py, line 24: SystemExit: 0"),
-        ("--nu 1 --policy mine_too:Made", "Made.__init__ in mine_too.py, line 26: SystemExit: bye"),
+        ("--nu 1 --policy mine_too:Divides", "Divides.step in mine_too.py, line 13: ZeroDivisionError: division by"),
+        ("--nu 1 --policy mine_too:Starts", "Starts.start in mine_too.py, line 15: SystemExit: 0"),
         ("--nu 1 --policy quits:P", "cannot import 'quits': quits.py, line 1: SystemExit: 0"),
         ("--nu 1 --accountant mine_too:Counts", "--accountant mine_too:Counts: SystemExit: 3"),
         # before any work, of which there would be hours
@@ -138,53 +110,40 @@ REFUSED = {
         ("t.csv f.pdf --x epsilon", "--x epsilon differs in all seeds"),
         ("given f.pdf", "no row has a place on the axes", "nu,epsilon,policy\n1,,a\n"),
         ("given f.pdf", "given has no rows", "nu,epsilon\n"),
-        ("given f.pdf", "given, row 1: expected 2 fields, got 1", "nu,epsilon\n1\n"),
         ("given f.pdf", "given: duplicate column 'nu'", "nu,nu\n1,2\n"),
+        ("given f.pdf", "given, row 1: expected 2 fields, got 1", "nu,epsilon\n1\n"),
         ("given f.pdf", "given is not a CSV table", ""),
     ],
     "schedule --scenario my.toml --gains gains.csv --out new.csv": [
         ("", "exactly one of --nu and --epsilon must be given"),
         ("--nu 1e-14", "--nu must be at least "),
-        ("--epsilon -1", "epsilon must be one finite number"),
         ("--epsilon 2 --policy learn", "--policy must be equalalloc or truncated"),
         ("--epsilon 2 --policy truncated:threshold=1e-12", "truncated .without threshold."),
         ("--epsilon 2 --policy truncated --gains least.csv", "min_gain|h2_1 to h2_2"),
         ("--nu 1 --policy truncated", "as --past, or give --epsilon in place of --nu"),
         ("--nu 1 --policy constantlevel", "needs the distribution of the channel: .* as --past$"),
         ("--nu 1 --policy adascale", "as --past, or V by --policy adascale:penalty=V$"),
-        ("--nu 1 --policy estimfuture", "needs mean gains"),
-        ("--nu 1 --policy powercontrol", "needs a parameter"),
         ("--nu 1 --policy estimfuture --past least.csv", "EstimFuture needs the gains of every device"),
+        ("--nu 1 --policy learn:promise=hard,budget_mode=hard", "twice|duplicate"),
         ("--nu 1 --policy powercontrol --past gains.csv --gains past.csv", "40 rounds, .* 12$"),
         ("--nu 1 --hindsight --past past.csv", "--past cannot be combined with --hindsight"),
         ("--nu 1 --split 0.5 --past past.csv", "--past cannot be combined with --split"),
         ("--nu 1 --split 0.5 --hindsight", "--split cannot be combined with --hindsight"),
         ("--nu 1 --out past.csv --past past.csv", "is the file of --past"),
-        ("--nu 1 --out gains.csv", "--out 'gains.csv' is the file of --gains"),
-        ("--nu 1 --policy equalalloc --promise hard", "takes no arguments"),
-        ("--nu 1 --policy learn:promise=hard,budget_mode=hard", "twice|duplicate"),
-        ("--nu 1 --policy LyapunovPowerControl:x=1 --hindsight", "takes no parameters"),
-        ("--nu 1 --gains given", "a gain in dB needs the unit db", "h2_1,h2_2\n-98,-100\n"),
     ],
     "stream --scenario my.toml --state new": [
         ("--nu 1", "standard input is empty", ""),
+        ("--nu 1", "standard input is closed", None),
         ("--nu 1", "b'min_gain' may be cut off", "min_gain"),
-        ("--nu 1", "line 1: got 'gain' in the unit linear; expected min_gain", "gain\n1\n"),
-        ("--nu 1", "line 1: got 'skip'", "skip\n"),
         ("--nu 1 --policy optimal", "Optimal needs all rounds in advance"),
-        ("--nu 1 --hindsight", "unrecognized arguments: --hindsight"),
         ("--nu 1 --state .", "it is not a regular file"),
         ("--nu 1 --state past.csv --past past.csv", "is the file of --past"),
         ("--nu 1 --state mine.py", "mine.py is no journal: line 1"),
         ("--epsilon 2 --policy truncated", "min_gain|h2_1 to h2_2", "min_gain\n1e-12\n"),
-        ("--nu 1 --policy truncated --past least.csv", "the gains of every device"),
     ],
     "sweep --store new": [
         ("given", "holds no runs", "runs = []"),
-        ("given", "got nothing", ""),
-        ("given", "got runs, more", BLOCK + "[more]\n"),
         ("given", "block 1: missing key 'reading'", BLOCK.replace('reading = "a"', "")),
-        ("given", "block 1: reading must be ", BLOCK.replace('"a"', "3")),
         ("given", "block 2: 'speed'", BLOCK + BLOCK.replace('"a"', '"b"') + "speed = 3\n"),
         ("given", "block 1: seed must be .*, got -1", BLOCK.replace("seed = 0", "seed = [0, -1]")),
         ("given", "block 1: nu is an empty list", BLOCK.replace("[0.5, 2]", "[]")),
@@ -192,20 +151,14 @@ REFUSED = {
         ("given", "budget_mode must be .* got 'soft'", BLOCK.replace("EqualAlloc", "learn:budget_mode=soft")),
         ("sweep.toml --jobs 0", "--jobs must be >= 1, got 0"),
         ("sweep.toml --out nowhere/x.csv", "--out 'nowhere/x.csv' cannot be written: there is no folder"),
-        ("sweep.toml --out sweep.toml", "--out 'sweep.toml' is the file of"),
         ("sweep.toml --out digits.toml", "--out 'digits.toml' is the file of"),
         ("sweep.toml --store base.toml", "store 'base.toml' must be a folder"),
     ],
     "train --rounds 2 --out new.csv --history new-too.csv": [
         ("", "--nu"),
-        ("--nu 1 --rounds 201", "rounds must be at most the 200 of digits, got 201"),
         ("--nu 1 --dataset mnist", "download it once, python -c "),
-        ("--nu 1 --device abacus", "device must be 'cpu' or 'cuda', got 'abacus'"),
-        ("--nu 1 --policy learn:budget_mode=soft", "budget_mode must be 'average' or 'hard', got 'soft'"),
-        ("--nu 1 --dataset mine_too:read", "dataset 'mine_too:read' failed: read in mine_too.py, line 30: SystemExit"),
-        ("--nu 1 --model quits:Net", "model 'quits:Net': cannot import 'quits': quits.py, line 1: SystemExit"),
+        ("--nu 1 --dataset mine_too:read", "dataset 'mine_too:read' failed: read in mine_too.py, line 19: SystemExit"),
         ("--nu 1 --dataset digits.toml --out base.toml", "--out 'base.toml' is the file of"),
-        ("--nu 1 --dataset digits.toml --history digits.toml", "--history 'digits.toml' is the file of"),
         ("--nu 1 --out new.csv --history ./new.csv", "--history 'new.csv' is the file of --out"),
     ],
 }
@@ -219,10 +172,10 @@ def contents(folder):
 @pytest.mark.filterwarnings("ignore:1 rows or points are not in the figure")  # a note, before the error
 @pytest.mark.parametrize(("usual", "more", "said", "given"), [(*case, WHOLE)[:4] for case in CASES])
 def test_what_is_wrong_is_one_line_and_changes_no_file(place, monkeypatch, capsys, usual, more, said, given):
-    for name, text in (FILES | {"given": given}).items():
+    for name, text in (FILES | {"given": given or ""}).items():
         (place / name).write_text(text)
     monkeypatch.setenv("ADASCALE_DATA", str(place))
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
+    monkeypatch.setattr(sys, "stdin", None if given is None else io.TextIOWrapper(io.BytesIO(given.encode())))
     before = contents(place)
     command, *arguments = shlex.split(f"{usual} {more}")
     line = refused(capsys, command, *arguments, heading=command == "stream")

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from adascale.audit import audit_gradients
+from adascale.runs import execution
 from adascale.runs.specification import make_run
 
 from ..command import refused, run
@@ -46,7 +47,7 @@ def test_infinity_is_a_string_in_json(tmp_path, capsys):
         assert run(*SHORT, "--policy", "noise-free", "--json", "--store", store) == 0
         printed = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
         assert printed["epsilon"] == printed["history"][-1]["epsilon"] == "Infinity"
-        assert printed["policy"] == "NoiseFree"
+        assert (printed["policy"], printed["cost"], printed["rdp"]) == ("NoiseFree", None, None)
     (row,) = store.glob("*/row.json")
     json.loads(row.read_text(), parse_constant=pytest.fail)
 
@@ -55,11 +56,9 @@ def test_own_data_and_network_need_no_preset(place, capsys):
     (place / "waves.py").write_text(DATA.replace("120", "555").replace("100", "505"))
     command = ("train", "--dataset", "waves:squares", "--nu", 0.5, "--rounds", 3)
     assert run(*command, "--model", "waves:net", "--json") == 0
-    said = capsys.readouterr()
-    printed = json.loads(said.out)
-    assert (printed["dataset"], printed["model"], printed["rounds"]) == ("squares", "net", 3)
-    assert "note: squares is trained like the digits" in said.err
-    assert "note: the network has 34 parameters" in said.err
+    said = capsys.readouterr().err
+    assert "note: squares is trained like the digits" in said
+    assert "note: the network has 34 parameters" in said
     assert "model 'digits_cnn' must give" in refused(capsys, *command)  # the digits' network does not fit
     assert "module 'waves' has no 'missing'" in refused(capsys, "train", "--dataset", "waves:missing", "--nu", 0.5)
     made = make_run("waves:squares", "EqualAlloc", 0.5, 0, model="waves:net", batch_size=10)
@@ -76,16 +75,6 @@ def test_whole_run_of_a_preset_file_is_not_shortened_and_the_network_size_names_
     assert note.endswith("the network has 9370 parameters, which replace the 7 in base.toml")
 
 
-def test_diverging_training_is_an_error(tmp_path, capsys):
-    (tmp_path / "own.toml").write_text('base = "digits"\ntraining = { learning_rate = 1e38 }\n')
-    out = tmp_path / "run.csv"
-    assert run("train", "--dataset", tmp_path / "own.toml", "--nu", 0.5, "--rounds", 9, "--out", out) == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.splitlines()[-1].startswith("adascale train: ")
-    assert not out.exists()
-
-
 def test_missing_torch_is_named_with_the_extra(capsys, monkeypatch):
     for name in [name for name in sys.modules if name.startswith(("adascale.learning", "adascale.runs"))]:
         monkeypatch.delitem(sys.modules, name)
@@ -95,8 +84,6 @@ def test_missing_torch_is_named_with_the_extra(capsys, monkeypatch):
 
 
 def test_ctrl_c_without_a_store_keeps_nothing(capsys, monkeypatch):
-    from adascale.runs import execution
-
     def pressed(*_, **__):
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(60)  # until it arrives, which may take a moment
@@ -104,15 +91,11 @@ def test_ctrl_c_without_a_store_keeps_nothing(capsys, monkeypatch):
     monkeypatch.setattr(execution, "perform", pressed)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background may ignore it
     try:
-        code = run(*SHORT)
-        left = signal.getsignal(signal.SIGINT)
+        assert run(*SHORT) == 130
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)
-    assert code == 130
-    assert capsys.readouterr().err == (
-        "adascale train: stopped; nothing was kept; with --store DIR the same command would go on from here\n"
-    )
-    assert left is signal.default_int_handler
+    assert capsys.readouterr().err.startswith("adascale train: stopped; nothing was kept; with --store DIR the same ")
 
 
 AUDIT = ("audit", "--rounds", 10, "--nu", 2.56)
