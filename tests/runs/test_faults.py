@@ -175,9 +175,12 @@ def kill_and_recover(name, how, rng, victim, whole, place):
     return killed
 
 
-@pytest.mark.parametrize("how", [*SIGNALS, "torn"])
+ONCE = [(1, signal.SIGKILL), (1, "torn")]  # by the others: test_a_command_that_is_stopped_says_so
+HUNDRED = [pytest.param(100, how, marks=pytest.mark.fuzz) for how in (*SIGNALS, "torn")]
+
+
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize("kills", [1, pytest.param(100, marks=pytest.mark.fuzz)])
+@pytest.mark.parametrize(("kills", "how"), [*ONCE, *HUNDRED])
 def test_killed_command_keeps_finished_runs(name, how, kills, victim, whole, tmp_path):
     rng = random.Random(0) if kills == 1 else random.Random()
     killed = attempts = 0
