@@ -144,6 +144,7 @@ REFUSED = {
     "sweep --store new": [
         ("given", "holds no runs", "runs = []"),
         ("given", "block 1: missing key 'reading'", BLOCK.replace('reading = "a"', "")),
+        ("given", "block 1: reading must be ", BLOCK.replace('"a"', "3")),
         ("given", "block 2: 'speed'", BLOCK + BLOCK.replace('"a"', '"b"') + "speed = 3\n"),
         ("given", "block 1: seed must be .*, got -1", BLOCK.replace("seed = 0", "seed = [0, -1]")),
         ("given", "block 1: nu is an empty list", BLOCK.replace("[0.5, 2]", "[]")),

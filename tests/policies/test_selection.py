@@ -140,7 +140,7 @@ def test_epsilon_is_that_of_own_rounds(scenario):
     assert found.device_epsilons(Recorder()) == (epsilon.mean(), epsilon.max())
 
 
-@pytest.mark.parametrize("scenario", [MNIST, UNEQUAL, PART])
+@pytest.mark.parametrize("scenario", [MNIST, PART])
 def test_epsilon_is_kept_on_every_channel(scenario):
     policy = Truncated(epsilon=8.0, delta=1e-6)
     guarantee = policy.guarantee(scenario, EXACT, 1e-6)
