@@ -185,17 +185,6 @@ def test_wrong_accounting_is_below_a_proven_lower_bound():
     assert accounting.epsilon(by_all, 1e-5).upper < true.lower
 
 
-@given(st.integers(1, 8), st.integers(0, 2**32 - 1))
-def test_bias_of_leaving_devices_out_is_bounded(count, seed):
-    gradients = np.random.default_rng(seed).standard_normal((8, 3))
-    gradients *= 1.5 / np.linalg.norm(gradients, axis=1, keepdims=True)
-    bias = gradients[:count].mean(axis=0) - gradients.mean(axis=0)
-    bound = 4 * 1.5**2 * (1 - count / 8) ** 2
-    assert bias @ bias <= bound + 1e-12
-    opposite = np.where(np.arange(8) < count, 1.5, -1.5)
-    assert (opposite[:count].mean() - opposite.mean()) ** 2 == pytest.approx(bound, abs=1e-12)
-
-
 def test_bad_arguments_are_named():
     gain = channel.draw(10, 12, 0).gain
     problem = ReceiveScalingProblem(MNIST, MNIST.min_gain(gain), 0.04)
