@@ -29,10 +29,10 @@ ROWS: Mapping[str, str] = {
     "model": "nothing is lost",
     "quieter 3 dB": "counting on the least noise that physics allows",
     "quieter 6 dB": "counting on the least noise that physics allows",
-    "antennas": _OWN_NOISE,
+    "antennas": f"a single receive chain, or {_OWN_NOISE}",
     "stranger": _OWN_NOISE,
     "three strangers": _OWN_NOISE,
-    "neighbour": f"{_OWN_NOISE}, or secure sums beneath the air",
+    "neighbour": f"{_OWN_NOISE}, or masks that cancel in the sum",
 }
 """What would restore the guarantee against each listener."""
 
