@@ -90,13 +90,6 @@ def test_wrong_python_is_one_line_and_touches_nothing(checkout):
     assert not (checkout / ".venv").exists()
 
 
-def test_what_check_leaves_out_is_there(checkout):
-    finish(checkout)
-    apart = re.findall(r"--ignore=(\S+)", make(checkout, "-n", "check").stdout)
-    assert apart
-    assert [path for path in apart if not (ROOT / path).exists()] == []
-
-
 # Jupyter's cache knows the cells of a chapter; what they call is in the Makefile's key.
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 ROW = re.compile(r"\| (.+?)<br>\*.+\* \| \{[a-z:]+\}`(.+?)` \| (?:\{py:obj\}`[\w.]+`<br>)+`(.+?)::(\w+)` \|")
+CHECKLISTS = (ROOT / "book" / "checklists.md").read_text()
 TABLE = (ROOT / "book" / "paper-map.md").read_text().partition("| --- |")[2]
 LINES = [line for line in TABLE.splitlines()[1:] if line.startswith("| ")]
 # what the paper has, by the numbers of its source
@@ -45,8 +46,10 @@ def test_every_item_of_the_paper_has_a_row_and_no_row_is_invented():
     assert sorted(mapped) == sorted(expected)
 
 
-def test_every_row_points_to_a_label_and_a_test():
+def test_every_row_points_to_a_label_and_every_test_that_a_page_names_exists():
     for line in LINES:
-        _, label, path, test = ROW.fullmatch(line).groups()
-        assert label in labels(), line
-        assert test in functions(path), line
+        assert ROW.fullmatch(line)[2] in labels(), line
+    named = re.findall(r"`((?:companion/)?tests/[\w/]+\.py)::(\w+)`", TABLE + CHECKLISTS)
+    assert len(named) > len(LINES)
+    for path, test in named:
+        assert test in functions(path), f"{path}::{test}"

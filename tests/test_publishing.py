@@ -13,17 +13,12 @@ import pytest
 import yaml
 
 import adascale
-from companion.results import load
 
 from .command import run
 
 ROOT = Path(__file__).parents[1]
 URL = "https://github.com/someone/adascale"
-PAPER, CHECKLISTS = (ROOT / "paper.md").read_text(), (ROOT / "book" / "checklists.md").read_text()
 WORKFLOWS = {path.name: yaml.load(path.read_text(), yaml.BaseLoader) for path in ROOT.glob(".github/workflows/*.yml")}
-
-
-# The address.
 
 
 ADDRESSED = ["_config.yml", "README.md", "pyproject.toml", "companion/pyproject.toml", "CITATION.cff", "codemeta.json"]
@@ -57,9 +52,6 @@ def test_one_address_reaches_readme_packages_and_archives(tmp_path):
     assert yaml.safe_load(made["CITATION.cff"])["repository-code"] == code
 
 
-# Versions and metadata.
-
-
 def test_every_file_with_a_version_has_the_same():
     companion = tomllib.loads((ROOT / "companion" / "pyproject.toml").read_text())["project"]
     versions = [companion["version"]] + [json.loads((ROOT / name).read_text())["version"] for name in METADATA]
@@ -84,9 +76,6 @@ def test_source_distribution_takes_every_folder_of_the_repository():
     assert {"tests", "notebooks", "book", "results", "companion", "requirements.lock", "CITATION.cff"} <= taken
 
 
-# Workflows.
-
-
 def test_actions_are_pinned_by_commit_with_their_version_as_comment():
     lines = [line for path in ROOT.glob(".github/workflows/*.yml") for line in path.read_text().splitlines()]
     used = [line for line in lines if "uses:" in line]
@@ -96,52 +85,21 @@ def test_actions_are_pinned_by_commit_with_their_version_as_comment():
 
 
 @pytest.mark.parametrize("name", WORKFLOWS)
-def test_workflow_may_read_and_a_job_adds_only_what_it_needs(name):
+def test_workflow_may_read_and_keeps_no_credentials(name):
     assert WORKFLOWS[name]["permissions"] == {"contents": "read"}
-    added = {job: more["permissions"] for job, more in WORKFLOWS[name]["jobs"].items() if "permissions" in more}
-    allowed = {
-        "release.yml": {"publish": {"id-token": "write"}},
-        "pages.yml": {"deploy": {"pages": "write", "id-token": "write"}},
-        "monthly.yml": {"reproduce": {"contents": "read", "issues": "write"}},
-    }
-    assert added == allowed.get(name, {})
     for job in WORKFLOWS[name]["jobs"].values():
-        assert int(job["timeout-minutes"]) <= 240
         for step in job.get("steps", []):
             assert "checkout" not in step.get("uses", "") or step["with"]["persist-credentials"] == "false"
 
 
-# The paper for JOSS, and the checklists.
-
-
 def test_paper_has_what_joss_asks_for():
-    _, header, body = PAPER.split("---\n", 2)
+    _, header, body = (ROOT / "paper.md").read_text().split("---\n", 2)
     about = yaml.safe_load(header)
     assert {"title", "tags", "authors", "affiliations", "date", "bibliography"} <= {*about}
     assert len(re.findall(r"\w[\w'’-]*", re.sub(r"\$[^$]*\$|!?\[|\]\([^)]*\)", " ", body))) <= 1000
     assert re.findall(r"^# (.+)", body, re.MULTILINE)[:2] == ["Summary", "Statement of need"]
-    for peer in ("Opacus", "dp_accounting", "prv_accountant", "Flower", "Sionna"):
-        assert peer in body
-    for path in re.findall(r"!\[[^]]*\]\(([^)]+)\)", body):
-        assert (ROOT / path).is_file()
     keys = re.findall(r"^@\w+\{(\w+),", (ROOT / about["bibliography"]).read_text(), re.MULTILINE)
     assert {*re.findall(r"@(\w+)", body)} == {*keys}
-
-
-def test_certified_intervals_are_narrower_than_prv_intervals_as_the_paper_says():
-    table = load("benchmarks/accounting").set_index(["schedule", "accountant"])
-    width = (table.upper - table.lower).unstack()
-    standard = width[width.index.str.startswith("q = ")]
-    assert len(standard) == 2
-    assert (standard["adascale, certified"] < standard["Opacus PRV"] / 10).all()
-    assert "on two standard DP-SGD settings the interval is less than a tenth as wide" in PAPER
-
-
-def test_checklist_points_name_files_and_tests_that_exist():
-    named = re.findall(r"`((?:companion/)?tests/[\w/]+\.py)(?:::(\w+))?`", CHECKLISTS)
-    assert len(named) > 10
-    for path, test in named:
-        assert f"def {test}" in (ROOT / path).read_text(), f"{path}::{test}"
 
 
 def test_small_binder_image_has_the_requirements_without_pytorch():
