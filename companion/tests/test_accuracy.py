@@ -16,9 +16,8 @@ from adascale.statistics import interval
 from companion import figures
 from companion.claims import CLOSE, compare
 from companion.methods import METHODS
+from companion.results import folder, load
 from companion.training.accuracy import accuracy_claims, reading_table, reading_verdicts, verdict_within
-
-from .shared import RESULTS
 
 QUOTED = (0.95, 0.90)
 RNG = np.random.default_rng(0)
@@ -177,17 +176,13 @@ def test_learning_curves_average_the_realisations_that_all_lines_share():
     assert len(both.axes[1].lines) == 1  # nothing leaks without noise: everything does
 
 
-def committed(name, part=""):
-    return pd.read_csv(RESULTS / f"{name}{part}.csv")
-
-
 @pytest.mark.parametrize("name", SWEEPS)
 def test_a_committed_table_is_the_whole_of_its_sweep_and_in_its_order(name):
-    entries, table = read_sweep(RESULTS / f"{name}.toml"), committed(name)
+    entries, table = read_sweep(folder() / f"{name}.toml"), load(name)
     assert [(entry.reading, entry.run.address) for entry in entries] == list(zip(table.reading, table.run, strict=True))
     assert not table.shortened.any()
     assert table[["test_accuracy", "test_loss", "epsilon"]].notna().all(axis=None)
-    curves = committed(name, "-curves")
+    curves = load(f"{name}-curves")
     last = curves.groupby("run")["round"].last()
     assert (last == table.set_index("run").rounds.groupby(level=0).first()[last.index] - 1).all()
     ends = curves.groupby("run").accuracy.last()
@@ -197,7 +192,7 @@ def test_a_committed_table_is_the_whole_of_its_sweep_and_in_its_order(name):
 
 @pytest.mark.parametrize("name", SWEEPS)
 def test_what_needs_no_training_is_computed_again_from_the_channel(name):
-    entries, table = read_sweep(RESULTS / f"{name}.toml"), committed(name)
+    entries, table = read_sweep(folder() / f"{name}.toml"), load(name)
     chosen = np.random.default_rng(0).permutation(len(entries))[:2]
     for i in chosen:
         run, row = entries[i].run, table.iloc[i]
@@ -215,8 +210,8 @@ def test_what_needs_no_training_is_computed_again_from_the_channel(name):
 
 
 def test_leakage_along_curves_of_cifar10_is_computed_again():
-    curves = committed("cifar10/accuracy", "-curves")
-    for _, run in read_sweep(RESULTS / "cifar10/accuracy.toml"):
+    curves = load("cifar10/accuracy-curves")
+    for _, run in read_sweep(folder() / "cifar10/accuracy.toml"):
         problem, mean_gain = problem_of(run)
         eta = find_method(run.policy)[1](problem, mean_gain).schedule(problem)
         for row in curves[curves.run == run.address].itertuples():

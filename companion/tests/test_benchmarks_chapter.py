@@ -4,6 +4,7 @@ import re
 import shlex
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import nbformat
 import numpy as np
@@ -19,11 +20,9 @@ from companion.leakage.liu_simeone import OfflinePowerControl, scaling_budget
 from companion.leakage.published import Plan, Published, forecast, our_first, published_budget, published_plan, training
 from tests.problems import drawn
 
-from .shared import RESULTS
-
 MNIST = Scenario.mnist()
 SHORT = replace(MNIST, name="short", num_rounds=12)
-CHAPTER = RESULTS.parent / "notebooks" / "07_benchmarks.md"
+CHAPTER = Path(__file__).parents[2] / "notebooks/07_benchmarks.md"
 
 
 shares = st.lists(st.floats(0, 1), min_size=12, max_size=12).filter(lambda share: sum(share) > 1e-3)

@@ -7,11 +7,9 @@ from scipy import stats
 from adascale import Scenario, channel
 from companion.theory import convergence_checks as checks
 from companion.theory.air_time import limit_of_scale
-from companion.theory.convergence import Training, step_moments, used_power
+from companion.theory.convergence import Training, example, step_moments, used_power
 
-from .shared import example
-
-PROBLEM = example()
+PROBLEM = example(spread=0.15).problem  # five devices
 CENTRE = Training(PROBLEM, np.zeros(5), 0.02, np.full(1000, 5.0), 4, 20)
 
 

@@ -9,15 +9,12 @@ from adascale.comparison import find_method
 from adascale.learning import FedSGD, data, train
 from adascale.runs.execution import problem_of
 from adascale.runs.specification import make_run
-from adascale.runs.sweep import read_sweep
 from companion.__main__ import main
 from companion.results import load
 from companion.training.controls import FadeLevelled
 from companion.training.counterfactual import fade_levelled, fork, forked
 from companion.training.resnet import NETWORKS, ROUNDS, timed_rounds, whole_training
 from tests.problems import drawn
-
-from .shared import RESULTS
 
 
 @pytest.mark.parametrize("rounds", [30, 31])
@@ -74,27 +71,6 @@ def test_what_is_gained_is_read_evaluation_by_evaluation():
     forks = curves.assign(accuracy=without, nu=[0.01] * 4 + [0.32] * 4, seed=0, fade_round=7)
     found = forked(forks, table, curves)
     assert found.gained.round(9).to_numpy().tolist() == [[11, 10], [7, 9], [4, -2]]
-
-
-def test_on_cifar10_both_trainings_gain_points_at_every_evaluation_after_the_fade_and_had_been_the_same():
-    results = RESULTS / "cifar10"
-    forks, table, curves = (pd.read_csv(results / f"{name}.csv") for name in ("fork", "readings", "readings-curves"))
-    found = forked(forks, table, curves)
-    assert len(found.gained) >= 5
-    assert (found.gained > 1).all(axis=None)
-    fall = found.kept[0.01].iloc[-1] - found.kept[0.32].iloc[-1]
-    assert (abs(found.gained.iloc[-1] - fall) < 0.5).all()  # "about as much": within half a point
-    before = curves.merge(forks, on=["run", "round"], suffixes=("", "_fork")).query("round < fade_round")
-    assert len(before) == 2 * 22
-    assert before.accuracy.equals(before.accuracy_fork)
-    for entry in read_sweep(results / "readings.toml"):
-        problem, _ = problem_of(entry.run)
-        own = forks[forks.run == entry.run.address]
-        assert set(own.fade_round) == {problem.min_noise_energy.argmax()}
-        assert np.allclose(own.fade_floor, problem.min_noise_energy.max(), rtol=1e-12, atol=0)
-        assert np.allclose(
-            own.level_floor, np.sort(problem.min_noise_energy)[problem.num_rounds // 2], rtol=1e-12, atol=0
-        )
 
 
 def test_the_deepest_fade_alone_is_taken_away_and_has_the_median_instead():

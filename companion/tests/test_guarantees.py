@@ -1,6 +1,7 @@
 """The scaling experiment: the loop it runs is AdaScale, and its committed table is what its command makes."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,17 +14,17 @@ from adascale.statistics import interval
 from companion import bounds
 from companion.bounds import level_value
 from companion.causal.which_guarantee import GUARANTEES, guarantees_table
+from companion.results import load
 from companion.theory import scaling as guarantees
 from companion.theory.correlated import block_floors
 from tests.problems import MNIST, with_floors
 
 from .counterexamples import COUNTEREXAMPLES
-from .shared import RESULTS
 
 
 @pytest.fixture(scope="module")
 def committed():
-    return pd.read_csv(RESULTS / "guarantees" / "scaling.csv")
+    return load("guarantees/scaling")
 
 
 def end_limits(rows):
@@ -125,7 +126,7 @@ def test_every_failing_guarantee_has_a_run_and_every_run_a_guarantee():
 
 
 def test_every_proof_is_in_the_book():
-    pages = (RESULTS.parent / "notebooks").glob("*.md")
+    pages = (Path(__file__).parents[2] / "notebooks").glob("*.md")
     labels = set(re.findall(r"^:label: (\S+)", "\n".join(path.read_text() for path in pages), re.M))
     assert said("holds") | {label for label, *_ in GUARANTEES.values()} <= labels
     assert "thm-no-such" not in labels  # the control

@@ -15,11 +15,9 @@ from companion.__main__ import make
 from companion.causal import link_data as data
 from companion.causal import measured_links as links
 from companion.causal.fresh import HINDSIGHT
-from companion.results import load
+from companion.results import folder, load
 
-from .shared import RESULTS
-
-FOLDER = RESULTS / "links"
+FOLDER = folder() / "links"
 TABLES = [name.removesuffix(".csv") for name in MADE["links"].files.split()]
 REAL = ("Michigan, held", "Michigan, broadcasts", "ORBIT, packets")
 SAMPLES = 260

@@ -15,11 +15,10 @@ from companion.privacy import observers as listeners
 from companion.privacy.adversary import adversary, matched_noise
 from companion.privacy.audits import BUDGETS, SETTINGS, SIZES, Size, audit_rows, paired_rows
 from companion.privacy.sharp import SharpAccountant, sharp_epsilon
-
-from .shared import RESULTS
+from companion.results import folder
 
 RATE = 0.01
-KEPT, PAIRED = (pd.read_csv(RESULTS / f"audit/{name}.csv", keep_default_na=False) for name in ("mnist", "paired"))
+KEPT, PAIRED = (pd.read_csv(folder() / f"audit/{name}.csv", keep_default_na=False) for name in ("mnist", "paired"))
 BOUNDS = ["one_run", "rates", "scaled"]
 
 

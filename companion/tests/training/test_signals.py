@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from adascale import Scenario, channel
+from adascale import ReceiveScalingProblem, Scenario, channel
 from adascale.learning import FedSGD, Training, data
 from adascale.learning.fedsgd import effective_update, real_receiver_noise
 from adascale.policies import Truncated
@@ -184,3 +184,35 @@ def test_noise_of_the_air_has_the_variance_of_the_senders():
     low, high = stats.chi2.interval(0.999, 40 * d)
     assert low < np.mean(ratio) * 40 * d < high
     assert 0.8 < power <= 1
+
+
+@pytest.mark.parametrize("left", [0, 40])
+def test_in_equal_shares_the_received_signal_does_not_depend_on_who_holds_the_samples(left):
+    """With all samples in every batch there is no chance left; unequal shares are the negative control."""
+    kept = torch.cat([(DIGITS.labels == each).nonzero()[: 60 - left * (each == 3)].flatten() for each in range(10)])
+    loaded = DIGITS._replace(images=DIGITS.images[kept], labels=DIGITS.labels[kept])
+    moved = []
+    for kind in ("iid", "two-classes"):
+        sizes = np.array([len(part) for part in data.partition(loaded.labels, 10, kind, 0)], dtype=float)
+        scenario = replace(SMALL, batch_size=tuple(sizes), dataset_size=tuple(sizes))
+        server = FedSGD(scenario, replace(TRAINING, partition=kind), loaded, 0)
+        start = server.start()
+        moved.append(server.step(start, np.inf)[0].parameters - start.parameters)
+    apart = float((moved[0] - moved[1]).norm() / moved[0].norm())
+    assert apart < 1e-5 if left == 0 else apart > 1e-3  # single precision
+
+
+def test_noise_has_its_share_of_energy_along_the_signal_alone():
+    """1/d of it: the mean over eight rounds within what chi-square allows."""
+    training = replace(TRAINING, learning_rate=1.0, weight_decay=0.0)
+    server, rounds = FedSGD(SMALL, training, DIGITS, 0), 8
+    min_gain = SMALL.min_gain(channel.draw(SMALL.num_devices, rounds, 0).gain)
+    problem = ReceiveScalingProblem(replace(SMALL, num_rounds=rounds), min_gain, 0.01)
+    along = []
+    for t, eta in enumerate(problem.max_eta):
+        at = server.start()._replace(round=t)
+        silent, noisy = (server.step(at, each)[0].parameters.double() for each in (np.inf, float(eta)))
+        signal = silent - at.parameters
+        along.append(float((noisy - silent) @ signal / signal.norm()) ** 2 / (problem.min_noise_energy[t] / 2))
+    low, high = stats.chi2.ppf([0.0005, 0.9995], rounds)
+    assert low < SMALL.num_parameters * np.sum(along) < high
