@@ -5,53 +5,10 @@ import itertools
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from scipy.stats import norm
 
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
 from adascale.policies import water_level
 from companion.bounds.convexity import delta_slopes, two_round_delta
-
-NODE, MASS = np.polynomial.hermite_e.hermegauss(40)
-NODES = np.stack([each.ravel() for each in np.meshgrid(NODE, NODE)])
-MASSES = np.outer(MASS, MASS).ravel() / MASS.sum() ** 2
-
-
-def log_moment(order, atoms, prior, S, root):
-    """ln E[Y^order] of two rounds, for S = root root^T."""
-    Y = np.exp((root @ NODES).T @ atoms.T - np.einsum("ki,ij,kj->k", atoms, S, atoms) / 2) @ prior
-    return np.log(MASSES @ Y**order)
-
-
-def at(order, atoms, prior, S):
-    """ln E[Y^order] at any S, be it singular."""
-    value, vector = np.linalg.eigh(S)
-    return log_moment(order, atoms, prior, S, vector * value.clip(0) ** 0.5)
-
-
-def test_from_null_to_mixture_it_is_not_convex():
-    atoms, prior = np.array([[0, 0], [1, 0.0]]), np.array([0.99, 0.01])
-
-    def bend(order, step=0.05):
-        low, here, high = (at(order, atoms, prior, np.diag([1.5 + x, 1.0])) for x in (-step, 0, step))
-        return (low - 2 * here + high) / step**2
-
-    assert bend(1 - 18) < -5e-4
-    assert bend(18 - 15) > 0
-
-
-def test_the_moment_is_convex_and_does_not_fall_for_correlated_participation_up_to_singular_matrices():
-    rng, gaps, rises = np.random.default_rng(4), [], []
-    for order in (1.05, 1.7, 2.5, 4.4):
-        for rank in (1, 2) * 10:
-            atoms, prior = rng.uniform(-1, 1, (4, 2)), rng.dirichlet(np.ones(4))
-            one, other = (root @ root.T for root in rng.normal(size=(2, 2, rank)) * 0.6)
-            low, high, middle, both = (at(order, atoms, prior, S) for S in (one, other, (one + other) / 2, one + other))
-            gaps.append((low + high) / 2 - middle)
-            rises.append(both - max(low, high))
-    assert min(gaps) > -1e-9
-    assert min(rises) > -1e-9
-    assert max(gaps) > 0.1
-    assert max(rises) > 0.1
 
 
 def hinges(w, taus):
@@ -113,29 +70,6 @@ def test_the_edge_is_sharp_for_one_round(epsilon):
         assert sign * (low - 2 * here + high) > 0
 
 
-def correlated(phi, s):
-    """E[phi(Y)] for two rounds of which a sample joins the first, the second, both or none; s is the first's."""
-    z = np.linspace(-9, 9, 361)
-    mass = np.exp(-z * z / 2) / np.exp(-z * z / 2).sum()  # the trapezoid rule, exact to rounding for smooth phi
-    first, second = np.exp(s**0.5 * z - s / 2)[:, None], np.exp(0.9 * z - 0.405)
-    return float(mass @ phi(0.3 + 0.4 * first + 0.2 * second + 0.1 * first * second) @ mass)
-
-
-@pytest.mark.parametrize(
-    "phi", [lambda y: -np.log(y), lambda y: y * np.log(y), lambda y: -np.sqrt(y), lambda y: (y - 1) ** 2 / (y + 1)]
-)
-def test_every_divergence_is_convex_in_one_noise_for_correlated_rounds(phi):
-    def bend(s, step=1e-2):
-        low, here, high = (correlated(phi, s / (1 + x)) for x in (-step, 0, step))
-        assert low > here > high
-        return (low - 2 * here + high) / step**2
-
-    assert min(bend(s) for s in (0.05, 1.0, 4.0, 8.0, 11.8)) > 1e-6
-    low, here, high = (correlated(lambda y: -np.sqrt(y), 40 / (1 + x)) for x in (-0.05, 0, 0.05))
-    assert low > here > high  # where the noise is small, a bounded divergence falls too
-    assert low - 2 * here + high < -1e-7  # and is not convex
-
-
 @pytest.mark.parametrize("removed", [False, True])
 @pytest.mark.parametrize("epsilon", [0.02, 0.5])
 def test_the_slope_of_delta_is_the_posterior_at_the_threshold(epsilon, removed):
@@ -184,26 +118,6 @@ def test_equal_noise_can_be_a_saddle_although_each_noise_is_above_the_edge():
         assert s / (1 - x) < 12
         assert along > 0
         assert (across < 0) == saddle
-
-
-def call_and_slope(v, strike):
-    """The call on one round's ratio at s = 2 ln(strike) e^v, and its slope in v."""
-    s = 2 * np.log(strike) * np.exp(v)
-    d = (s / 2 - np.log(strike)) / np.sqrt(s)
-    return norm.cdf(d) - strike * norm.cdf(d - np.sqrt(s)), np.sqrt(s) / 2 * norm.pdf(d)
-
-
-def test_calls_that_add_to_less_than_one_rank_their_slopes():
-    rng = np.random.default_rng(8)
-    strike = 10 ** rng.uniform(0.01, 12, 100_000)
-    low, high = np.sort(rng.uniform(-4, 4, (2, 100_000)) / np.sqrt(np.log(strike)), axis=0)
-    (first, flat), (second, steep) = (call_and_slope(v, strike) for v in (low, high))
-    below = first + second < 1 - 1e-12  # one less a tiny call rounds to one
-    assert (steep >= flat)[below].all()
-    assert (steep < flat)[first + second > 1.2].any()
-    step = 1e-5
-    numerical = (call_and_slope(0.3 + step, 50.0)[0] - call_and_slope(0.3 - step, 50.0)[0]) / (2 * step)
-    assert call_and_slope(0.3, 50.0)[1] == pytest.approx(numerical, rel=1e-8)
 
 
 @pytest.mark.parametrize("q", [1e-3, 1e-2])

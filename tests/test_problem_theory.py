@@ -1,68 +1,19 @@
 """What chapters 4 and 5 prove: convexity at every real order, one penalty for a budget; and what fails without them."""
 
-import contextlib
-import warnings
 from dataclasses import replace
 
-import cvxpy as cp
-import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import comb
 
 from adascale import accounting, policies, tuning
 from adascale.policies import adascale_energies
 from adascale.problem import RoundLeakage
 
-from . import reference
 from .problems import CIFAR, FULL, MIXED, MNIST, make, powers
 
 noises, orders = powers(-1, 3), st.floats(1.01, 20)
-
-
-def by_the_lemma(q, s, a):
-    """ln E[Y^a] but for a constant, A' and A'' of (eq:leakage-curvature), by the trapezoid rule in 60 digits.
-
-    The exponent may be any real one.
-    """
-    with mp.workdps(reference.DIGITS):
-        q, s, a = mp.mpf(q), mp.mpf(s), mp.mpf(a)
-        reach = 20 * (16 + int(abs(a) * mp.sqrt(s)))
-        p, mass = [], []
-        for i in range(-reach, reach + 1):
-            z = mp.mpf(i) / 20
-            present = q * mp.exp(mp.sqrt(s) * z - s / 2)
-            p.append(present / (1 - q + present))
-            mass.append((1 - q + present) ** a * mp.exp(-z * z / 2))
-        total = mp.fsum(mass)
-
-        def mean(j, k):
-            return mp.fsum(m * each**j * (1 - each) ** k for m, each in zip(mass, p, strict=True)) / total
-
-        pairs = a * (a - 1) / 2
-        variance = mean(4, 0) - mean(2, 0) ** 2
-        return mp.log(total), pairs * mean(2, 0), pairs * (mean(2, 2) + 2 * (a - 1) * mean(3, 1) + pairs * variance)
-
-
-@pytest.mark.parametrize(
-    ("q", "s", "a"), [(0.01, 3, 1.1), (0.5, 0.05, 2.5), (0.95, 3, 7.3), (0.3, 1, 3), (0.3, 20, 0.5), (0.1, 5, -2.5)]
-)
-def test_derivatives_of_the_lemma_are_those_of_the_log_moment(q, s, a):
-    with mp.workdps(reference.DIGITS):
-        step = mp.mpf(s) * mp.mpf("1e-12")
-        (below, *_), (here, slope, curvature), (above, *_) = (by_the_lemma(q, s + i * step, a) for i in (-1, 0, 1))
-        # the step squared is 1e-24; 60 digits leave 12 of a second difference
-        assert abs((above - below) / (2 * step) / slope - 1) < 1e-18
-        assert abs((above - 2 * here + below) / step**2 / curvature - 1) < 1e-18
-
-
-@pytest.mark.parametrize(("q", "s", "a"), [(0.3, 20, 0.5), (0.9, 0.01, 0.5), (0.3, 40, 0.9), (0.1, 30, -2.5)])
-def test_below_order_one_and_reversed_the_leakage_is_not_convex(q, s, a):
-    """Order a, or for negative a the order 1 - a from the Gaussian to the mixture."""
-    slope, curvature = (float(each) / (a - 1 if a > 0 else -a) for each in by_the_lemma(q, s, a)[1:])
-    assert slope > 0 > curvature
 
 
 def slope_in_s(q, s, order):
@@ -90,35 +41,6 @@ def test_leakage_is_strictly_convex_and_w_squared_times_its_slope_never_rises(on
         assert steep > flat
 
 
-def solve_in_x(problem, unit):
-    """The paper's problem with x_t = unit_t v_t: the leakage that Clarabel reaches, infinite where it gives up."""
-    scenario, leakage = problem.scenario, RoundLeakage(problem.scenario)
-    T, a = problem.num_rounds, scenario.noise_scale / problem.min_gain  # w_t = a_t / x_t
-    alpha, k = int(leakage.order), np.arange(int(leakage.order) + 1)
-    rate = float(scenario.sampling_rate)
-    log_p = np.log(comb(alpha, k)) + k * np.log(rate) + (alpha - k) * np.log1p(-rate)
-    v = cp.Variable(T)
-    exponent = np.outer(leakage.unit[0] * unit / a, k * (k - 1) / 2)  # 1 / sigma^2 = u x / a
-    terms = log_p[None, :] + cp.multiply(exponent, cp.reshape(v, (T, 1), order="C"))
-    spent = ((a / unit) @ cp.inv_pos(v) - problem.min_noise_energy.sum()) / (float(problem.budget) * T)
-    program = cp.Problem(cp.Minimize(cp.sum(cp.log_sum_exp(terms, axis=1))), [spent <= 1, v <= scenario.x_max / unit])
-    with warnings.catch_warnings(), contextlib.suppress(cp.SolverError):
-        warnings.simplefilter("ignore")  # what CVXPY warns of is checked below
-        program.solve(solver=cp.CLARABEL)
-    if v.value is None or not (v.value > 0).all():
-        return np.inf
-    energy = np.maximum(a / (unit * v.value), problem.min_noise_energy)
-    return leakage(energy).sum() if (energy - problem.min_noise_energy).mean() < 1.001 * problem.budget else np.inf
-
-
-def test_in_watts_the_solver_finds_no_usable_schedule_and_in_units_of_equal_alloc_the_optimum():
-    problem = make(MNIST, 0.04)
-    best = RoundLeakage(MNIST)(problem.noise_energy(policies.Optimal().schedule(problem))).sum()
-    sensible = policies.EqualAlloc().schedule(problem) / problem.min_gain
-    assert solve_in_x(problem, sensible) == pytest.approx(best, rel=1e-6)
-    assert solve_in_x(problem, np.ones(problem.num_rounds)) > 1.1 * best
-
-
 floors = st.lists(powers(-3, 1), min_size=1, max_size=20).map(np.array)
 
 
@@ -144,25 +66,6 @@ def test_a_single_round_may_spend_less_at_a_larger_penalty():
     more = np.diff(energy, axis=0)
     assert more.min() < -1e-3 * more.max()
     assert more.sum() > 0
-
-
-def test_without_convexity_a_larger_penalty_can_cost_less_and_leak_more():
-    grid, width = np.linspace(0, 2, 200_001), 1e-3
-
-    def leakage(w):
-        """Two steps down, at 1 and at 10: decreasing and not convex."""
-        return sum(height / (1 + np.exp(np.clip((w - at) / width, -700, 700))) for height, at in ((5.6, 1), (1.0, 10)))
-
-    cost, leaked = [], []
-    for V in (0.12, 0.14):
-        spent, queue = [], 0.0
-        for floor in (9.5, 0.0):
-            spent.append(grid[np.argmin(V * leakage(floor + grid) + queue * grid + grid**2 / 2)])
-            queue = max(queue + spent[-1] - 1e-3, 0.0)
-        cost.append(sum(spent) / 2)
-        leaked.append(leakage(np.array([9.5, 0.0]) + spent).sum())
-    assert cost[1] < 0.6 * cost[0]
-    assert leaked[1] > 3 * leaked[0]
 
 
 @pytest.mark.parametrize("order", [3, 1.5])

@@ -20,28 +20,6 @@ FEATURES, LABELS = (array[0] for array in PROBLEM.draw(np.random.default_rng(3),
 EMPIRICAL = empirical_constants(FEATURES, LABELS)
 
 
-def test_poisson_sums_over_all_batches():
-    """lem-poisson, by summing over every batch of four items."""
-    q, rng = 0.3, np.random.default_rng(0)
-    vectors, numbers = rng.standard_normal((4, 2)), rng.standard_normal(4)
-    B = 4 * q
-    k2 = 1 + (1 - q) / B
-    totals = np.zeros(2), 0.0, 0.0, 0.0
-    for b in itertools.product((0, 1), repeat=4):
-        count = sum(b)
-        weight = q**count * (1 - q) ** (4 - count)
-        inside = np.array(b) @ vectors
-        values = inside, inside @ inside, count * (np.array(b) @ numbers), count**2
-        totals = tuple(total + weight * value for total, value in zip(totals, values, strict=True))
-    mean = vectors.mean(axis=0)
-    square = B**2 * mean @ mean + B * (1 - q) * np.sum(vectors**2) / 4
-    np.testing.assert_allclose(totals[0], B * mean, rtol=1e-13)
-    assert totals[1] == pytest.approx(square, rel=1e-13)
-    assert totals[2] == pytest.approx(B**2 * k2 * numbers.mean(), rel=1e-13)
-    assert totals[3] == pytest.approx(B**2 * k2, rel=1e-13)
-    assert totals[1] != pytest.approx(B**2 * mean @ mean, rel=1e-2)  # negative control: no variance
-
-
 def half_width(values, tests=1):
     return stats.norm.ppf(1 - 0.0005 / tests) * stats.sem(values)  # fails by chance once in a thousand seeds
 
@@ -177,19 +155,6 @@ def test_comparison_is_that_of_each_training():
     assert found["exact"][0] == quiet.exact()
     parts = sum(found[name] for name in ("initial", "heterogeneity", "sampling", "noise"))
     np.testing.assert_allclose(found["total"], parts, rtol=1e-14)
-
-
-def test_second_moment_on_fixed_data_carries_one_minus_q():
-    rng = np.random.default_rng(5)
-    features, labels = (array[0] for array in PROBLEM.draw(rng, 1, 12))
-    each = features * (features @ np.array([0.3, -0.4]) - labels)[..., None]
-    q, (M, n) = 0.4, each.shape[:2]
-    mean = each.mean(axis=(0, 1))
-    squares = np.sum(each**2, axis=-1).mean()  # of f_m's gradient and v_m together
-    values = np.einsum("rmi,mid->rd", rng.random((20_000, M, n)) < q, each) / (M * q * n)
-    values = np.sum(values**2, axis=1)
-    assert abs(values.mean() - mean @ mean - (1 - q) * squares / (M * q * n)) < half_width(values)
-    assert abs(values.mean() - mean @ mean - squares / (M * q * n)) > half_width(values)  # negative control
 
 
 def sample_moments(problem, model, m):

@@ -182,16 +182,6 @@ def test_a_schedule_that_is_not_adascale_s_breaks_the_price():
     assert (sides.left > sides.right).all()
 
 
-def test_the_sharper_master_inequality_needs_convexity_and_the_paper_s_does_not():
-    """One round, F = 1 below c and 0 above, V = c^2 / 2: spending nothing is a global minimiser."""
-    c, nu = 0.2, 0.04
-    V = c**2 / 2
-    assert V * 0 + c**2 / 2 >= V * 1  # y = 0 is no worse than y = c, and all else is worse
-    left = V  # the queue stays empty
-    assert left > (c - nu) ** 2 / 2 + nu**2 / 2  # against y' = c, sharper
-    assert left <= c**2 / 2 + nu**2 / 2  # the paper's squares
-
-
 def test_a_constant_level_is_optimal_at_its_own_cost_whatever_it_costs():
     problem, penalty = some_instance()
     for level in (0.05, 0.1, 0.3):
