@@ -179,26 +179,6 @@ def test_an_unknown_or_missing_key_is_the_argument():
     assert "batch_size" in refused(lambda: from_mapping(Scenario, {"order": 3}), "batch_size")
 
 
-BUILT_IN = {
-    "InvalidInput": ValueError,
-    "InvalidFile": ValueError,
-    "BudgetNotReached": RuntimeError,
-    "CannotCertify": ArithmeticError,
-    "RoundingFloor": ArithmeticError,
-    "Diverged": RuntimeError,
-    "Busy": Exception,
-}
-
-
-def test_every_exception_has_the_base_and_its_built_in_type():
-    classes = {name: each for name, each in vars(errors).items() if isinstance(each, type)}
-    found = {name for name, each in classes.items() if issubclass(each, errors.AdaScaleError)} - {"AdaScaleError"}
-    assert found == BUILT_IN.keys()
-    for name, built_in in BUILT_IN.items():
-        assert issubclass(getattr(errors, name), errors.AdaScaleError)
-        assert issubclass(getattr(errors, name), built_in)
-
-
 def test_errors_carry_their_argument_or_file_also_after_pickling():
     with pytest.raises(errors.InvalidInput) as caught:
         accounting.rdp(0.1, -1.0, 3)

@@ -10,7 +10,7 @@ import pytest
 
 from adascale import presets
 from adascale.channel import Rayleigh
-from companion.__main__ import RESULTS, main
+from companion.__main__ import main
 from companion.causal import fresh, growth, worlds
 from companion.leakage import exact, senders
 from companion.methods import METHODS
@@ -154,26 +154,6 @@ def test_a_wide_table_is_read_as_it_was_written(tmp_path):
     (tmp_path / "table.csv").write_text(wide_csv(table, ("cost", "rdp", "epsilon")))
     again = load(tmp_path / "table")
     pd.testing.assert_frame_equal(again[[*table]], table, rtol=1e-6)
-
-
-def test_every_committed_table_of_the_studies_has_a_name():
-    files = [f"{result.folder}/{file}" for result in RESULTS.values() for file in result.files.split()]
-    assert len(files) == len({*files})
-    for file in files:
-        assert (FOLDER.parent / file).is_file()
-    for path in FOLDER.glob("*/*.provenance.toml"):
-        made = tomllib.loads(path.read_text())
-        if "-m companion" in made["command"]:
-            name = path.name.partition(".")[0]
-            tables = made.get("tables", [f"{name}.csv"])
-            assert {str(path.with_name(each).relative_to(FOLDER.parent)) for each in tables} <= {*files}
-
-
-def test_an_unknown_name_is_refused_with_the_list_of_names(capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main(["make", "nothing"])
-    assert stopped.value.code == 2
-    assert all(name in capsys.readouterr().err for name in ["weights-thirds"])
 
 
 def test_a_result_is_written_with_its_provenance(tmp_path, monkeypatch, capsys):
