@@ -1,49 +1,61 @@
 """The code of a chapter: imports first, parameters second, and visible cells that run without the hidden ones."""
 
+import json
 import re
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
-import jupytext
 import pytest
 
-CHAPTERS = sorted((Path(__file__).parents[1] / "notebooks").glob("[01]*.md"))
+NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))  # each in step: tests/test_notebooks.py
+CODE = {
+    path.stem: [
+        (set(cell["metadata"].get("tags", [])), "".join(cell["source"]))
+        for cell in json.loads(path.read_text())["cells"]
+        if cell["cell_type"] == "code" and cell.get("id") != "install"
+    ]
+    for path in NOTEBOOKS
+}
 
 
-@cache
-def code(path):
-    return [cell for cell in jupytext.read(path).cells if cell.cell_type == "code"]
+CHAPTERS = [name for name in CODE if name[0] in "01"]
 
 
-def tags(cell):
-    return set(cell.metadata.get("tags", []))
-
-
-@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
-def test_chapter_imports_first_and_then_has_its_parameters(path):
-    first, second, *later = code(path)
-    assert not tags(first), "the first code cell shows the imports"
-    assert tags(second) == {"parameters"}
-    sources = [cell.source for cell in later if "own-policy" not in tags(cell)]  # a module of its own
+@pytest.mark.parametrize("name", CHAPTERS)
+def test_chapter_imports_first_and_then_has_its_parameters(name):
+    (first, _), (second, _), *later = CODE[name]
+    assert not first, "the first code cell shows the imports"
+    assert second == {"parameters"}
+    sources = [source for tags, source in later if "own-policy" not in tags]  # a module of its own
     assert not [source for source in sources if re.search(r"^(import|from) ", source, re.MULTILINE)]
-    for key in set(re.findall(r"\{glue:text\}`([^`:]+)(?::[^`:]+)?`", text := path.read_text())):
+    text = (NOTEBOOKS[0].parent / f"{name}.md").read_text()
+    for key in set(re.findall(r"\{glue:text\}`([^`:]+)(?::[^`:]+)?`", text)):
         assert len(re.findall(rf'\bglue\(\s*"{re.escape(key)}"', text)) == 1, key
 
 
-def undefined(folder):
-    """The names that a module of a folder uses and does not define, each with its module."""
-    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select=F821", "--output-format=concise", folder]
-    found = subprocess.run(command, capture_output=True, text=True).stdout
-    return set(re.findall(r"(\w+)\.py:.*`(\w+)`", found))
+def complaints(folder, rule):
+    """The names of which ruff complains, each with its module."""
+    command = [
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--isolated",
+        f"--select={rule}",
+        "--output-format=concise",
+        folder,
+    ]
+    return set(re.findall(r"(\w+)\.py:.*`(\w+)`", subprocess.run(command, capture_output=True, text=True).stdout))
 
 
-def test_visible_cells_use_no_name_that_only_hidden_cells_bind(tmp_path):
+def test_cells_use_no_private_name_and_visible_ones_no_name_that_only_hidden_ones_bind(tmp_path):
     for folder, hidden in (("whole", set()), ("shown", {"remove-cell", "remove-input"})):
         (tmp_path / folder).mkdir()
-        for path in CHAPTERS:
-            cells = [cell.source for cell in code(path) if not tags(cell) & hidden]
-            (tmp_path / folder / f"{path.stem}.py").write_text("\n".join(cells))
-    (tmp_path / "shown/control.py").write_text("b = 1\nprint(a + b)\n")
-    assert undefined(tmp_path / "shown") - undefined(tmp_path / "whole") == {("control", "a")}
+        for name, cells in CODE.items():
+            text = "\n".join(source for tags, source in cells if not tags & hidden)
+            (tmp_path / folder / f"{name}.py").write_text(text)
+    (tmp_path / "shown/control.py").write_text("b = 1\nprint(a + b._c)\n")
+    shown, whole = (complaints(tmp_path / folder, "F821") for folder in ("shown", "whole"))
+    assert {each for each in shown - whole if each[0] in [*CHAPTERS, "control"]} == {("control", "a")}
+    assert complaints(tmp_path, "SLF001") == {("control", "_c")}

@@ -39,9 +39,8 @@ def wheels(tmp_path_factory):
         shutil.copytree(ROOT / name, source / name, ignore=ignored, symlinks=True)
     for path in (ROOT / "pyproject.toml", ROOT / "README.md", *ROOT.glob("LICENSE*")):
         shutil.copy(path, source)
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path]
-    for each in (source, source / "companion"):
-        subprocess.run([*command, each], check=True, capture_output=True)
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path, source, source / "companion"]
+    subprocess.run([sys.executable, "-m", "pip", "wheel", *options], check=True, capture_output=True)
     shutil.rmtree(source)
     return sorted(tmp_path.glob("*.whl"))
 

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -125,6 +126,7 @@ def colours(svg):
                 yield name, found or {"#000000"}, color  # black is left out of an SVG
 
 
+@cache
 def figures_of(path):
     return [each["svg"] for each in tool.stored_files(nbformat.read(path, as_version=4)).values()]
 
