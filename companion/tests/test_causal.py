@@ -5,9 +5,8 @@ import pytest
 from opacus.accountants import RDPAccountant
 
 from adascale import ReceiveScalingProblem, accounting, channel, policies, presets, tuning
-from adascale.channel import Rayleigh, RayleighFloors
+from adascale.channel import Rayleigh
 from adascale.comparison import leakage_table
-from companion import figures
 from companion.causal import wrong_laws as causal_beliefs
 from companion.causal.fresh import CAUSAL, HINDSIGHT, SEEDS, foreseen_lyapunov, protocols
 from companion.claims import STATEMENTS, compare, evaluate, overview, paper_claims
@@ -18,7 +17,7 @@ from tests.problems import MNIST, drawn
 
 DATASETS = ("mnist", "cifar10")
 HARD = [name for name in CAUSAL if name.endswith(", hard")]
-GROWTH, LAW = load("causal/growth"), RayleighFloors(0.033)
+GROWTH = load("causal/growth")
 
 
 @pytest.fixture(scope="module")
@@ -178,19 +177,6 @@ def test_what_28_cannot_be_tuned_with_is_named():
         problem, mean_gain = drawn(MNIST, 0.04, [4])
         with pytest.raises((ValueError, tuning.BudgetNotReached), match=said):
             foreseen_lyapunov(problem, **({"mean_gain": mean_gain, "draws": 2} | change))
-
-
-def test_figure_draws_the_mean_excess(tables, kept):
-    axes = figures.without_future(tables).axes
-    above, below = ({line.get_label(): line.get_xdata() for line in axis.lines} for axis in axes)
-    expected = 100 * (kept["mnist"].rdp["AdaScale" + HINDSIGHT] - 1)
-    np.testing.assert_allclose(above["AdaScale, hindsight"], expected)
-    hard = 100 * (kept["cifar10"].rdp["ReSolve, hard"] - 1).to_numpy()
-    np.testing.assert_allclose(below["ReSolve, hard"], hard)
-    np.testing.assert_allclose(below["_ReSolve, hard, largest"], hard[-1:])
-    assert above["constant level"].min() == 0.1 > 100 * (kept["mnist"].rdp["ConstantLevel"].min() - 1)
-    rows = [text.get_text() for text in axes[0].get_yticklabels()]
-    assert rows.index("Learn") == rows.index("Learn, hard") - 1
 
 
 @pytest.mark.parametrize(

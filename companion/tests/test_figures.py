@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from adascale import Scenario, channel, policies
 from adascale.comparison import leakage_table
-from adascale.statistics import interval, log_interval
+from adascale.statistics import log_interval
 from companion import figures
 from companion.figures import convergence, drawn_data, experiments, files, floors
 from companion.figures.data import check_sum, described
@@ -118,14 +118,6 @@ def test_falls_are_paired_with_the_smallest_level_of_the_same_realisation():
     assert set(named(figure)) == {"one", "two", "quoted by the paper"}
 
 
-def test_noise_and_leakage_have_a_mean_and_a_geometric_mean():
-    change = pd.DataFrame({0.01: [0.0, 1.0], 1.0: [-2.0, -4.0]})
-    ratio = pd.DataFrame({0.01: [1.0, 4.0], 1.0: [1.0, 1.0]})
-    found = [centres(axis)[0] for axis in experiments.noise_and_leakage(change, change / 10, ratio, 0.2).axes]
-    assert found[0] == pytest.approx([0.5, -3])
-    assert found[2] == pytest.approx([2, 1])
-
-
 def test_one_training_shows_losses_above_no_noise_and_leakage_over_the_reference():
     made = (("Optimal", 1.5, 2.0), ("EqualAlloc", 1.25, 3.0), ("no noise", 1.0, np.inf))
     columns = {"round": [0, 1], "accuracy": [np.nan, 0.9]}
@@ -148,26 +140,6 @@ def test_accuracy_bars_go_from_the_smallest_level_to_the_largest():
     names = [text.get_text() for text in figure.axes[0].get_xticklabels()]
     assert names == ["the paper", *(f"realisation {seed},\nmean floor\n{0.5 + seed:.2f}" for seed in range(3))]
     assert named(figure)[:2] == ["one", "other"]
-
-
-def test_lost_accuracy_stands_over_the_gap_by_budget():
-    names = ["nu", "budget", "lost", "lost_low", "lost_high", "gap", "gap_low", "gap_high"]
-    rows = pd.DataFrame([(0.01, 1.0, 2.0, 1.5, 2.5, 1.0, 1.0, 1.0), (0.16, 0.01, 0.5, 0.1, 0.9, 4.0, 3.0, 5.0)])
-    figure = experiments.lost_and_gap(rows.set_axis(names, axis=1), {"M": 10})
-    assert centres(figure.axes[0])[0] == pytest.approx([0.5, 2.0])
-    assert centres(figure.axes[1])[0] == pytest.approx([4.0, 1.0])
-
-
-def test_weights_name_each_setting_once():
-    settings = ["momentum 0.9", "no momentum"]
-    rows = [(name, seed, later, 1.0 + later + seed) for name in settings for seed in (0, 1) for later in (0, 4)]
-    responses = pd.DataFrame(rows, columns=["setting", "seed", "later", "response"])
-    index = pd.MultiIndex.from_product([settings, [0, 1]])
-    lost = pd.DataFrame(-np.arange(16.0).reshape(4, 4), index, ["early", "middle", "late", "even"])
-    figure = experiments.weights(responses, {name: np.ones(5) for name in settings}, lost)
-    assert {*named(figure)} == {*settings}
-    first = centres(figure.axes[1])[0]
-    assert first == pytest.approx([interval(lost.loc["momentum 0.9", when]).centre for when in lost])
 
 
 @pytest.fixture(scope="module")
@@ -252,20 +224,6 @@ def test_a_panel_of_the_paper_has_its_accuracies_above_and_what_changes_below(ta
     assert [(text.xy[0], text.xy[1] > 1) for text in stated] == [(nu, True) for nu in BUDGETS]
     assert [text.get_text() for text in below.texts] == ["AdaScale"]  # the others are the same in both
     assert centres(below)[0] == pytest.approx([-10, -10])
-
-
-def test_bounds_against_the_penalty_are_drawn_whole_under_their_names():
-    V = np.geomspace(0.03, 3000, 8)
-    values = 1e-3 * np.linspace(-1, 1, 8)[:, None] * [0.9, 1, 1.1]
-    both = {"bound on the mean": 1 / V, "paper's bound": 100 / V}
-    panels = [figures.Bounded("regret", values, both, 1e-5), figures.Bounded("excess", abs(values), both)]
-    panels.append(figures.Bounded("violation", -values, both | {"on every channel": 10 * V}, 1e-4))
-    drawn = figures.against_penalty(V, panels)
-    assert {*named(drawn)} == {"AdaScale", "bound on the mean", "paper's bound", "on every channel"}
-    for axis in drawn.axes:
-        low, high = axis.get_ylim()
-        drawn_at = np.concatenate([line.get_ydata() for line in axis.lines])
-        assert low < drawn_at.min() <= drawn_at.max() < high
 
 
 def test_notebook_shows_a_table_with_its_minus_signs(shell):

@@ -71,18 +71,13 @@ def test_a_count_is_a_voltage_that_falls_with_the_power():
     assert 4 * (weakest + 45.5) - 45.5 < -121
 
 
-def test_the_motes_file_begins_where_each_has_been_heard(clone):
+def test_the_motes_file_begins_where_each_has_been_heard_and_a_block_changes_where_its_mote_was(clone):
     folder, rows, times = clone
     gain, start = data.michigan(folder), max(when[0] for when in times)
     assert start > 0
     np.testing.assert_allclose(10 * np.log10(gain), data.cc1000_dbm(rows[:, start:].astype(float)), rtol=1e-12)
-
-
-def test_a_block_changes_where_its_mote_was_heard_and_nowhere_else(clone):
-    folder, rows, times = clone
-    start = max(when[0] for when in times)
     raw = rows.reshape(data.NODES, data.NODES - 1, -1)
-    for block, when, each in zip(data.broadcasts(data.michigan(folder)), times, raw, strict=True):
+    for block, when, each in zip(data.broadcasts(gain), times, raw, strict=True):
         kept = [start, *when[when > start]]
         np.testing.assert_allclose(10 * np.log10(block), data.cc1000_dbm(each[:, kept].astype(float)), rtol=1e-12)
 
