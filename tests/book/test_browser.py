@@ -1,7 +1,7 @@
 """Every page as its readers open it: in Chromium, wide and narrow, light, dark and printed, by mouse and keyboard."""
 
 import hashlib
-from dataclasses import dataclass, field
+import re
 from pathlib import Path
 
 import pytest
@@ -64,7 +64,8 @@ SHIFT = """() => new Promise((done) => {
 MOST_SHIFT = 0.1  # what the web's own measure calls good
 HEIGHT = "() => document.documentElement.scrollHeight"
 MOST_SCREENS, API_SCREENS = 15, 20
-ANY_LENGTH = ("book/paper-map", "genindex", "py-modindex", "prf-prf")
+ANY_LENGTH = "book/paper-map|genindex|py-modindex|prf-prf"
+LOCAL = ("file:", "data:", "blob:")
 NO_MOTION = "* { transition: none !important; animation: none !important; scroll-behavior: auto !important; }"
 AT_REST = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 LESS_OF_THE_SAME = """() => {
@@ -81,76 +82,52 @@ SERIOUS = """() => axe.run(document, {
     .flatMap((each) => each.nodes.map((node) => `${each.id}: ${node.html.slice(0, 120)}`)))"""
 
 
-@dataclass
-class Seen:
-    """What was seen on a page."""
-
-    errors: list = field(default_factory=list)
-    """What the console called an error."""
-    outside: list = field(default_factory=list)
-    """Requests to anything but files."""
-    tex: list = field(default_factory=list)
-    too_wide: dict = field(default_factory=dict)
-    """Pixels beyond the screen, by theme and width."""
-    loose: dict = field(default_factory=dict)
-    """Formulas whose comma or full stop begins the next line, by width."""
-    formulas: list = field(default_factory=list)
-    """Displayed formulas that scroll on a wide screen."""
-    serious: dict = field(default_factory=dict)
-    """What axe says, by theme and width."""
-    cut: list = field(default_factory=list)
-    """Code of which paper would lose a part."""
-    stops: int = 0
-    """Formulas at which the Tab key stops."""
-    twice: list = field(default_factory=list)
-    icons: list = field(default_factory=list)
-    shift: float = 0
-    """How much moved while the page was loaded, where it is more than it may be."""
-    screens: float = 0
-    """The height of a page of more screens than it may have."""
+FAULTS = ["errors", "outside", "tex", "too_wide", "loose", "formulas", "serious"]
+FAULTS += ["cut", "stops", "twice", "icons", "shift", "screens"]
 
 
 def look(tab, address, windows=WINDOWS):
-    """Everything about one page, which is loaded once."""
-    seen = Seen()
-
-    def console(message):
-        if message.type == "error":
-            seen.errors.append(message.text)
-
-    def request(asked):
-        if not asked.url.startswith(("file:", "data:", "blob:")):
-            seen.outside.append(asked.url)
-
-    handlers = {"console": console, "pageerror": lambda error: seen.errors.append(str(error)), "request": request}
+    """The faults of one page, which is loaded once: by name what there is of each, and nothing where there is none."""
+    seen = {each: [] for each in FAULTS}
+    handlers = {
+        "console": lambda message: seen["errors"].extend([message.text] * (message.type == "error")),
+        "pageerror": lambda error: seen["errors"].append(str(error)),
+        "request": lambda asked: seen["outside"].extend([asked.url] * (not asked.url.startswith(LOCAL))),
+    }
     for event, handler in handlers.items():
         tab.on(event, handler)
     tab.set_viewport_size({"width": 1440, "height": 900})
     tab.goto(address)
     tab.evaluate(WHEN_SET)
     shift, screens = tab.evaluate(SHIFT), tab.evaluate(HEIGHT) / 900
-    seen.shift = shift if shift > MOST_SHIFT else 0
-    seen.screens = screens if screens > (API_SCREENS if "/book/api/" in address else MOST_SCREENS) else 0
+    seen["shift"] = [shift] * (shift > MOST_SHIFT)
+    most = API_SCREENS if "/book/api/" in address else MOST_SCREENS
+    seen["screens"] = [screens] * (screens > most and not re.search(ANY_LENGTH, address))
     tab.add_style_tag(content=NO_MOTION)  # a page is checked when it has come to rest
     for theme, width in LOOKS:
         tab.set_viewport_size({"width": width, "height": 900})
         tab.evaluate(THEME, theme)
-        seen.too_wide[theme, width] = tab.evaluate(TOO_WIDE)
-        seen.loose[width] = tab.evaluate(LOOSE_MARKS)
-        if width == 1440:
-            seen.formulas = tab.evaluate(WIDE_FORMULAS)
-    seen.tex, seen.stops = tab.evaluate(RAW_TEX), tab.evaluate(STOPS_IN_FORMULAS)
-    seen.twice, seen.icons = tab.evaluate(TWICE), tab.evaluate(ICONS_WITHOUT_PICTURE)
+        seen["too_wide"] += [(theme, width)] * (tab.evaluate(TOO_WIDE) > 0)
+        seen["loose"] += [(width, each) for each in tab.evaluate(LOOSE_MARKS)]
+        if width == 1440 and "/notebooks/" in address:
+            seen["formulas"] = tab.evaluate(WIDE_FORMULAS)
+    for name, asked in {
+        "tex": RAW_TEX,
+        "stops": STOPS_IN_FORMULAS,
+        "twice": TWICE,
+        "icons": ICONS_WITHOUT_PICTURE,
+    }.items():
+        seen[name] = tab.evaluate(asked)
     tab.evaluate(LESS_OF_THE_SAME)
     tab.evaluate(AXE.read_text())
     for theme, width in windows:
         tab.set_viewport_size({"width": width, "height": 900})
         tab.evaluate(THEME, theme)
         tab.evaluate(AT_REST)
-        seen.serious[theme, width] = tab.evaluate(SERIOUS)
+        seen["serious"] += [(theme, width, each) for each in tab.evaluate(SERIOUS)]
     tab.set_viewport_size({"width": 718, "height": 1000})  # A4 within its margins
     tab.emulate_media(media="print")
-    seen.cut = tab.evaluate(CUT_ON_PAPER)
+    seen["cut"] = tab.evaluate(CUT_ON_PAPER)
     tab.emulate_media(media="screen")
     for event, handler in handlers.items():
         tab.remove_listener(event, handler)
@@ -176,14 +153,9 @@ def test_the_judge_is_the_file_that_was_published():
     assert "Mozilla Public License" in (AXE.parent / "LICENSE").read_text()
 
 
-@pytest.mark.parametrize("what", Seen.__dataclass_fields__)
+@pytest.mark.parametrize("what", FAULTS)
 def test_no_page_has_this_fault(pages, what):
-    found = {name: getattr(seen, what) for name, seen in pages.items()}
-    if what == "screens":
-        found = {name: each for name, each in found.items() if not name.startswith(ANY_LENGTH)}
-    if what == "formulas":
-        found = {name: each for name, each in found.items() if name.startswith("notebooks/")}
-    assert {name: each for name, each in found.items() if (any(each.values()) if type(each) is dict else each)} == {}
+    assert {name: seen[what] for name, seen in pages.items() if seen[what]} == {}
 
 
 BAD = r"""<!doctype html><html lang="en" data-theme="light"><head><title>Bad</title></head>
@@ -199,21 +171,20 @@ console.error("said"); fetch("http://127.0.0.1:9/").catch(() => 0);</script></ma
 
 
 def test_a_bad_page_is_seen_to_be_bad(page, tmp_path):
-    (tmp_path / "bad.html").write_text(BAD % ("long " * 60))
-    seen = look(page, (tmp_path / "bad.html").as_uri())
-    assert "said" in seen.errors
-    assert seen.outside == ["http://127.0.0.1:9/"]
-    assert seen.tex
-    assert all(seen.too_wide[each] > 500 for each in LOOKS)
-    assert all(any("color-contrast" in found for found in seen.serious[each]) for each in WINDOWS)
-    assert all(seen.loose.values())
-    assert seen.formulas == ["long"]
-    assert seen.cut
-    assert seen.stops == 1
-    assert seen.twice == ["a"]
-    assert seen.icons == ["fa-solid fa-none"]
-    assert seen.shift > MOST_SHIFT
-    assert seen.screens > MOST_SCREENS
+    path = tmp_path / "notebooks" / "bad.html"
+    path.parent.mkdir()
+    path.write_text(BAD % ("long " * 60))
+    seen = look(page, path.as_uri())
+    assert [name for name in FAULTS if not seen[name]] == []
+    assert "said" in seen["errors"]
+    assert seen["outside"] == ["http://127.0.0.1:9/"]
+    assert seen["too_wide"] == [*LOOKS]
+    assert {width for width, _ in seen["loose"]} == {width for _, width in LOOKS}
+    assert {each[:2] for each in seen["serious"] if "color-contrast" in each[2]} == {*WINDOWS}
+    assert seen["formulas"] == ["long"]
+    assert seen["stops"] == 1
+    assert seen["twice"] == ["a"]
+    assert seen["icons"] == ["fa-solid fa-none"]
 
 
 # Search.
@@ -245,11 +216,9 @@ def test_search_takes_every_spelling(page, html, queries, leads):
     ("query", "leads"),
     [
         ("renyi", "notebooks/02_privacy.html"),
-        ("Rényi", "notebooks/02_privacy.html"),
         ("epsilon", "notebooks/02_privacy.html"),
         ("water filling", "notebooks/04_problem.html"),
         ("opacus", "book/migration.html"),
-        ("equation 30", "book/paper-map.html#item-equation-30"),
     ],
 )
 def test_search_finds_the_right_page_first(page, html, query, leads):

@@ -13,7 +13,7 @@ from adascale import ReceiveScalingProblem
 from companion import explorer
 from companion.tests.test_explorer import START, TOLERANCE, by_package
 
-from .test_browser import AXE, SERIOUS, THEME
+from .test_browser import AT_REST, AXE, SERIOUS, THEME, TOO_WIDE
 
 pytestmark = [
     pytest.mark.book,
@@ -26,7 +26,6 @@ TABLE = """() => Object.fromEntries([...document.querySelectorAll("#ex-rows tr:n
     [cell.dataset.column, [Number(cell.dataset.value), cell.textContent]]))]))"""
 READ = """() => [...document.querySelectorAll("#ex-readout tr[data-of]")].map((row) =>
   [row.dataset.of, [...row.querySelectorAll("td[data-value]")].map((cell) => Number(cell.dataset.value))])"""
-TOO_WIDE = "() => document.documentElement.scrollWidth - innerWidth"
 PLACES = """() => [...document.querySelectorAll("#explorer input, #explorer th")]
   .filter((each) => each.getClientRects().length).map((each) => {
   const {x, y, width} = each.getBoundingClientRect();
@@ -40,18 +39,10 @@ OUT_OF_SIGHT = """() => [...document.querySelectorAll("#ex-noise, .ex-modes labe
 MARKS = "() => [...document.querySelectorAll('#ex-noise text')].map((each) => each.textContent)"
 WATER = """() => Number(document.querySelector("#ex-noise path[stroke='var(--ex-optimal)']")
   .getAttribute("d").match(/M\\S+ ([\\d.]+)/)[1])"""
-FRAME = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-
-# what is done to the page, and what that means to the package
-MOVES = {
-    "nothing": ({}, {}),
-    "every control": (
-        {"level": "4", "order": "8", "multiple": "1", "draw": "2", "channel": "rician", "scenario": "cifar10"},
-        {"level": 4, "order": 8, "multiple": 10, "draw": 2, "channel": "rician", "scenario": "cifar10"},
-    ),
-    "plain": ({"plain": True}, {"cap": 10}),
-    "cap": ({"plain": True, "cap": "3"}, {"cap": 1000}),
-}
+# every control as it is set on the page, and what that means to the package
+CHOSEN = {"channel": "rician", "scenario": "cifar10"}
+CONTROLS = CHOSEN | {"level": "4", "order": "8", "multiple": "1", "draw": "2", "plain": True, "cap": "3"}
+POSITION = CHOSEN | {"level": 4, "order": 8, "multiple": 10, "draw": 2, "cap": 1000}
 RESTART = """() => {
   document.activeElement.blur();
   history.replaceState(null, "", location.pathname);
@@ -81,13 +72,13 @@ def opened(loaded):
     page.mouse.move(5, 5)
     page.evaluate(THEME, "light")
     page.evaluate(RESTART)
-    page.evaluate(FRAME)
+    page.evaluate(AT_REST)
     yield page
     assert not wrong
 
 
 def turn(page, controls):
-    """Set controls as a hand would; the page has answered when this returns."""
+    """Set controls as a hand would, and wait for the answer."""
     for name, value in controls.items():
         control = page.locator(f"#ex-{name}")
         if name == "mode":
@@ -98,25 +89,24 @@ def turn(page, controls):
             control.select_option(value)
         else:
             control.fill(value)
-    page.evaluate(FRAME)
+    page.evaluate(AT_REST)
 
 
-@pytest.mark.parametrize("move", MOVES)
-def test_the_table_has_the_numbers_of_the_package(opened, move):
-    controls, position = MOVES[move]
-    turn(opened, controls)
-    problem, schedules = by_package(**START | position)
+def go(page, html, state):
+    """Open an address of the page, and wait for the answer."""
+    page.goto(f"file://{html}/book/explorer.html#{state}")
+    page.evaluate(AT_REST)
+
+
+def test_the_table_has_the_numbers_of_the_package(opened):
+    turn(opened, CONTROLS)
+    problem, schedules = by_package(**START | POSITION)
     table = opened.evaluate(TABLE)
     assert set(table) == set(schedules)
     best = problem.rdp(schedules["optimal"])
     for name, eta in schedules.items():
-        rdp = problem.rdp(eta)
-        expected = {
-            "cost": problem.cost(eta) / problem.budget,
-            "rdp": rdp,
-            "ratio": rdp / best,
-            "epsilon": problem.dp_epsilon(eta, explorer.DELTA),
-        }
+        rdp, epsilon = problem.rdp(eta), problem.dp_epsilon(eta, explorer.DELTA)
+        expected = {"cost": problem.cost(eta) / problem.budget, "rdp": rdp, "ratio": rdp / best, "epsilon": epsilon}
         for column, value in expected.items():
             all_digits, shown = table[name][column]
             assert abs(all_digits / value - 1) < TOLERANCE, (name, column)
@@ -132,7 +122,7 @@ def said(page):
 def test_controls_and_picture_are_on_one_screen(opened, width, height, mode):
     opened.set_viewport_size({"width": width, "height": height})
     opened.evaluate("name => document.querySelector(`.ex-modes [value=${name}]`).click()", mode)  # a mouse may scroll
-    opened.evaluate(FRAME)
+    opened.evaluate(AT_REST)
     assert opened.evaluate("() => scrollY") == 0
     assert opened.evaluate(OUT_OF_SIGHT) == []
 
@@ -140,7 +130,7 @@ def test_controls_and_picture_are_on_one_screen(opened, width, height, mode):
 @pytest.mark.parametrize("linear", [False, True])
 def test_water_rises_on_an_axis_that_stays(opened, linear):
     opened.locator("#ex-linear").set_checked(linear)
-    opened.evaluate(FRAME)
+    opened.evaluate(AT_REST)
     marks, heights = opened.evaluate(MARKS), []
     for level in range(0, 25, 6):
         turn(opened, {"level": str(level)})
@@ -161,7 +151,7 @@ def test_nothing_moves_while_a_slider_does_or_is_wider_than_the_screen(opened, w
         middle = slider.input_value()
         for end in ("min", "max"):
             slider.fill(slider.get_attribute(end))
-            opened.evaluate(FRAME)
+            opened.evaluate(AT_REST)
             assert opened.evaluate(PLACES) == places, (slider.get_attribute("id"), end)
             assert opened.evaluate(TOO_WIDE) <= 0
         slider.fill(middle)
@@ -233,7 +223,7 @@ def test_sliders_obey_the_keyboard_and_say_what_they_stand_for(opened):
     slider = opened.locator("#ex-level")
     slider.focus()
     opened.keyboard.press("ArrowRight")
-    opened.evaluate(FRAME)
+    opened.evaluate(AT_REST)
     shown = opened.locator("output[for=ex-level]").inner_text()
     assert shown == f"{explorer.LEVELS[START['level'] + 1]:.3f}" == "0.048"
     assert slider.get_attribute("aria-valuetext") == "0.048"
@@ -297,7 +287,7 @@ def test_replay_plays_to_its_end_and_stops_where_it_is_stopped(opened):
     assert opened.url.endswith(f"#mode=replay&round={stopped}")
     assert play.inner_text() == "Play"
     slider.fill("495")
-    opened.evaluate(FRAME)
+    opened.evaluate(AT_REST)
     play.click()
     opened.wait_for_function("() => document.querySelector('#ex-play').textContent === 'Play'")
     problem, schedules = by_package(**START)
@@ -331,8 +321,7 @@ def test_the_game_is_played_by_keyboard_and_judged_by_the_package(opened):
 
 
 def test_nobody_plays_with_more_than_the_budget(opened, html):
-    opened.goto(f"file://{html}/book/explorer.html#mode=game&moves=" + ".".join(["120"] * 20))
-    opened.wait_for_function("() => document.querySelector('#ex-send').textContent === 'Play again'")
+    go(opened, html, "mode=game&moves=" + ".".join(["120"] * 20))
     assert opened.evaluate(TABLE)["you"]["cost"][0] == pytest.approx(1)
 
 
@@ -351,16 +340,14 @@ STATE = f"() => [({TABLE})(), document.querySelector('#ex-say').innerText, ({MAR
 def test_every_state_comes_back_by_its_link_and_by_the_back_button(opened, html):
     seen = []
     for state in STATES:
-        opened.goto(f"file://{html}/book/explorer.html#{state}")
-        opened.evaluate(FRAME)
+        go(opened, html, state)
         opened.locator("#ex-link").click()  # which may write the same in another order
         seen.append(opened.evaluate(STATE))
     assert len({str(each[:2]) for each in seen}) == len(STATES)
     fresh = opened.context.new_page()
     for state in seen:
         fresh.goto("about:blank")
-        fresh.goto(f"file://{html}/book/explorer.html{state[-1]}")
-        fresh.evaluate(FRAME)
+        go(fresh, html, state[-1][1:])
         assert fresh.evaluate(STATE) == state
     fresh.close()
     turn(opened, {"mode": "explore"})
@@ -378,22 +365,19 @@ LINKED = [
 ]
 
 
-@pytest.mark.parametrize("state", [*LINKED, "level=99", "channel=fog", "answer=none"])
-def test_chapters_link_to_states_that_there_are(opened, html, state):
-    opened.goto(f"file://{html}/book/explorer.html#{state}")
-    opened.evaluate(FRAME)
+NONSENSE = ["level=99", "answer=none", "mode=fly&channel=fog&level=x&moves=a&answer=%22%5D&elements=1"]
+
+
+@pytest.mark.parametrize("state", [*LINKED, *NONSENSE])
+def test_chapters_link_to_states_that_there_are_and_nonsense_does_no_harm(opened, html, state):
+    assert len(LINKED) > 2
+    before = opened.evaluate(TABLE)
+    go(opened, html, state)
     answered = "answer=" not in state or opened.locator("#ex-say strong").count() == 1
+    assert opened.evaluate(TABLE) == before or state != NONSENSE[-1]
     opened.locator("#ex-link").click()  # writes the state that the page took from the address
     accepted = parse_qs(opened.evaluate("() => location.hash.slice(1)")) == parse_qs(state)
     assert (accepted and answered) == (state in LINKED)  # the others are the control
-    assert len(LINKED) > 2
-
-
-def test_an_address_that_says_nothing_sensible_does_no_harm(opened, html):
-    before = opened.evaluate(TABLE)
-    opened.goto(f"file://{html}/book/explorer.html#mode=fly&channel=fog&level=x&moves=a&answer=%22%5D&elements=1")
-    opened.evaluate(FRAME)
-    assert opened.evaluate(TABLE) == before
 
 
 def test_rounds_and_picture_can_be_saved(opened, tmp_path):
@@ -421,15 +405,13 @@ def test_no_mode_has_a_serious_fault_in_either_theme(opened):
     for theme, state in (("dark", 0), ("light", 2), ("dark", 3), ("light", 4)):
         opened.evaluate("(state) => { location.hash = state }", STATES[state])
         opened.evaluate(THEME, theme)
-        opened.evaluate(FRAME)
+        opened.evaluate(AT_REST)
         assert opened.evaluate(SERIOUS.replace("document,", "'#explorer',")) == [], (theme, STATES[state])
 
 
 def test_without_javascript_the_reader_is_sent_to_the_chapters(browser, html):
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
+    page = browser.new_page(java_script_enabled=False)
     page.goto(f"file://{html}/book/explorer.html")
     assert not page.locator("#explorer").is_visible()
-    notice = page.locator("article noscript")
-    assert "switched off" in notice.inner_text()
-    context.close()
+    assert "switched off" in page.locator("article noscript").inner_text()
+    page.close()
