@@ -83,13 +83,13 @@ def test_without_sampling_the_score_is_normal_as_neyman_and_pearson_say():
     # N(mu^2 / 2, mu^2) with the sample and N(-mu^2 / 2, mu^2) without, where mu^2 is the sum of 1 / sigma^2
     sigma = np.array([1.0, 2.0, 1.5])
     whole = replace(SMALL, batch_size=20, num_rounds=3)
-    seen = paired_runs(given(sigma, whole, 1), 200)
+    seen = paired_runs(given(sigma, whole, 1), 100)
     mu = math.sqrt((1 / sigma**2).sum())
     for present, sign in ((True, 1), (False, -1)):
         score = seen.score[seen.present == present]
         assert stats.kstest(score, stats.norm(sign * mu**2 / 2, mu).cdf).pvalue > 1e-3
         assert stats.kstest(score, stats.norm(-sign * mu**2 / 2, mu).cdf).pvalue < 1e-6  # negative control
-    assert abs(seen.present.mean() - 0.5) < 4 * 0.5 / math.sqrt(200)
+    assert abs(seen.present.mean() - 0.5) < 4 * 0.5 / math.sqrt(100)
 
 
 def test_runs_differ_in_batches_and_noise_and_come_again_by_their_seed():
