@@ -1,17 +1,13 @@
 """A figure of a notebook on its page: as SVG, with its files under it."""
 
 import html
-import os
 import re
-import shutil
-import subprocess
 import sys
 from functools import cache
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import nbformat
-import pandas as pd
 import pytest
 from jupyter_cache import get_cache
 
@@ -24,13 +20,6 @@ READABLE = {774: 11, PHONE: 9}
 sys.path.append(str(ROOT / "tools"))
 import executed as tool  # noqa: E402
 
-CONFIG = """
-import sys
-sys.path.insert(0, {tools!r})
-extensions = ["myst_nb", "executed"]
-nb_execution_mode = "off"
-"""
-
 
 def cell_of(figure, **figure_options):
     data, metadata = files.in_notebook(figure)
@@ -38,49 +27,6 @@ def cell_of(figure, **figure_options):
     cell.metadata = {"mystnb": {"figure": figure_options, "image": {"alt": "it rises"}}} if figure_options else {}
     cell.outputs = [nbformat.v4.new_output("display_data", data, metadata=metadata)]
     return cell
-
-
-@pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    """Three figures: with a name, without one, and a picture of which nothing but pixels is known."""
-    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built") / "html"
-    figure, axes = plt.subplots()
-    axes.plot([1, 2], [3.0, 4.5], label="here")
-    named = cell_of(figure, name="fig-own", caption="It rises.")
-    axes.plot([1, 2], [4.5, 3.0], label="there")
-    plain = cell_of(figure)
-    axes.plot([0], [0])
-    pixels = cell_of(figure)
-    pixels.outputs[0].metadata = {}
-    plt.close(figure)
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell("# A page"), named, plain, pixels])
-    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    nbformat.write(notebook, source / "index.ipynb")
-    (source / "conf.py").write_text(CONFIG.format(tools=str(ROOT / "tools")))
-    command = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "html", source, target]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(ROOT)})
-    assert done.returncode == 0, done.stdout + done.stderr
-    yield target
-    shutil.rmtree(source)
-
-
-def test_the_page_shows_svg_with_its_words(page):
-    html = (page / "index.html").read_text()
-    assert 'alt="it rises" src="_images/fig-own.svg"' in html
-    assert (page / "_images" / "fig-own.svg").read_text().startswith("<?xml")
-
-
-def test_each_figure_has_its_three_files_under_it_and_a_bare_picture_none(page):
-    html = (page / "index.html").read_text()
-    assert html.count('class="figure-files"') == 2
-    assert html.index('class="figure-files"') > html.index("It rises.")  # below the caption
-    found = {path.name: path for path in page.glob("_downloads/*/*")}
-    assert {*found} == {f"{name}.{kind}" for name in ("fig-own", "index-2") for kind in ("svg", "png", "csv")}
-    assert pd.read_csv(found["fig-own.csv"]).y.tolist() == [3, 4.5]
-    assert pd.read_csv(found["index-2.csv"]).series.tolist() == ["here"] * 2 + ["there"] * 2
-    assert found["fig-own.png"].read_bytes().startswith(b"\x89PNG")
-    for name in found:
-        assert f"/{name}" in html
 
 
 def test_figures_have_their_files_when_the_execution_comes_from_the_cache(tmp_path):

@@ -84,11 +84,17 @@ def test_every_figure_says_in_words_what_it_shows(book):
         assert len(words.split()) >= 4, f"{name}: alt text {words!r} of {str(image)[:120]}"
 
 
-def test_every_figure_of_a_chapter_has_its_files_under_it(book):
+def test_every_figure_of_a_chapter_is_shown_as_svg_with_its_files_under_it(html, book):
     """Executed now or found in Jupyter's cache."""
+    kinds = {".svg": b"<?xml", ".png": b"\x89PNG", ".csv": b"panel,"}
     for path in sorted((ROOT / "notebooks").glob("*.ipynb")):
-        drawn = path.read_text().count('"adascale-figure":')
-        assert len(book[f"notebooks/{path.stem}"].select(".figure-files")) == drawn, path.stem
+        page, drawn = book[f"notebooks/{path.stem}"], path.read_text().count('"adascale-figure":')
+        under = page.select(".figure-files")
+        assert len(under) == len(page.select(".cell_output img[src$='.svg']")) == drawn, path.stem
+        for each in under:
+            files = [html / "notebooks" / link["href"] for link in each.select("a")]
+            assert [each.suffix for each in files] == [*kinds]
+            assert all(each.read_bytes().startswith(kinds[each.suffix]) for each in files)
 
 
 def test_every_chapter_shows_computed_outputs(book):
