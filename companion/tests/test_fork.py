@@ -10,10 +10,9 @@ from adascale.learning import FedSGD, data, train
 from adascale.runs.execution import problem_of
 from adascale.runs.specification import make_run
 from companion.__main__ import main
-from companion.results import load
 from companion.training.controls import FadeLevelled
 from companion.training.counterfactual import fade_levelled, fork, forked
-from companion.training.resnet import NETWORKS, ROUNDS, timed_rounds, whole_training
+from companion.training.resnet import timed_rounds, whole_training
 from tests.problems import drawn
 
 
@@ -100,9 +99,3 @@ def test_the_timed_rounds_are_those_of_a_training():
 def test_a_whole_training_is_extrapolated_from_the_mean_round():
     table = pd.DataFrame({"model": ["a", "a", "b"], "cpu_seconds": [1.0, 3.0, 7.2]})
     assert whole_training(table, 500).tolist() == pytest.approx([1000 / 3600, 1.0])
-
-
-def test_the_committed_table_has_the_rounds_of_both_networks():
-    table = load("benchmarks/resnet32")
-    assert table.groupby("model").size().to_dict() == dict.fromkeys(NETWORKS, ROUNDS)
-    assert table.groupby("round").samples.nunique().eq(1).all()  # the same batches

@@ -54,25 +54,6 @@ def test_all_responses_together_are_the_stationary_variance_with_momentum():
     assert 0.25**2 * total / 0.25 == pytest.approx(float(momentum_over_bound(0.9, 0.25)), rel=1e-12)
 
 
-def test_with_momentum_the_last_rounds_are_cheap_and_never_above_the_limit():
-    for h in (1e-4, 1e-3, 4e-3):  # real roots
-        psi = impulse_response(h, 0.5, 300, 0.9)
-        z2, z1 = np.sort(np.roots([1, -(1.9 - 0.5 * h), 0.9]))
-        peak = np.log((1 - z2) / (1 - z1)) / np.log(z1 / z2)
-        assert abs(np.argmax(psi) - (peak - 1)) <= 1
-        assert np.all(psi <= (1 - 0.9 ** np.arange(1, 301)) / 0.1 * (1 + 1e-12))
-    np.testing.assert_allclose(impulse_response(1e-9, 0.5, 100, 0.9)[-1], 10, rtol=1e-3)
-
-
-def test_what_is_left_in_the_loss_and_what_was_paid_as_gradients_are_constant_together():
-    rate, T, h = 0.4, 50, CURVATURE
-    psi, c = impulse_response(h, rate, T), h[:, None]
-    one = rate**2 / 2 * np.mean(c**2 * (1 - rate * c / 2) * psi**2, axis=0)
-    paid = np.append(0, np.cumsum(one)[:-1])
-    together = loss_weights(h, rate, T)[::-1] + rate * paid
-    np.testing.assert_allclose(together, rate**2 * h.mean() / 4, rtol=1e-12)
-
-
 def test_the_saving_is_what_geometric_weights_give():
     x, t = np.array([0.5, 4.0, 20.0]), (np.arange(20_000) + 0.5) / 20_000
     weights = np.exp(x[:, None] * (t - 1))

@@ -103,30 +103,3 @@ def test_regret_against_the_optimum_of_every_block_is_bounded_on_any_channel(ins
         most = np.cbrt(-penalty * nu**2 * leakage.slope(nu))
         right = ((size - 1) * nu * (most + nu) + size * nu**2) / penalty
         assert_holds(bounds.Sides(left, right), 1e-12 * leakage(problem.min_noise_energy).max(axis=-1))
-
-
-def two_futures(leakage, a, nu, first, second_a, second_b):
-    """Regrets of a policy that spends ``first`` in the first half, and these in the second half of A and of B."""
-    regret_a = (leakage(a + first) + leakage(a + second_a)) / 2 - leakage(a + nu)
-    regret_b = (leakage(a + first) + leakage(a + 2 * nu + second_b)) / 2 - leakage(a + 2 * nu)
-    return regret_a, regret_b
-
-
-def test_no_coin_helps_against_two_futures():
-    """Mixtures of policies that keep the budget on average only: some may exceed it."""
-    leakage, a, nu, rng = RoundLeakage(MNIST), 0.05, 0.04, np.random.default_rng(10)
-    s = np.linspace(0, 2 * nu, 2001)
-    gap = np.maximum(*two_futures(leakage, a, nu, s, 2 * nu - s, 2 * nu - s)).min()
-    assert gap > 0
-    for _ in range(500):
-        kinds = rng.integers(1, 5)
-        share, first = rng.dirichlet(np.ones(kinds)), rng.exponential(nu, kinds)
-        left = 2 * nu - share @ first
-        if left > 0:
-            seconds = [rest * left / (share @ rest) for rest in rng.exponential(nu, (2, kinds))]
-            regrets = two_futures(leakage, a, nu, first, *seconds)
-            assert max(share @ regret for regret in regrets) >= gap * (1 - 1e-6)
-    # control: where leakage is linear there is no gap
-    assert np.maximum(*two_futures(lambda w: 5 - w, a, nu, s, 2 * nu - s, 2 * nu - s)).min() == pytest.approx(
-        0, abs=1e-12
-    )
