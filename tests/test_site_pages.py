@@ -46,11 +46,3 @@ def test_one_address_gives_base_and_launch_buttons():
         site_pages.take_address(None, config)
         assert config.html_baseurl == base
         assert {*config.html_theme_options["launch_buttons"]} == ({"colab_url", "binderhub_url"} if url else set())
-
-
-def test_only_the_page_that_searches_loads_the_index_of_all_words():
-    scripts = '<script src="_static/searchtools.js"></script>\n<script src="searchindex.js"></script>'
-    assert "<script" not in site_pages.put_right(scripts)
-    kept = site_pages.put_right(scripts, is_search=True)
-    assert 'src="searchindex.js"' in kept
-    assert kept.index("SHOW_SEARCH_SUMMARY = false") < kept.index("searchtools.js")

@@ -20,28 +20,26 @@ HARD = [name for name in CAUSAL if name.endswith(", hard")]
 GROWTH = load("causal/growth")
 
 
-@pytest.fixture(scope="module")
-def tables():
-    return {dataset: load(f"causal/{dataset}") for dataset in DATASETS}
+TABLES = {dataset: load(f"causal/{dataset}") for dataset in DATASETS}
 
 
 @pytest.fixture(scope="module")
-def hindsight(tables):
+def hindsight():
     """The RDP of the paper's methods, a row a level and realisation."""
-    found = {dataset: protocols(table)["in hindsight"] for dataset, table in tables.items()}
+    found = {dataset: protocols(table)["in hindsight"] for dataset, table in TABLES.items()}
     return {
         dataset: table.pivot(index=["nu", "seed"], columns="policy", values="rdp") for dataset, table in found.items()
     }
 
 
 @pytest.fixture(scope="module")
-def kept(tables):
-    return {dataset: promises(table).set_index(["policy", "nu"]) for dataset, table in tables.items()}
+def kept():
+    return {dataset: promises(table).set_index(["policy", "nu"]) for dataset, table in TABLES.items()}
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
-def test_all_methods_spend_nu_and_the_optimum_leaks_least(dataset, tables, hindsight):
-    table, rdp = protocols(tables[dataset])["in hindsight"], hindsight[dataset]
+def test_all_methods_spend_nu_and_the_optimum_leaks_least(dataset, hindsight):
+    table, rdp = protocols(TABLES[dataset])["in hindsight"], hindsight[dataset]
     assert {*table.policy} == {*METHODS}
     assert (abs(table.cost / table.nu - 1) <= 1e-6).all()  # seven digits are stored
     assert (rdp.drop(columns="Optimal").div(rdp["Optimal"], axis=0) > 1).all(axis=None)
@@ -86,9 +84,9 @@ def test_a_hard_budget_is_kept_on_every_path_and_one_on_average_is_not(dataset, 
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
-def test_under_a_hard_budget_re_solving_is_within_2_percent_of_the_dynamic_programme(dataset, tables):
+def test_under_a_hard_budget_re_solving_is_within_2_percent_of_the_dynamic_programme(dataset):
     """In the mean RDP, and in the mean ratio.  Single realisations go up to 1.9, on MNIST at the smallest nu."""
-    wide = tables[dataset].pivot(index=["nu", "seed"], columns="policy", values="rdp")
+    wide = TABLES[dataset].pivot(index=["nu", "seed"], columns="policy", values="rdp")
     mean = wide.groupby("nu").mean()
     assert (mean["ReSolve, hard"] <= 1.02 * mean["DynamicProgramme, hard"]).all()
     ratio = wide["ReSolve, hard"] / wide["DynamicProgramme, hard"]
@@ -97,9 +95,9 @@ def test_under_a_hard_budget_re_solving_is_within_2_percent_of_the_dynamic_progr
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
-def test_no_policy_without_the_future_leaks_less_than_the_optimum_but_by_spending_more(dataset, tables):
+def test_no_policy_without_the_future_leaks_less_than_the_optimum_but_by_spending_more(dataset):
     """On a path that keeps the budget, the optimum leaks least."""
-    wide = tables[dataset].pivot(index=["nu", "seed"], columns="policy")
+    wide = TABLES[dataset].pivot(index=["nu", "seed"], columns="policy")
     cost = wide["cost"].div(wide.index.get_level_values("nu"), axis=0)
     ratio = wide["rdp"].div(wide["rdp"]["Optimal"], axis=0)
     assert (ratio[cost <= 1 + 1e-7].fillna(1) >= 1 - 1e-5).all(axis=None)  # seven digits are stored
@@ -115,12 +113,12 @@ def test_adascale_hardly_needs_its_hindsight(dataset, kept):
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
-def test_a_constant_level_leaks_what_the_optimum_does_at_the_cost_paid_and_a_filling_queue_more(dataset, tables):
+def test_a_constant_level_leaks_what_the_optimum_does_at_the_cost_paid_and_a_filling_queue_more(dataset):
     preset, seeds = presets.load(dataset), list(SEEDS[:5])
     scenario = preset.scenario
     gain = scenario.min_gain(channel.draw(scenario.num_devices, scenario.num_rounds, seeds).gain)
     for name, most in (("ConstantLevel", 1e-5), ("AdaScale", 1.0)):
-        rows = tables[dataset][(tables[dataset]["policy"] == name) & tables[dataset]["seed"].isin(seeds)]
+        rows = TABLES[dataset][(TABLES[dataset]["policy"] == name) & TABLES[dataset]["seed"].isin(seeds)]
         at_cost = ReceiveScalingProblem(scenario, gain, rows["cost"].to_numpy().reshape(-1, 5))
         least = at_cost.rdp(policies.Optimal().schedule(at_cost))
         ratio = rows["rdp"].to_numpy().reshape(-1, 5) / least
@@ -130,8 +128,8 @@ def test_a_constant_level_leaks_what_the_optimum_does_at_the_cost_paid_and_a_fil
 
 
 @pytest.mark.parametrize("dataset", DATASETS)
-def test_both_protocols_have_the_paper_s_methods_and_only_one_spends_nu_exactly(dataset, tables):
-    found = protocols(tables[dataset])
+def test_both_protocols_have_the_paper_s_methods_and_only_one_spends_nu_exactly(dataset):
+    found = protocols(TABLES[dataset])
     assert [*found] == ["in hindsight", "without the future"]
     causal = found["without the future"]
     assert {*causal.policy} == {*METHODS}

@@ -15,10 +15,7 @@ from companion.methods import METHODS
 from companion.results import load
 from tests.problems import drawn
 
-
-@pytest.fixture(scope="module")
-def tables():
-    return {dataset: load(f"exact/{dataset}") for dataset in DATASETS}
+TABLES = {dataset: load(f"exact/{dataset}") for dataset in DATASETS}
 
 
 @pytest.mark.parametrize(
@@ -26,8 +23,8 @@ def tables():
     [("mnist", "PowerControl", 0.16, 3), ("mnist", "LyapunovPowerControl", 0.16, 53)]  # the loosest of all
     + [("cifar10", "AdaScale", 0.08, 7)],
 )
-def test_the_certified_bracket_of_a_drawn_row_holds_the_stored_value(dataset, policy, nu, seed, tables):
-    stored = tables[dataset].set_index(["policy", "nu", "seed"]).exact[policy, nu, seed]
+def test_the_certified_bracket_of_a_drawn_row_holds_the_stored_value(dataset, policy, nu, seed):
+    stored = TABLES[dataset].set_index(["policy", "nu", "seed"]).exact[policy, nu, seed]
     problem, mean_gain = drawn(presets.load(dataset).scenario, nu, seed)
     sigma = problem.noise_multiplier(METHODS[policy](problem, mean_gain).schedule(problem))[0]
     lower, upper = exact_epsilon(problem.scenario.sampling_rate, sigma)[1:3]
@@ -35,10 +32,10 @@ def test_the_certified_bracket_of_a_drawn_row_holds_the_stored_value(dataset, po
     assert upper - lower <= 1e-3 * upper
 
 
-def test_the_exact_value_is_joined_to_the_row_of_the_same_schedule(tables):
+def test_the_exact_value_is_joined_to_the_row_of_the_same_schedule():
     table = leakage_table(presets.load("mnist").scenario, [0.04], [5, 2], {"EqualAlloc": METHODS["EqualAlloc"]})
-    joined = with_exact(table, tables["mnist"])
-    stored = tables["mnist"].set_index(["policy", "nu", "seed"]).exact
+    joined = with_exact(table, TABLES["mnist"])
+    stored = TABLES["mnist"].set_index(["policy", "nu", "seed"]).exact
     assert list(joined.exact) == [stored["EqualAlloc", 0.04, seed] for seed in table.seed]
     assert joined.attrs["labels"] == table.attrs["labels"]
     for wrong in (
@@ -46,11 +43,11 @@ def test_the_exact_value_is_joined_to_the_row_of_the_same_schedule(tables):
         table.assign(seed=table.seed + 1000),
     ):  # not the stored schedule
         with pytest.raises(ValueError, match="schedules differ"):
-            with_exact(wrong, tables["mnist"])
+            with_exact(wrong, TABLES["mnist"])
 
 
-def test_statements_on_dp_are_evaluated_by_the_exact_value_too(tables):
-    table = tables["mnist"].assign(rdp=1.0)
+def test_statements_on_dp_are_evaluated_by_the_exact_value_too():
+    table = TABLES["mnist"].assign(rdp=1.0)
     claims = paper_claims(table)
     pairs = {metric: rows[["claim", "policy", "nu"]].to_numpy().tolist() for metric, rows in claims.groupby("metric")}
     assert pairs["exact"] == pairs["epsilon"]
@@ -71,8 +68,8 @@ def test_looseness_is_that_of_a_table_in_which_it_is_known():
 
 
 @pytest.mark.parametrize(("dataset", "least", "most"), [("mnist", 1.07, 2.5), ("cifar10", 1.07, 1.15)])
-def test_the_renyi_value_is_always_the_larger_one(dataset, least, most, tables):
-    ratio = tables[dataset].epsilon / tables[dataset].exact
+def test_the_renyi_value_is_always_the_larger_one(dataset, least, most):
+    ratio = TABLES[dataset].epsilon / TABLES[dataset].exact
     assert least < ratio.min()
     assert ratio.max() < most
 

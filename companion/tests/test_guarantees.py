@@ -21,10 +21,7 @@ from tests.problems import MNIST, with_floors
 
 from .counterexamples import COUNTEREXAMPLES
 
-
-@pytest.fixture(scope="module")
-def committed():
-    return load("guarantees/scaling")
+COMMITTED = load("guarantees/scaling")
 
 
 def end_limits(rows):
@@ -57,27 +54,27 @@ def test_a_row_holds_the_sides_of_the_bounds():
             assert end[row.Index] == pytest.approx(float(limit[-1]))
 
 
-def test_leakage_is_never_below_that_of_the_optimum_at_the_same_cost(committed):
+def test_leakage_is_never_below_that_of_the_optimum_at_the_same_cost():
     # the printed table has nine digits
-    assert (committed["leakage"] >= committed["optimum_at_cost"] * (1 - 1e-8)).all()
+    assert (COMMITTED["leakage"] >= COMMITTED["optimum_at_cost"] * (1 - 1e-8)).all()
 
 
-def test_every_row_keeps_every_bound(committed):
-    nu, T, V = guarantees.BUDGET, committed["T"], committed["penalty"]
-    regret = committed["leakage"] - committed["optimum"]
-    ends = end_limits(committed)
+def test_every_row_keeps_every_bound():
+    nu, T, V = guarantees.BUDGET, COMMITTED["T"], COMMITTED["penalty"]
+    regret = COMMITTED["leakage"] - COMMITTED["optimum"]
+    ends = end_limits(COMMITTED)
     for limit in ends:
-        assert (committed["queue"] <= limit).all()
-    assert (committed["violation"] <= committed["queue"] / T * (1 + 1e-7) + 1e-9).all()  # nine digits are stored
+        assert (COMMITTED["queue"] <= limit).all()
+    assert (COMMITTED["violation"] <= COMMITTED["queue"] / T * (1 + 1e-7) + 1e-9).all()  # nine digits are stored
     assert (regret <= (ends.full_power * nu + T * nu**2 / 2 + nu**2 / 2) / V).all()
     least = np.min(ends, axis=0)
-    assert (regret <= (least * committed["above"] + committed["square"] / 2) / V).all()  # (y - nu)^2 >= (y - nu)_+^2
+    assert (regret <= (least * COMMITTED["above"] + COMMITTED["square"] / 2) / V).all()  # (y - nu)^2 >= (y - nu)_+^2
     # control: limits that are a tenth of the sharp ones are broken
-    assert (committed["queue"] > least / 10).any()
+    assert (COMMITTED["queue"] > least / 10).any()
 
 
-def test_measured_exponents_are_those_of_the_theorem(committed):
-    near, far = (committed[committed["start"] == start] for start in (20.0, 2e7))
+def test_measured_exponents_are_those_of_the_theorem():
+    near, far = (COMMITTED[COMMITTED["start"] == start] for start in (20.0, 2e7))
     for beta in (0.5, 1.0):
         slope = guarantees.end_slope(near[near["beta"] == beta], "violation")
         assert slope.low < beta - 1 < slope.high
@@ -88,7 +85,7 @@ def test_measured_exponents_are_those_of_the_theorem(committed):
         rows = near[near["beta"] == beta]
         late, early = (guarantees.end_slope(rows, "violation", guarantees.HORIZONS[k : k + 3]) for k in (6, 2))
         assert (beta - 1) / 3 < late.low < late.high < early.low  # steeper, and falling with T
-    assert guarantees.exponents(committed).set_index("start").loc[2e7, "constant"].between(0.98, 1).all()
+    assert guarantees.exponents(COMMITTED).set_index("start").loc[2e7, "constant"].between(0.98, 1).all()
 
 
 def test_a_slope_is_the_exponent_of_a_power():
@@ -100,10 +97,10 @@ def test_a_slope_is_the_exponent_of_a_power():
     assert slope.high - slope.low == pytest.approx(0, abs=1e-9)
 
 
-def test_the_regret_is_negative_in_every_row_and_bought_by_the_budget(committed):
-    assert (committed["leakage"] < committed["optimum"])[committed["start"] == 20.0].all()
-    assert (committed["violation"] > 0).all()
-    last = committed[committed["T"] == guarantees.HORIZONS[-1]]
+def test_the_regret_is_negative_in_every_row_and_bought_by_the_budget():
+    assert (COMMITTED["leakage"] < COMMITTED["optimum"])[COMMITTED["start"] == 20.0].all()
+    assert (COMMITTED["violation"] > 0).all()
+    last = COMMITTED[COMMITTED["T"] == guarantees.HORIZONS[-1]]
     dearer = last["leakage"] / last["optimum_at_cost"]
     for beta in (1.25, 1.5, 1.75):
         assert (dearer[(last["start"] == 2e7) & (last["beta"] == beta)] - 9 / 8).abs().max() < 0.002

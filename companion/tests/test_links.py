@@ -189,14 +189,10 @@ def test_the_command_makes_every_table_and_says_whose_data_it_was(clone, few, tm
     assert all((tmp_path / each).is_file() for each in said["tables"])
 
 
-@pytest.fixture(scope="module")
-def committed():
-    return load("links/leakage")
+COMMITTED = load("links/leakage")
 
 
-@pytest.fixture(scope="module")
-def kept(committed):
-    return links.summary(committed).set_index(["trace", "policy"])
+KEPT = links.summary(COMMITTED).set_index(["trace", "policy"])
 
 
 def test_no_measurement_is_kept():
@@ -209,34 +205,34 @@ def test_no_measurement_is_kept():
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 150_000
 
 
-def test_hard_budgets_are_kept_on_measured_links(committed):
-    hard = committed[committed.policy.str.contains(", hard")]
+def test_hard_budgets_are_kept_on_measured_links():
+    hard = COMMITTED[COMMITTED.policy.str.contains(", hard")]
     assert len(hard) > 500
     assert (hard.cost <= 1 + 1e-9).all()
-    assert (committed[committed.policy.str.endswith(HINDSIGHT)].cost.dropna() - 1).abs().max() < 1e-5
+    assert (COMMITTED[COMMITTED.policy.str.endswith(HINDSIGHT)].cost.dropna() - 1).abs().max() < 1e-5
 
 
-def test_the_optimum_leaks_least_of_those_that_spend_no_more(committed):
-    within = committed[committed.cost <= 1 + 1e-9]
+def test_the_optimum_leaks_least_of_those_that_spend_no_more():
+    within = COMMITTED[COMMITTED.cost <= 1 + 1e-9]
     assert (within.rdp >= 1 - 1e-9).all()
-    assert (committed.rdp < 1).any()  # those that spend more may leak less
+    assert (COMMITTED.rdp < 1).any()  # those that spend more may leak less
 
 
-def test_a_wrong_law_costs_more_than_none(kept):
+def test_a_wrong_law_costs_more_than_none():
     for trace in REAL:
-        assert kept.epsilon[trace, "ReSolve, hard, Rayleigh"] > 2 * kept.epsilon[trace, "Learn, hard"]
-        assert kept.cost[trace, "ConstantLevel, Rayleigh"] > 3
-        assert kept.cost[trace, "AdaScale, warm"] == pytest.approx(1, abs=0.02)
+        assert KEPT.epsilon[trace, "ReSolve, hard, Rayleigh"] > 2 * KEPT.epsilon[trace, "Learn, hard"]
+        assert KEPT.cost[trace, "ConstantLevel, Rayleigh"] > 3
+        assert KEPT.cost[trace, "AdaScale, warm"] == pytest.approx(1, abs=0.02)
 
 
-def test_in_hindsight_liu_and_simeone_lead_unless_a_count_is_a_decibel_or_floors_are_higher(committed, kept):
+def test_in_hindsight_liu_and_simeone_lead_unless_a_count_is_a_decibel_or_floors_are_higher():
     ada, power = "AdaScale" + HINDSIGHT, "PowerControl" + HINDSIGHT
-    ratio = committed.pivot(index=["trace", "group", "window"], columns="policy", values="epsilon")
+    ratio = COMMITTED.pivot(index=["trace", "group", "window"], columns="policy", values="epsilon")
     lead = ratio[ada] - ratio[power]
     for trace in REAL:
-        assert kept.epsilon[trace, power] < kept.epsilon[trace, ada]
+        assert KEPT.epsilon[trace, power] < KEPT.epsilon[trace, ada]
         assert interval(lead[trace].groupby("group").mean().to_numpy()).low > 0
-    counted = kept.loc["Michigan, a count as 1 dB"].epsilon
+    counted = KEPT.loc["Michigan, a count as 1 dB"].epsilon
     assert counted[power] > counted[ada]
     scaled = pd.read_csv(FOLDER / "scales.csv").set_index(["scale", "policy"]).epsilon[10.0]
     assert scaled[ada] < scaled[power]
@@ -245,9 +241,9 @@ def test_in_hindsight_liu_and_simeone_lead_unless_a_count_is_a_decibel_or_floors
     assert sixth.PowerControl < sixth.AdaScale
 
 
-def test_re_solving_runs_dry_where_floors_have_fallen(committed):
+def test_re_solving_runs_dry_where_floors_have_fallen():
     statistics = pd.read_csv(FOLDER / "statistics.csv")
-    dry = committed[(committed.policy == "ReSolve, hard") & (committed.rdp > 3) & committed.trace.isin(REAL)]
+    dry = COMMITTED[(COMMITTED.policy == "ReSolve, hard") & (COMMITTED.rdp > 3) & COMMITTED.trace.isin(REAL)]
     dry = dry.merge(statistics.astype({"group": str}), on=["trace", "group", "window"])
     assert len(dry) > 0
     assert (dry.drift_db < -1).all()

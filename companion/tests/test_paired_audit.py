@@ -1,4 +1,4 @@
-"""Paired runs: the same small training with and without one sample, many times."""
+"""Audits of samples: the same small training with and without one, many times; and what a final model shows of many."""
 
 import math
 from dataclasses import replace
@@ -9,10 +9,10 @@ import pytest
 import torch
 from scipy import stats
 
-from adascale import ReceiveScalingProblem, Scenario, accounting
+from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
 from adascale.audit.canaries import unit
 from adascale.learning import Diverged, FedSGD, Training, data, fedsgd
-from companion.privacy.black_box import SampleCanaries
+from companion.privacy.black_box import SampleCanaries, audit_samples
 from companion.privacy.paired_audit import Audited, audit_paired, neighbours, paired_runs
 
 
@@ -158,3 +158,31 @@ def test_what_tells_nothing_and_what_cannot_be_audited(monkeypatch):
         paired_runs(honest._replace(training=replace(TRAINING, learning_rate=1e39)), 1)
     monkeypatch.setattr(SampleCanaries, "signal", lambda *given: torch.zeros_like(given[-1]))
     assert (paired_runs(honest, 2).score == 0).all()  # a gradient that vanishes
+
+
+# One training, and what its final model shows of mislabelled samples
+
+WHOLE, DIGITS = replace(Scenario.digits(), num_rounds=20), data.load("digits")
+
+
+def test_a_mislabelled_scan_has_another_class_and_a_clipped_gradient():
+    canaries = SampleCanaries.mislabelled(DIGITS, Training.preset("digits"), 280, seed=0)
+    at = [int((DIGITS.test_images == each).flatten(1).all(1).nonzero()[0]) for each in canaries.images[:40]]
+    assert (DIGITS.test_labels[at] != canaries.labels[:40]).all()
+    parameters = FedSGD(WHOLE, Training.preset("digits"), DIGITS, 0).start().parameters
+    one = canaries.signal(WHOLE, np.array([5]), parameters)
+    both = canaries.signal(WHOLE, np.array([5, 9]), parameters)
+    other = canaries.signal(WHOLE, np.array([9]), parameters)
+    assert 0 < float(one.norm()) <= unit(WHOLE) * (1 + 1e-6)
+    torch.testing.assert_close(both, one + other, rtol=1e-4, atol=1e-8)
+    assert not canaries.signal(WHOLE, np.array([], dtype=int), parameters).any()
+
+
+def test_the_final_model_tells_little():
+    gain = channel.draw(WHOLE.num_devices, 20, seed=0).gain
+    problem = ReceiveScalingProblem(WHOLE, WHOLE.min_gain(gain), 2.56)
+    given = problem, policies.Optimal().schedule(problem), Training.preset("digits"), DIGITS, 0
+    found = audit_samples(*given, 280)
+    assert (found.kind, found.guesses, found.rates, found.scaled) == ("samples", 140, None, None)
+    assert found.one_run < 0.3 < found.accounted
+    assert found.refuted == {}
