@@ -54,15 +54,14 @@ def test_one_address_reaches_readme_packages_and_archives(tmp_path):
 
 def test_every_file_with_a_version_has_the_same():
     companion = tomllib.loads((ROOT / "companion" / "pyproject.toml").read_text())["project"]
-    versions = [companion["version"]] + [json.loads((ROOT / name).read_text())["version"] for name in METADATA]
+    versions = [companion["version"]] + [
+        json.loads((ROOT / name).read_text())["version"] for name in ("codemeta.json", ".zenodo.json")
+    ]
     versions.append(yaml.safe_load((ROOT / "CITATION.cff").read_text())["version"])
     versions.append(re.search(r"^## ([\d.]+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[1])
     assert {*versions} == {adascale.__version__}
     assert version("adascale") == adascale.__version__, "run `make venv`"
     assert companion["dependencies"] == [f"adascale[book]=={adascale.__version__}"]
-
-
-METADATA = ("codemeta.json", ".zenodo.json")
 
 
 def test_source_distribution_takes_every_folder_of_the_repository():

@@ -86,7 +86,7 @@ def test_the_deepest_fade_alone_is_taken_away_and_has_the_median_instead():
     assert channel.specification(channel.find(f"{name}:placement=area")).items() >= {"model": name}.items()
 
 
-def test_the_timed_rounds_are_those_of_a_training():
+def test_the_timed_rounds_are_those_of_a_training_and_a_whole_one_is_extrapolated():
     run, digits = make_run("digits", "AdaScale", 0.01, 0), data.load("digits")
     table = timed_rounds(run, digits, 2)
     federation = FedSGD(run.scenario, run.training, digits, 0)
@@ -94,8 +94,5 @@ def test_the_timed_rounds_are_those_of_a_training():
     assert table.samples.tolist() == [sum(map(len, federation.batches(t))) for t in (0, 1)]
     assert (table.cpu_seconds > 0).all()
     assert (table.parameters == 9370).all()
-
-
-def test_a_whole_training_is_extrapolated_from_the_mean_round():
     table = pd.DataFrame({"model": ["a", "a", "b"], "cpu_seconds": [1.0, 3.0, 7.2]})
     assert whole_training(table, 500).tolist() == pytest.approx([1000 / 3600, 1.0])
