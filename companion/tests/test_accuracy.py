@@ -150,6 +150,17 @@ def test_both_headlines_hold_only_where_all_parts_do():
     assert found.loc["widens", "narrows"] == "fails"
 
 
+def test_differences_to_the_training_without_noise_are_paired():
+    free = trainings({0.01: 0.96}, "NoiseFree")
+    table = pd.concat([trainings(FALLING), free])
+    left, right = figures.accuracy(table, QUOTED).axes
+    by = table[table.policy == "AdaScale"].pivot(index="seed", columns="nu", values="test_accuracy")
+    expected = by.sub(free.set_index("seed").test_accuracy, axis=0).mean()
+    (bars,) = right.containers
+    np.testing.assert_allclose(bars.lines[0].get_ydata(), 100 * expected)
+    assert f"AdaScale, {by.notna().any(axis=1).sum()} realisations" in left.get_legend_handles_labels()[1]
+
+
 def test_learning_curves_average_the_realisations_that_all_lines_share():
     rows = pd.concat([trainings({0.01: 0.9}), trainings({0.01: 0.9}, "NoiseFree", seeds=2)], ignore_index=True)
     rows["run"] = [f"{i}" for i in range(len(rows))]
