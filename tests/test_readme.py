@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from companion.figures.headline import ratios
+from companion.results import load
+
 from .command import run
 
 ROOT = Path(__file__).parents[1]
@@ -34,6 +37,15 @@ def test_readme_commands_print_the_epsilon_of_its_python(capsys):
     assert json.loads(capsys.readouterr().out)["upper"] == float(found)
     assert run(*commands[1], "--realisations", 1, "--json") == 0
     assert json.loads(capsys.readouterr().out)
+
+
+def test_readme_claims_agree_with_its_figure():
+    table = load("exact/headline")
+    centre = ratios(table).centre
+    assert f"at most about {100 * (centre['Learn, hard'].max() - 1):.0f} % more exact ε" in README
+    assert centre["EqualAlloc", 0.01] > 2
+    assert f"over {table.seed.nunique()} channel realisations" in README
+    assert len(README.splitlines()) <= 70
 
 
 WORKFLOWS = [str(path.relative_to(ROOT)) for path in ROOT.glob(".github/workflows/*.yml")]
