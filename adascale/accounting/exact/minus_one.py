@@ -51,8 +51,8 @@ def excess(atom: Atoms, tilt: float, add: bool, h: float, count: int) -> tuple[C
         if far.any():
             y_far, p_far, more, less = y[far], p[far], atom.mass_off[far], atom.loss_off[far]
             grown = p_far * np.exp(z[0].real * y_far)
-            turned, lost = _turned(grown, sign * h * y_far, first, last)
-            value[part] += turned - (float(p_far.sum()) + z[part] * float((p_far * growth[far]).sum()))
+            waves, lost = turned(grown, sign * h * y_far, first, last)
+            value[part] += waves - (float(p_far.sum()) + z[part] * float((p_far * growth[far]).sum()))
             constant = grown * (more + (lost + 16) * ULP) + p_far * (more + 32 * ULP)
             slope = p_far * np.abs(growth[far]) * (more + 36 * ULP) + 1.2 * ULP * grown * np.abs(y_far)
             slope += 1.02 * less * (1 + more) * (grown + p_far * np.exp(y_far))
@@ -61,7 +61,7 @@ def excess(atom: Atoms, tilt: float, add: bool, h: float, count: int) -> tuple[C
     return value, off
 
 
-def _turned(weight: FloatArray, angle: FloatArray, first: int, last: int) -> tuple[ComplexArray, float]:
+def turned(weight: FloatArray, angle: FloatArray, first: int, last: int) -> tuple[ComplexArray, float]:
     """Sum weight * e^{i k angle} for first <= k < last; bound the loss in units of the sum of the weights."""
     stride = math.isqrt(last - first) + 1
     coarse = np.arange(first, last, stride)[:, None] * angle
