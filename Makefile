@@ -194,7 +194,7 @@ bench: venv ## time the package beside its peers and write results/benchmarks: m
 lint: venv ## check style and formatting (ruff) and types (mypy)
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
-	$(BIN)/python -m mypy
+	$(BIN)/python -m mypy --num-workers 2
 
 clean: ## remove everything that a target made, .venv included
 	rm -rf .venv _build .pytest_cache .ruff_cache .mypy_cache .hypothesis build dist *.egg-info
