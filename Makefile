@@ -90,8 +90,8 @@ APART = adapters audit book comparison learning runs policies/test_learn.py poli
   $(patsubst %,channel/test_%.py,laws shadowing) \
   $(patsubst %,accounting/test_%.py,adapters discrete error_bounds events exact exact_ends exact_parts) \
   $(patsubst %,accounting/test_%.py,exact_peers extremes intervals kernels selfcheck) \
-  $(patsubst %,cli/test_%.py,benchmark outputs plot signals stream_killed train) \
-  $(patsubst %,test_%.py,compiled environment extension makefile notebooks tools wheel)
+  $(patsubst %,cli/test_%.py,benchmark outputs plot signals stream stream_killed train) \
+  $(patsubst %,test_%.py,compiled environment extension makefile notebooks readme tools wheel)
 
 check: venv lint ## lint, types and the tests of the core and a small certificate
 	$(BIN)/python -m pytest -n 2 -q --hypothesis-profile few -m "not slow and not book" tests companion/tests/bounds/test_certificate.py $(APART:%=--ignore=tests/%)
