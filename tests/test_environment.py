@@ -1,4 +1,4 @@
-"""pyproject.toml, the lock and environment.yml are one environment; CITATION.cff and the licences agree with them."""
+"""The lock meets what pyproject.toml asks for; CITATION.cff and the licences agree with them."""
 
 import importlib.metadata
 import itertools

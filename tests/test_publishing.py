@@ -91,6 +91,12 @@ def test_workflow_may_read_and_keeps_no_credentials(name):
             assert "checkout" not in step.get("uses", "") or step["with"]["persist-credentials"] == "false"
 
 
+def test_a_workflow_calls_tests_that_are_there():
+    for text in (path.read_text() for path in ROOT.glob(".github/workflows/*.yml")):
+        for name in re.findall(r"[\w/]*test_\w+\.py", text):
+            assert (ROOT / "tests" / name.removeprefix("tests/")).exists(), name
+
+
 def test_paper_has_what_joss_asks_for():
     _, header, body = (ROOT / "paper.md").read_text().split("---\n", 2)
     about = yaml.safe_load(header)
