@@ -90,7 +90,7 @@ APART = adapters audit book comparison learning runs policies/test_learn.py poli
   $(patsubst %,channel/test_%.py,laws shadowing) \
   $(patsubst %,accounting/test_%.py,adapters discrete error_bounds events exact exact_ends exact_parts) \
   $(patsubst %,accounting/test_%.py,exact_peers extremes intervals kernels selfcheck) \
-  $(patsubst %,cli/test_%.py,benchmark outputs plot signals stream stream_killed train) \
+  $(patsubst %,cli/test_%.py,benchmark outputs plot signals stream_killed stream_state train) \
   $(patsubst %,test_%.py,compiled environment extension makefile notebooks readme tools wheel)
 
 check: venv lint ## lint, types and the tests of the core and a small certificate
