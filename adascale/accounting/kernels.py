@@ -74,12 +74,14 @@ def _integer_log_moment(s: float, terms: MomentTerms, kind: int) -> float:
         return np.inf
     if s == 0.0:
         return 0.0
-    log_term = np.empty(count)  # the same, in logarithms
+    log_term, peak, total = np.empty(count), -np.inf, 0.0  # the same, in logarithms
     for i in range(count):
         x = 0.5 * (i + 2) * (i + 1) * s
         log_term[i] = terms.log_weight[kind, i] + x + math.log(-math.expm1(-x))
-    peak = log_term.max()
-    excess = peak + math.log(np.exp(log_term - peak).sum())  # ln(e^A - 1)
+        peak = max(peak, log_term[i])
+    for i in range(count):  # with methods of the array, loading this function would take three times as long
+        total += math.exp(log_term[i] - peak)
+    excess = peak + math.log(total)  # ln(e^A - 1)
     return math.log1p(math.exp(excess)) if excess < 30 else excess + math.exp(-excess)
 
 
