@@ -10,6 +10,7 @@ _FunctionCache: Any = object
 try:
     import numba as _numba
     from numba.core import caching
+    from numba.core.runtime import nrt
 
     _FunctionCache = caching.FunctionCache
 except ModuleNotFoundError:  # the extra "fast" is not installed
@@ -41,10 +42,12 @@ class _Cache(_FunctionCache):  # type: ignore[misc]
         with contextlib.suppress(RuntimeError):  # if no folder can be found
             super().__init__(function)
 
-    def load_overload(self, *key: Any) -> Any:
+    def load_overload(self, signature: Any, target: Any) -> Any:
         found = None
         try:
-            found = super().load_overload(*key)
+            # All that loaded code needs; Numba's own method also prepares to compile, which takes ten times as long
+            nrt.rtsys.initialize(target)
+            found = self._load_overload(signature, target)
         except Exception:  # unpickling a damaged file may raise anything
             with contextlib.suppress(OSError):
                 self.flush()

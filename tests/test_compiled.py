@@ -8,14 +8,24 @@ import pytest
 
 MODULE = """
 import logging, sys
+import numpy as np
 logging.basicConfig(format="%(message)s", stream=sys.stderr)
 logging.getLogger("adascale").setLevel(logging.DEBUG)
 from adascale.compiled import njit
 @njit(cache=True)
 def twice(x):
-    return 2 * x
+    if x < 0:
+        raise ValueError("negative")
+    return np.full(2, x).sum()
+@njit(cache=False)
+def later(x):  # compiled in every process, and calls what was loaded
+    return twice(x)
 if __name__ == "__main__":
-    print(twice(21.0))
+    print(twice(21.0), later(21.0))
+    try:
+        twice(-1.0)
+    except ValueError as error:
+        print(error)
 """
 
 
@@ -28,7 +38,7 @@ def compiled(tmp_path):
         env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")} | environment
         command = [sys.executable, "own.py"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=env)
-        assert done.stdout == "42.0\n"
+        assert done.stdout == "42.0 42.0\nnegative\n"
         return done.stderr
 
     return run
