@@ -223,12 +223,17 @@ def _imported(tree: ast.AST, package: str) -> Iterator[str]:
 
 @cache
 def _entries(kind: str) -> "dict[str, EntryPoint]":
-    from importlib.metadata import entry_points  # slow
-
     if kind not in KINDS:
         raise ValueError(f"kind must be one of {tuple(KINDS)}, got {kind!r}")
-    found = sorted(entry_points(group=f"adascale.{kind}"), key=lambda each: _top(each.value) != "adascale")  # own first
-    return {each.name: each for each in found}
+    found = sorted(_installed().select(group=f"adascale.{kind}"), key=lambda each: _top(each.value) != "adascale")
+    return {each.name: each for each in found}  # own first
+
+
+@cache
+def _installed() -> Any:
+    from importlib.metadata import entry_points  # slow
+
+    return entry_points()
 
 
 def _registered(kind: str, name: str) -> "EntryPoint":

@@ -24,8 +24,6 @@ _WIDER = 8  # number of narrow panels in a wide one
 _DEGREE = 13
 _ACCURACY = 1e-11
 _SPAN = 8 * math.log(2)  # ends of a table are rounded outwards to powers of 256, so that it can be reused
-_BASIS = [chebyshev.Chebyshev.basis(k, [0, 1]).convert(kind=Polynomial).coef for k in range(_DEGREE + 1)]
-_TO_POWERS = np.array([np.pad(each, (0, _DEGREE + 1 - each.size)) for each in _BASIS]).T
 _STEPS = 81  # number of orders to try beyond the end, in ratios of the fourth root of 2, up to a million times as far
 
 
@@ -154,9 +152,15 @@ def table(q: float, alpha: float, low: float, high: float) -> Any:
     if not accurate.all():
         return None
     left, widths = np.append(start[kept], finer), np.repeat([wide, width], [kept.sum(), finer.size])
-    powers = _TO_POWERS @ np.hstack([coefficient[:, kept], more]) / widths ** np.arange(_DEGREE + 1.0)[:, None]
+    powers = _to_powers() @ np.hstack([coefficient[:, kept], more]) / widths ** np.arange(_DEGREE + 1.0)[:, None]
     order = np.argsort(left)
     return PPoly(powers[::-1, order], np.append(left[order], start[-1] + wide))
+
+
+@cache
+def _to_powers() -> FloatArray:
+    basis = [chebyshev.Chebyshev.basis(k, [0, 1]).convert(kind=Polynomial).coef for k in range(_DEGREE + 1)]
+    return np.array([np.pad(each, (0, _DEGREE + 1 - each.size)) for each in basis]).T
 
 
 def _fit(start: FloatArray, width: float, terms: kernels.MomentTerms) -> tuple[FloatArray, NDArray[np.bool_]]:
