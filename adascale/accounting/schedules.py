@@ -14,6 +14,7 @@ from adascale import checks as check
 from adascale.accounting import kernels
 from adascale.accounting.kernels import LARGEST_ORDER, FloatArray
 from adascale.accounting.renyi import DEFAULT_ORDERS, DpGuarantee, OrdersTooFew, as_orders, at_ends, conversion_offset
+from adascale.compiled import njit
 
 _TINIEST = 1e-300  # least 1 / sigma^2 of a round: anything smaller adds nothing to epsilon
 _HUGEST = 1e200  # above this 1 / sigma^2, entries of a table would overflow
@@ -140,10 +141,8 @@ def _composed(q: float, orders: FloatArray, delta: float, s: FloatArray) -> Call
 
 
 @lru_cache(maxsize=512)
-def table(q: float, alpha: float, low: float, high: float) -> Any:
-    """Return ``ln A(q, s)`` at one order as piecewise polynomials in ``ln s``; None if they are not accurate."""
-    from scipy.interpolate import PPoly  # slow to import
-
+def table(q: float, alpha: float, low: float, high: float) -> Callable[[FloatArray], FloatArray] | None:
+    """Return ``ln A(q, s)`` at one order as a function of ascending ``ln s``; None if it is not accurate."""
     terms, width = kernels.moment_terms(q, alpha), _WIDTH / math.ceil(alpha / 6)
     start, wide = np.arange(low, high, _WIDER * width), _WIDER * width
     coefficient, kept = _fit(start, wide, terms)
@@ -154,7 +153,24 @@ def table(q: float, alpha: float, low: float, high: float) -> Any:
     left, widths = np.append(start[kept], finer), np.repeat([wide, width], [kept.sum(), finer.size])
     powers = _to_powers() @ np.hstack([coefficient[:, kept], more]) / widths ** np.arange(_DEGREE + 1.0)[:, None]
     order = np.argsort(left)
-    return PPoly(powers[::-1, order], np.append(left[order], start[-1] + wide))
+    ends, rows = left[order], np.ascontiguousarray(powers.T[order])
+    return lambda log_s: _piecewise(log_s, ends, rows)
+
+
+@njit(cache=True, nogil=True)
+def _piecewise(x: FloatArray, left: FloatArray, powers: FloatArray) -> FloatArray:
+    """Evaluate at ascending ``x`` the polynomials in ``x - left`` whose coefficients are the rows of ``powers``."""
+    out, row = np.empty(x.size), 0
+    for i in range(x.size):
+        while row + 1 < left.size and left[row + 1] <= x[i]:
+            row += 1
+        z, odd, even = x[i] - left[row], 0.0, 0.0
+        square = z * z
+        for k in range(_DEGREE, 0, -2):  # two chains of products are faster than one
+            odd = odd * square + powers[row, k]
+            even = even * square + powers[row, k - 1]
+        out[i] = even + z * odd
+    return out
 
 
 @cache
