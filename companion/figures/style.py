@@ -74,7 +74,10 @@ def use_style() -> None:
     from IPython import get_ipython
 
     if shell := get_ipython():
+        from matplotlib_inline.config import InlineBackend
+
         shell.display_formatter.formatters["text/html"].for_type(pd.DataFrame, as_html)
+        InlineBackend.instance(parent=shell).figure_formats = set()  # else each picture would be drawn again
     # on the class: what is registered with IPython for figures goes when matplotlib's backend sets itself up
     Figure._repr_mimebundle_ = in_notebook  # type: ignore[attr-defined]
     plt.rcParams.update(
@@ -136,7 +139,10 @@ def name_curves(axis: Axes, width: int = 16, names: Mapping[str, str] | None = N
     figure: Any = axis.figure
     if not figure.get_suptitle():
         figure.suptitle("\n", fontsize=11)  # the room of a finding
-    figure.draw_without_rendering()  # constrained layout gives the axes their height
+    if layout := figure.get_layout_engine():
+        layout.execute(figure)  # constrained layout gives the axes their height
+    else:
+        figure.draw_without_rendering()
     found: list[tuple[float, str, Any]] = []
     for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
         line: Any = handle[0] if isinstance(handle, tuple) else handle
