@@ -26,8 +26,12 @@ def in_notebook(figure: Figure, include: Any = None, exclude: Any = None) -> tup
     The data are the picture and :func:`~companion.figures.described`; the figure as SVG and its data as CSV are in the
     metadata, which no comparison of notebooks reads.
     """
+    from IPython import get_ipython
+
     if not (figure.axes or figure.lines):
         return {}, {}
+    if shell := get_ipython():
+        shell.display_formatter.formatters["image/png"].pop(Figure, None)  # which would draw the picture again
     files = {"svg": as_svg(figure), "csv": drawn_data(figure).to_csv(index=False, float_format="%.6g")}
     data = {"image/png": base64.b64encode(_saved(figure, "png")).decode(), "text/plain": described(figure)}
     return data, {KEY: packed(files)}

@@ -74,10 +74,7 @@ def use_style() -> None:
     from IPython import get_ipython
 
     if shell := get_ipython():
-        from matplotlib_inline.config import InlineBackend
-
         shell.display_formatter.formatters["text/html"].for_type(pd.DataFrame, as_html)
-        InlineBackend.instance(parent=shell).figure_formats = set()  # else each picture would be drawn again
     # on the class: what is registered with IPython for figures goes when matplotlib's backend sets itself up
     Figure._repr_mimebundle_ = in_notebook  # type: ignore[attr-defined]
     plt.rcParams.update(
