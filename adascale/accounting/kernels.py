@@ -86,14 +86,14 @@ def _integer_log_moment(s: float, terms: MomentTerms, kind: int) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _integer_slopes(s: float, log_weight: FloatArray, kind: int) -> tuple[float, float]:
+def _integer_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, float]:
     # with x = k (k-1) / 2, A' is the mean of x and A'' its variance under the weights times exp(x s)
-    count = log_weight.shape[1]
+    log_weight, count = terms.log_weight, terms.weight.shape[1]
     peak = 0.0  # the terms k = 0 and 1, where x = 0, have the remaining weight
     rest = 1.0
     for i in range(count):
         peak = max(peak, log_weight[kind, i] + 0.5 * (i + 2) * (i + 1) * s)
-        rest -= math.exp(log_weight[kind, i])
+        rest -= terms.weight[kind, i]
     if peak == np.inf:
         return 0.5 * (count + 1) * count, 0.0
     moment, first, second = max(rest, 0.0) * math.exp(-peak), 0.0, 0.0
@@ -288,7 +288,7 @@ def log_moment_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, f
     if q == 1.0:
         return 0.5 * alpha * (alpha - 1), 0.0
     if terms.weight.shape[1] > 0:
-        return _integer_slopes(s, terms.log_weight, kind)
+        return _integer_slopes(s, terms, kind)
     return _fractional(s, q, alpha, True)[1:]
 
 
