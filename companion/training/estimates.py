@@ -14,12 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import torch
 from numpy.typing import NDArray
 from tqdm import tqdm
 
 from adascale import channel, policies, presets
-from adascale.learning import Training, data
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import FloatArray, Scenario
 from adascale.statistics import interval
@@ -27,7 +25,6 @@ from companion.privacy.observers import epsilon_at
 from companion.results import Made
 from companion.training import channel_estimates
 from companion.training.channel_estimates import KINDS, true_noise_multiplier
-from companion.training.signals import OnChannel
 
 BUDGETS, SEEDS, DELTA = (0.01, 0.16), range(10), 1e-5
 """Of the committed table."""
@@ -113,6 +110,9 @@ def training_row(dataset: str, nu: float, error: str, kind: str, seed: int) -> d
     Its ``accuracy``, and ``measured``, the mean over every 20th round of
     :math:`\lVert\frac1M\sum_m(\mathrm{Re}\,c_{m,t} - \bar c_m)\mathbf g_{m,t}\rVert^2`.
     """
+    from adascale.learning import Training, data  # slow to import
+    from companion.training.signals import OnChannel
+
     scenario, training = presets.load(dataset).scenario, Training.preset(dataset)
     made = realise(scenario, nu, error, kind, seed)
     federation = OnChannel(scenario, training, data.load(training.dataset, training.input_scaling), seed)
@@ -168,6 +168,8 @@ def compared(table: pd.DataFrame, dataset: str) -> pd.DataFrame:
 
 def committed() -> Made:
     """The committed table."""
+    import torch
+
     torch.set_num_threads(1)
     wanted = [
         (dataset, nu, *case, seed)

@@ -9,21 +9,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-import torch
 
 from adascale import channel
-from adascale.learning import Dataset, FedSGD, Training, data
-from adascale.learning.fedsgd import State
 from adascale.policies import Optimal
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import FloatArray, Scenario
 from companion.results import Made, load
 from companion.training.weighted_optimal import WeightedOptimal
 from companion.training.weights import equal_leakage, fitted_weights
+
+if TYPE_CHECKING:
+    from adascale.learning import FedSGD
+    from adascale.learning.fedsgd import State
 
 LATER = (0, 1, 2, 4, 8, 16, 32, 64, 128)
 """How many rounds come after the disturbed one."""
@@ -56,10 +57,12 @@ class Digits(NamedTuple):
     @classmethod
     def at(cls, setting: Setting, seed: int, rounds: int | None = None) -> Digits:
         """A realisation: channel, initial model, batches and noise."""
+        from adascale.learning import FedSGD, Training, data  # slow to import
+
         scenario = Scenario.digits()
         scenario = replace(scenario, num_rounds=rounds or scenario.num_rounds)
         training = replace(Training.preset("digits"), learning_rate=setting.learning_rate, momentum=setting.momentum)
-        dataset: Dataset = data.load(training.dataset, training.input_scaling)
+        dataset = data.load(training.dataset, training.input_scaling)
         gain = channel.draw(scenario.num_devices, scenario.num_rounds, seed).gain
         problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), setting.nu)
         return cls(FedSGD(scenario, training, dataset, seed), problem)
@@ -80,7 +83,7 @@ class Digits(NamedTuple):
 
 def disturbed(state: State, disturbance: FloatArray, learning_rate: float) -> State:
     r"""The state after a round as it would be with so much more noise in it, shape (d,)."""
-    noise = torch.as_tensor(disturbance, dtype=state.parameters.dtype)
+    noise = state.parameters.new_tensor(disturbance)
     return state._replace(parameters=state.parameters - learning_rate * noise, velocity=state.velocity + noise)
 
 
@@ -180,6 +183,8 @@ def found_weights(name: str) -> dict[str, FloatArray]:
 
 def committed(name: str) -> Made:
     """One of the three committed tables; the contest reads the two others."""
+    import torch
+
     torch.set_num_threads(1)
     seeds, make = SEEDS[name], thirds if name == "thirds" else response
     rows = [
