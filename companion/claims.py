@@ -61,13 +61,12 @@ def compare(
     Of several policies the one that leaks most counts, in each realisation.  A row a budget: ``nu``, what
     :func:`averaged` gives, ``realisations, ratio, low, high, share``.
     """
-    leakage = table.pivot(index="seed", columns=["nu", "policy"], values=metric).sort_index(axis=1)
-
-    def side(named: str | Sequence[str], nu: float) -> pd.Series:
-        return leakage[nu][[named] if isinstance(named, str) else [*named]].max(axis=1, skipna=False)
-
-    levels = leakage.columns.unique("nu")
-    rows = [(nu, *averaged([side(above, nu)], [side(below, nu)], average)) for nu in levels]
+    sides = [[named] if isinstance(named, str) else [*named] for named in (above, below)]
+    leakage = table[table["policy"].isin([*sides[0], *sides[1]])].pivot(
+        index=["nu", "seed"], columns="policy", values=metric
+    )
+    top, bottom = (leakage[side].max(axis=1, skipna=False) for side in sides)
+    rows = [(nu, *averaged([each], [bottom[nu]], average)) for nu, each in top.groupby("nu")]
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 
