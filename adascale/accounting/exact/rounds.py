@@ -198,13 +198,15 @@ def nodes_needed(q: float, low: float, high: float, c: float, digits: float, mos
 
 def _log_bounds(q: float, low: float, high: float, c: float) -> FloatArray:
     """Bound ln of 4 M / (rho - 1) on the Bernstein ellipses rho, by the rectangles around them."""
-    half = 0.5 * (high - low)
-    angle = np.minimum(0.5 * half * (_ELLIPSES - 1 / _ELLIPSES), 1.45)
+    half, bound = 0.5 * (high - low), np.full(_ELLIPSES.shape, math.inf)
+    angle = 0.5 * half * (_ELLIPSES - 1 / _ELLIPSES)
+    narrow = angle < 1.45
+    angle, rho = angle[narrow], _ELLIPSES[narrow]
     # the 1.01 of interpolated covers all rounding below except the moment's own
-    size = np.exp(high + half * (0.5 * (_ELLIPSES + 1 / _ELLIPSES) - 1))
+    size = np.exp(high + half * (0.5 * (rho + 1 / rho) - 1))
     more = 0.125 * size * np.tan(angle) * np.sin(angle) - 0.5 * np.log(np.cos(angle))
-    bound = np.log(4 / (_ELLIPSES - 1)) + more + log_moments_above(size / np.cos(angle), q, c)
-    return np.where(angle < 1.45, bound, math.inf)
+    bound[narrow] = np.log(4 / (rho - 1)) + more + log_moments_above(size / np.cos(angle), q, c)
+    return bound
 
 
 def interpolated(
