@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
+from scipy.special import stdtr, stdtrit
 
 from adascale.statistics import interval, log_interval
 
@@ -165,12 +165,12 @@ def _p_value(row: Any) -> float:
         return 1.0
     if row.claim == "narrows in nats":
         wins = round(row.share * row.realisations)
-        return float(stats.binomtest(wins, row.realisations, row.limit).pvalue)
+        return float(_binomial(wins, row.realisations, row.limit).pvalue)
     freedom = row.realisations - 1
-    error = np.log(row.high / row.low) / 2 / stats.t.ppf(0.975, freedom)
+    error = np.log(row.high / row.low) / 2 / stdtrit(freedom, 0.975)
     if not error > 0:  # no spread at all, or no interval
         return 0.0 if error == 0 and row.ratio != row.limit else 1.0
-    return float(2 * stats.t.sf(abs(np.log(row.ratio / row.limit)) / error, freedom))
+    return float(2 * stdtr(freedom, -abs(np.log(row.ratio / row.limit)) / error))
 
 
 def verdicts(claims: pd.DataFrame) -> pd.DataFrame:
@@ -243,6 +243,8 @@ def averaged(tops: Sequence[ArrayLike], bottoms: Sequence[ArrayLike], average: s
     if average in ("geometric", "arithmetic"):
         return len(ratio), *(log_interval if average == "geometric" else interval)(ratio), share
     if average == "median":
+        from scipy import stats  # slow to import
+
         ends = stats.quantile_test(ratio, q=1, p=0.5).confidence_interval(0.95)  # NaN of fewer than six
         return len(ratio), np.median(ratio), np.nan_to_num(ends.low, nan=0), np.nan_to_num(ends.high, nan=np.inf), share
     ends = np.quantile(over(_resampled(len(ratio)) @ values), [0.025, 0.975]) if len(ratio) > 1 else (0.0, np.inf)
@@ -268,4 +270,10 @@ def _share(step: pd.Series) -> tuple[float, ...]:
     if not len(step):
         return 0, *[np.nan] * 4
     share = (step > 0).mean()
-    return len(step), share, *stats.binomtest(int((step > 0).sum()), len(step)).proportion_ci(0.95), share
+    return len(step), share, *_binomial(int((step > 0).sum()), len(step)).proportion_ci(0.95), share
+
+
+def _binomial(wins: int, size: int, limit: float = 0.5) -> Any:
+    from scipy import stats
+
+    return stats.binomtest(wins, size, limit)

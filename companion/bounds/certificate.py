@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.interpolate import CubicHermiteSpline
 
 from adascale.channel import RayleighFloors
 from adascale.compiled import njit
@@ -74,6 +73,8 @@ class Floors:
     """The recursions for Rayleigh floors on a grid."""
 
     def __init__(self, leakage: RoundLeakage, law: RayleighFloors, scale: float) -> None:
+        from scipy.interpolate import CubicHermiteSpline  # slow to import
+
         self.F, self.law, self.scale = leakage, law, scale
         # the integral of |F'| H above the edges, by Gauss's rule between them; far above the last F falls as 1/w
         edges, (node, mass) = np.geomspace(scale / 60, 1e6 * scale, 4_001), np.polynomial.legendre.leggauss(8)

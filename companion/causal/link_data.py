@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from scipy import ndimage, stats
 
 from adascale.scenario import FloatArray
 
@@ -87,6 +86,8 @@ def evidence(gain: FloatArray) -> pd.DataFrame:
     j's next change, with every sample from t until then, and with every sample since j's last change: standard
     deviations a sample, of readings less their mean over 40 s.
     """
+    from scipy import ndimage, stats  # slow to import
+
     counts = (-45.5 - 10 * np.log10(gain)) * 1024 / 150
     mean, size = counts.mean(axis=1), NODES - 1
     new = np.diff(counts.reshape(NODES, size, -1), axis=-1).round() != 0

@@ -18,7 +18,6 @@ from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, ScalarFormatter
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import isotonic_regression
 
 from adascale import policies
 from companion.figures.files import in_notebook
@@ -153,7 +152,10 @@ def name_curves(axis: Axes, width: int = 16, names: Mapping[str, str] | None = N
     lines = np.array([1 + text.count("\n") for _, text, _ in found])
     row = 1.2 * plt.rcParams["font.size"] * figure.dpi / 72 / axis.bbox.height
     middle = row * (np.cumsum(lines) - lines / 2)  # of names that follow each other closely
-    place = isotonic_regression([end for end, _, _ in found] - middle).x.clip(0, max(1 - row * lines.sum(), 0)) + middle
+    apart, n = [end for end, _, _ in found] - middle, len(found)
+    # isotonic regression, by its formula, as scipy's is slow to import
+    rising = [max(min(apart[i:j].mean() for j in range(k + 1, n + 1)) for i in range(k + 1)) for k in range(n)]
+    place = np.clip(rising, 0, max(1 - row * lines.sum(), 0)) + middle
     for height, (_, text, color) in zip(place, found, strict=True):
         dark = tuple(0.75 * part for part in to_rgb(color))
         axis.text(1.02, height, text, transform=axis.transAxes, color=dark, va="center", linespacing=1)

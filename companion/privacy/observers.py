@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import stats
-from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from adascale import accounting, channel, policies
 from adascale import checks as check
 from adascale.problem import ReceiveScalingProblem
+from adascale.rootfind import solve
 from adascale.scenario import FloatArray, Scenario
 from companion.privacy.sharp import sharp_epsilon
 
@@ -131,10 +131,10 @@ def whole_device(scenario: Scenario, sigma: FloatArray) -> float:
 
     def short(epsilon: float) -> float:
         # e^eps Phi(-z) through logarithms: eps may be large
-        second = math.exp(epsilon + float(stats.norm.logcdf(-mu / 2 - epsilon / mu)))
-        return float(stats.norm.cdf(mu / 2 - epsilon / mu)) - second - delta
+        second = math.exp(epsilon + float(log_ndtr(-mu / 2 - epsilon / mu)))
+        return float(ndtr(mu / 2 - epsilon / mu)) - second - delta
 
-    return float(brentq(short, 0.0, mu**2 / 2 + mu * float(stats.norm.isf(delta))))
+    return solve(short, 0.0, mu**2 / 2 - mu * float(ndtri(delta)))
 
 
 def replaced(rate: float, sigma: FloatArray) -> float:
@@ -166,15 +166,15 @@ def opposite_gradients(rate: float, sigma: FloatArray, orders: Sequence[float] =
     total = np.zeros(chosen.shape)
     for each, times in zip(values, count, strict=True):
         z = np.arange(-1 - 2 * chosen[-1] - 14 * each, 1 + 2 * chosen[-1] + 14 * each, each / 8)  # tilted means inside
-        base = stats.norm.logpdf(z, 0, each)
+        base = -0.5 * (z / each) ** 2
         top, bottom = (
-            np.logaddexp(np.log1p(-rate) + base, np.log(rate) + stats.norm.logpdf(z, mean, each)) for mean in (1, -1)
+            np.logaddexp(np.log1p(-rate) + base, np.log(rate) - 0.5 * ((z - mean) / each) ** 2) for mean in (1, -1)
         )
         for i, order in enumerate(chosen):
             integrand = order * top + (1 - order) * bottom
             peak = integrand.max()
             area = np.trapezoid(np.exp(integrand - peak), z)
-            total[i] += times * (peak + math.log(area)) / (order - 1)
+            total[i] += times * (peak + math.log(area / each / math.sqrt(2 * math.pi))) / (order - 1)
     return float(accounting.to_dp(total, chosen, 1e-5).epsilon)
 
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy import signal
 
 from adascale import channel, policies
 from adascale.channel import RayleighFloors
@@ -43,6 +42,8 @@ def gauss_markov_floors(
     Devices have the scales :math:`\omega_m` and are independent; the shape is realisations times rounds.  The
     strong-mixing coefficient of the floors across k rounds is at most :math:`r^{2k}/4`.
     """
+    from scipy import signal  # slow to import
+
     r, floor = correlation, np.zeros(shape)
     for scale in np.asarray(scales):
         drawn = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)) / np.sqrt(2)
