@@ -90,7 +90,7 @@ class LeastSquares:
         """Local data sets of ``size`` samples: features (runs, M, size, d) and labels (runs, M, size)."""
         shape = (runs, self.targets.shape[0], size)
         features = np.sqrt(self.feature_variance) * rng.standard_normal(shape + self.feature_variance.shape)
-        labels = np.einsum("rmid,md->rmi", features, self.targets) + self.label_noise * rng.standard_normal(shape)
+        labels = (features @ self.targets[..., None])[..., 0] + self.label_noise * rng.standard_normal(shape)
         return features, labels
 
     def expected_squared_gradients(
@@ -186,7 +186,7 @@ def simulate(
         residual = (features @ model[:, None, :, None])[..., 0] - labels
         batch = rng.random(residual.shape) < rate
         weighted = np.stack([batch * residual / (M * rate * dataset_size), residual / (M * dataset_size)])
-        signal, full = np.einsum("krmi,rmid->krd", weighted, np.broadcast_to(features, (*residual.shape, d)))
+        signal, full = (weighted[..., None, :] @ features)[..., 0, :].sum(axis=2)
         yield LeastSquaresRound(model, signal, full)
         noise = np.sqrt(w / (2 * d)) * rng.standard_normal(model.shape)
         model = model - learning_rate * (signal + noise)
