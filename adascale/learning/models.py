@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -132,4 +133,9 @@ def evaluation(model: nn.Module) -> Iterator[None]:
 
 def size(name: str) -> int:
     """Return the number of trainable parameters d of a network."""
+    return flatten(build(name, 0)).numel() if ":" in name else _registered_size(name)
+
+
+@cache
+def _registered_size(name: str) -> int:
     return flatten(build(name, 0)).numel()
