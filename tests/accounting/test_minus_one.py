@@ -52,7 +52,7 @@ def test_aliases_to_the_left_fall_with_epsilon_and_are_lowered_by_lost_mass():
 def largest_and_stated(atom, tilt, add):
     """The error of one atom at the worse end of all that it is off by, and its bound."""
     z = 1 + tilt if add else -tilt
-    value, stated = minus_one.excess(atom, tilt, add, 1.0, 1)
+    value, stated = minus_one.excess(atom, minus_one.segments(tilt, add, 1.0, 1))
     moved = []
     with mp.workdps(40):
         for way in (-1, 1):

@@ -1,11 +1,12 @@
 """Rounds of finitely many losses, given or bounding rare samples: moments without their 1 (:ref:`app-exact`)."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
-from scipy.special import log_ndtr, logsumexp, ndtr, ndtri_exp
+from scipy.special import factorial, log_ndtr, logsumexp, ndtr, ndtri_exp
 
-from adascale.accounting.exact.moments import MOST_WORK, ULP, ComplexArray
+from adascale.accounting.exact.moments import MOST_WORK, ULP, ComplexArray, powers
 from adascale.accounting.exact.rounds import MOVED, Atoms, Line, Rounds
 from adascale.accounting.kernels import FloatArray
 from adascale.errors import CannotCertify
@@ -19,59 +20,72 @@ _RULE = np.polynomial.legendre.leggauss(12)
 _MOST_POINTS = 60_000  # on the line: some seconds for a round of a thousand losses
 
 
-def excess(atom: Atoms, tilt: float, add: bool, h: float, count: int) -> tuple[ComplexArray, FloatArray]:
-    """Compute V = M(z) - 1 at s = tilt + i k h, k < count, where z = 1 + s (add) or -s, and a bound on its error."""
+class Segment(NamedTuple):
+    """Some points of the line s = tilt + i k h, whose moduli of z are alike; the same for all atoms."""
+
+    first: int
+    step: float  # from the imaginary part of one z to that of the next
+    z: ComplexArray  # 1 + s (add) or -s
+    kernel: ComplexArray  # s (s + 1) = z (z - 1)
+    reach: float  # the largest |z|, 1 or more
+    ladder: ComplexArray  # (1 + z + ... + z^{k-2}) / (k! reach^{k-2}) for k = 2 ... _TERMS, one in each row
+
+
+def segments(tilt: float, add: bool, h: float, count: int) -> list[Segment]:
+    """Divide the line for :func:`excess`."""
     s = tilt + 1j * h * np.arange(count)
     z = 1 + s if add else -s
-    size, sign = np.maximum(np.abs(z), 1.0), 1.0 if add else -1.0
-    value = np.asarray(-z * atom.lost, dtype=np.complex128)
-    off: FloatArray = np.abs(z) * (atom.lost_off + 4 * ULP * atom.lost)
-    y, p, growth = atom.loss, atom.mass, np.expm1(atom.loss)
-    first = 0
+    size, found, first = np.maximum(np.abs(z), 1.0), [], 0
     while first < count:
         last = int(np.searchsorted(size, _RATIO * size[first], "right"))
         part, reach = slice(first, last), float(size[last - 1])
-        near = np.abs(y) * reach <= 1
+        power, ladder = z[part] / reach, np.ones((_TERMS - 1, last - first), dtype=complex)
+        for k in range(2, _TERMS):
+            ladder[k - 1] = power * ladder[k - 2] + reach ** (1.0 - k)
+        ladder /= factorial(np.arange(2, _TERMS + 1))[:, None]
+        found.append(Segment(first, h if add else -h, z[part], s[part] * (s[part] + 1), reach, ladder))
+        first = last
+    return found
+
+
+def excess(atom: Atoms, line: list[Segment]) -> tuple[ComplexArray, FloatArray]:
+    """Compute V = M(z) - 1 on a line, and a bound on its error."""
+    y, p, growth = atom.loss, atom.mass, np.expm1(atom.loss)
+    # p y^2 (y / unit)^{k-2}, from k = 2, to be summed over the atoms near 0; division by a power of 2 is exact
+    unit = 2.0 ** -math.ceil(math.log2(line[-1].reach))
+    terms = np.empty((_TERMS - 1, y.size))
+    terms[0] = p * y**2
+    for k in range(_TERMS - 2):
+        np.multiply(terms[k], y / unit, out=terms[k + 1])
+    values, offs = [], []
+    for part in line:
+        z, reach = part.z, part.reach
         # e^{zy} - 1 - z (e^y - 1) = s (s + 1) sum of (1 + z + ... + z^{k-2}) y^k / k!, from k = 2
-        weight, scaled, power = p[near] * y[near] ** 2, y[near] * reach, z[part] / reach
-        total, ladder, factor = np.zeros(last - first, dtype=complex), np.ones(last - first, dtype=complex), 1.0
-        moment = weight.copy()
-        for k in range(2, _TERMS + 1):
-            factor /= k
-            total += ladder * (factor * float(moment.sum()))
-            moment *= scaled
-            ladder = power * ladder + reach ** (1.0 - k)
-        kernel = s[part] * (s[part] + 1)
-        value[part] += kernel * total
+        near = slice(y.searchsorted(-1 / reach, "left"), y.searchsorted(1 / reach, "right"))
+        total = (terms[:, near].sum(axis=1) * (reach * unit) ** np.arange(_TERMS - 1)) @ part.ladder
+        value = part.kernel * total - z * atom.lost
         moved = 2.8 * (p * (1 + atom.mass_off) * (np.abs(y) + atom.loss_off) * atom.loss_off)[near].sum()
-        off[part] += np.abs(kernel) * float((weight * (atom.mass_off[near] + 72 * ULP)).sum() + moved)
+        off = np.abs(part.kernel) * float((terms[0] * (atom.mass_off + 72 * ULP))[near].sum() + moved)
+        off += np.abs(z) * (atom.lost_off + 4 * ULP * atom.lost)
         if not reach * float(atom.loss_off.max()) < 0.01:
-            off[part] = math.inf
-        far = ~near
+            off[:] = math.inf
+        far = np.ones(y.size, dtype=bool)
+        far[near] = False
         if far.any():
             y_far, p_far, more, less = y[far], p[far], atom.mass_off[far], atom.loss_off[far]
             grown = p_far * np.exp(z[0].real * y_far)
-            waves, lost = turned(grown, sign * h * y_far, first, last)
-            value[part] += waves - (float(p_far.sum()) + z[part] * float((p_far * growth[far]).sum()))
-            constant = grown * (more + (lost + 16) * ULP) + p_far * (more + 32 * ULP)
+            angle = part.step * y_far
+            start = part.first * angle
+            waves = powers(grown * (np.cos(start) + 1j * np.sin(start)), angle, z.size)
+            summed = 1.5 * y_far.size + 6.0 * np.arange(z.size)
+            value += waves - (float(p_far.sum()) + z * float((p_far * growth[far]).sum()))
+            constant = grown * (more + 16 * ULP) + p_far * (more + 32 * ULP)
             slope = p_far * np.abs(growth[far]) * (more + 36 * ULP) + 1.2 * ULP * grown * np.abs(y_far)
             slope += 1.02 * less * (1 + more) * (grown + p_far * np.exp(y_far))
-            off[part] += float(constant.sum()) + np.abs(z[part]) * float(slope.sum())
-        first = last
-    return value, off
-
-
-def turned(weight: FloatArray, angle: FloatArray, first: int, last: int) -> tuple[ComplexArray, float]:
-    """Sum weight * e^{i k angle} for first <= k < last; bound the loss in units of the sum of the weights."""
-    stride = math.isqrt(last - first) + 1
-    coarse = np.arange(first, last, stride)[:, None] * angle
-    fine = angle[:, None] * np.arange(stride)
-    row, column = weight * (np.cos(coarse) + 1j * np.sin(coarse)), np.cos(fine) + 1j * np.sin(fine)
-    block = math.isqrt(weight.size) + 1
-    total = np.zeros((row.shape[0], stride), dtype=complex)
-    for i in range(0, weight.size, block):
-        total += row[:, i : i + block] @ column[i : i + block]
-    return total.ravel()[: last - first], 1.5 * block + weight.size / block
+            off += float(constant.sum()) + np.abs(z) * float(slope.sum()) + ULP * summed * float(grown.sum())
+        values.append(value)
+        offs.append(off)
+    return np.concatenate(values), np.concatenate(offs)
 
 
 def line_of_atoms(rounds: Rounds, tilt: float, add: bool, h: float, count: int) -> Line:
@@ -82,8 +96,9 @@ def line_of_atoms(rounds: Rounds, tilt: float, add: bool, h: float, count: int) 
     log, off, known = np.zeros(count, dtype=complex), np.zeros(count), np.ones(count, dtype=bool)
     top = np.zeros(count)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        line = segments(tilt, add, h, count)
         for atom, number in rounds.atoms:
-            v, v_off = excess(atom, tilt, add, h, count)
+            v, v_off = excess(atom, line)
             size, modulus = np.abs(v), np.abs(1 + v)
             near = 0.5 * np.log1p(v.real * (2 + v.real) + v.imag**2)
             each = np.where(size < 0.5, near, np.log(modulus)) + 1j * np.arctan2(v.imag, 1 + v.real)

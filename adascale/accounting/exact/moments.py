@@ -160,7 +160,7 @@ def _better_steps(
     return best
 
 
-def powers(weight: FloatArray, angle: FloatArray, count: int) -> ComplexArray:
+def powers(weight: FloatArray | ComplexArray, angle: FloatArray, count: int) -> ComplexArray:
     """Sum weight * e^{i k angle}, k < count; the k-th loses 6 k units and 1.5 for each angle, of the weights' sum."""
     most = math.isqrt(count) + 1
     out = np.zeros((most, most), dtype=complex)
@@ -175,7 +175,7 @@ def powers(weight: FloatArray, angle: FloatArray, count: int) -> ComplexArray:
     return out.ravel()[:count]
 
 
-def _up_to(most: int, first: FloatArray, once: ComplexArray) -> ComplexArray:
+def _up_to(most: int, first: FloatArray | ComplexArray, once: ComplexArray) -> ComplexArray:
     """Return first * once^k for k <= most, each by k products."""
     out = np.empty((most + 1, once.size), dtype=complex)
     out[0] = first
