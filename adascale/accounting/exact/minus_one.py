@@ -4,7 +4,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import factorial, log_ndtr, logsumexp, ndtr, ndtri_exp
+from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from adascale.accounting.exact.moments import MOST_WORK, ULP, ComplexArray, powers
 from adascale.accounting.exact.rounds import MOVED, Atoms, Line, Rounds
@@ -42,7 +42,7 @@ def segments(tilt: float, add: bool, h: float, count: int) -> list[Segment]:
         power, ladder = z[part] / reach, np.ones((_TERMS - 1, last - first), dtype=complex)
         for k in range(2, _TERMS):
             ladder[k - 1] = power * ladder[k - 2] + reach ** (1.0 - k)
-        ladder /= factorial(np.arange(2, _TERMS + 1))[:, None]
+        ladder /= np.cumprod(np.arange(1.0, _TERMS + 1))[1:, None]
         found.append(Segment(first, h if add else -h, z[part], s[part] * (s[part] + 1), reach, ladder))
         first = last
     return found
@@ -76,13 +76,13 @@ def excess(atom: Atoms, line: list[Segment]) -> tuple[ComplexArray, FloatArray]:
             grown = p_far * np.exp(z[0].real * y_far)
             angle = part.step * y_far
             start = part.first * angle
-            waves = powers(grown * (np.cos(start) + 1j * np.sin(start)), angle, z.size)
-            summed = 1.5 * y_far.size + 6.0 * np.arange(z.size)
+            few = math.isqrt(y_far.size) + 1
+            waves, lost = powers(grown * (np.cos(start) + 1j * np.sin(start)), angle, z.size, few)
             value += waves - (float(p_far.sum()) + z * float((p_far * growth[far]).sum()))
-            constant = grown * (more + 16 * ULP) + p_far * (more + 32 * ULP)
+            constant = grown * (more + (lost + 16) * ULP) + p_far * (more + 32 * ULP)
             slope = p_far * np.abs(growth[far]) * (more + 36 * ULP) + 1.2 * ULP * grown * np.abs(y_far)
             slope += 1.02 * less * (1 + more) * (grown + p_far * np.exp(y_far))
-            off += float(constant.sum()) + np.abs(z) * float(slope.sum()) + ULP * summed * float(grown.sum())
+            off += float(constant.sum()) + np.abs(z) * float(slope.sum())
         values.append(value)
         offs.append(off)
     return np.concatenate(values), np.concatenate(offs)
@@ -130,7 +130,8 @@ def log_moment_above(rounds: Rounds, c: float) -> float:
     for atom, number in rounds.atoms:
         exponent = np.log(atom.mass) + c * atom.loss
         off = atom.mass_off + abs(c) * (atom.loss_off + 4 * ULP * np.abs(atom.loss)) + 4 * ULP * np.abs(exponent)
-        value = float(logsumexp(exponent))
+        peak = float(exponent.max())
+        value = peak + math.log(float(np.exp(exponent - peak).sum()))
         total += number * (value + 1.05 * float(off.max()) + ULP * (atom.loss.size + 8 + 4 * abs(value)))
         if not off.max() < 0.04:
             return math.inf

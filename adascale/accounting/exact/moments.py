@@ -160,19 +160,20 @@ def _better_steps(
     return best
 
 
-def powers(weight: FloatArray | ComplexArray, angle: FloatArray, count: int) -> ComplexArray:
-    """Sum weight * e^{i k angle}, k < count; the k-th loses 6 k units and 1.5 for each angle, of the weights' sum."""
+def powers(
+    weight: FloatArray | ComplexArray, angle: FloatArray, count: int, few: int = _BLOCK
+) -> tuple[ComplexArray, float]:
+    """Sum weight * e^{i k angle}, k < count, at most ``few`` at a time; bound the loss in units of the weights' sum."""
     most = math.isqrt(count) + 1
     out = np.zeros((most, most), dtype=complex)
-    few = max(_ONE_CORE // most**2, 16)
+    few = min(few, max(_ONE_CORE // most**2, 16))
     for i in range(0, weight.size, _BLOCK):
         part = slice(i, i + _BLOCK)
-        once = np.cos(angle[part]) + 1j * np.sin(angle[part])
-        fine = _up_to(most, np.ones(once.size), once)
-        coarse = _up_to(most - 1, weight[part], fine[most])
-        for j in range(0, once.size, few):
-            out += coarse[:, j : j + few] @ fine[:most, j : j + few].T
-    return out.ravel()[:count]
+        fine, coarse = (np.cos(each) + 1j * np.sin(each) for each in (angle[part], most * angle[part]))
+        fine, coarse = _up_to(most - 1, np.ones(fine.size), fine), _up_to(most - 1, weight[part], coarse)
+        for j in range(0, angle[part].size, few):
+            out += coarse[:, j : j + few] @ fine[:, j : j + few].T
+    return out.ravel()[:count], 12.0 * most + 1.5 * few + weight.size / few
 
 
 def _up_to(most: int, first: FloatArray | ComplexArray, once: ComplexArray) -> ComplexArray:
@@ -212,5 +213,5 @@ def line(
         rounding = float(weight @ (abs(c) * off + 3 * x * x)) / total + 2 * abs(peak)
         error[t] = math.exp(-33.0) + _left_out(wide, c, dx, kept.size, total) + ULP * (rounding + 1.5 * x.size + 16.0)
         drift[t] = ULP * (h * float(weight @ off) / total + 6.0)
-        out[t] = powers(weight, h * y, count)
+        out[t] = powers(weight, h * y, count)[0]
     return out, scale, error, drift
