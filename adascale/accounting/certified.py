@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr, ndtri
 
 from adascale import checks as check
-from adascale.accounting.events import LEAST_NOISE, MOST_NOISE, Events, compose_events
+from adascale.accounting.events import LEAST_NOISE, MOST_NOISE, Events, compose_events, schedule
 from adascale.accounting.exact.certify import delta_interval, epsilon_interval
-from adascale.accounting.exact.epsilon import exact_delta, exact_epsilon
 from adascale.accounting.exact.inversion import ADD, look
 from adascale.accounting.exact.moments import ULP
 from adascale.accounting.exact.search import about
@@ -159,15 +158,16 @@ def trade_off(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, alpha: Arra
     Parameters
     ----------
     sampling_rate, noise_multiplier
-        As in :func:`exact_epsilon`.
+        As in :func:`~adascale.accounting.exact_epsilon`.
     alpha : array_like, in [0, 1]
     """
     rate = check.between("alpha", alpha, 0.0, 1.0)
-    end = exact_epsilon(sampling_rate, noise_multiplier, 1e-8).upper
+    rounds = compose_events(schedule(sampling_rate, noise_multiplier)).rounds()
+    end = epsilon_interval(rounds, 1e-8).upper
     best = np.zeros(rate.shape)
-    for epsilon in np.linspace(0.0, end, 48) if end > 0 else (0.0,):  # every choice gives a valid bound
-        left = 1 - exact_delta(sampling_rate, noise_multiplier, float(epsilon)).upper
-        best = np.maximum(best, np.maximum(left - math.exp(epsilon) * rate, math.exp(-epsilon) * (left - rate)))
+    for at in np.linspace(0.0, end, 48) if end > 0 else (0.0,):  # every choice gives a valid bound
+        left = 1 - delta_interval(rounds, float(at)).upper
+        best = np.maximum(best, np.maximum(left - math.exp(at) * rate, math.exp(-at) * (left - rate)))
     return best
 
 

@@ -90,6 +90,17 @@ An event may also be a :class:`DiscreteLoss`, alone or as ``(loss, count)``.
 """
 
 
+def schedule(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> FloatArray:
+    """Make the events of one schedule, round by round, from one sampling rate or one per round."""
+    rate = check.between("sampling_rate", sampling_rate, 0.0, 1.0)
+    sigma = check.between("noise_multiplier", noise_multiplier, LEAST_NOISE, MOST_NOISE)
+    if sigma.ndim != 1 or sigma.size == 0:
+        raise ValueError(f"noise_multiplier must have shape (T,), one or more rounds, got shape {sigma.shape}")
+    if rate.shape not in ((), (1,), sigma.shape):
+        raise ValueError(f"sampling_rate must be one number or one per round, got {rate.shape} and {sigma.shape}")
+    return np.column_stack(np.broadcast_arrays(rate, sigma))
+
+
 class Composition(NamedTuple):
     """Events as arrays of equal length."""
 

@@ -125,7 +125,7 @@ def test_bad_argument_is_named_with_its_value(function):
 def test_old_names_refuse_wide_intervals_and_name_the_schedule(monkeypatch):
     wide = CertifiedInterval(0.9, 1.0, ("a", "b"), "both", 0.95, 1.0)
     for function, within in ((exact_epsilon, "epsilon_interval"), (exact_delta, "delta_interval")):
-        monkeypatch.setattr(f"adascale.accounting.exact.epsilon.{within}", lambda *_: wide)
+        monkeypatch.setattr(f"adascale.accounting.certified.{within}", lambda *_: wide)
         with pytest.raises(ValueError, match=r"of 2 rounds .* 0\.01 .* lies between 0\.9 and 1;"):
             function(0.1, [1.0, 2.0], 0.01)
 

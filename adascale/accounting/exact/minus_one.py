@@ -33,7 +33,7 @@ class Segment(NamedTuple):
 
 def segments(tilt: float, add: bool, h: float, count: int) -> list[Segment]:
     """Divide the line for :func:`excess`."""
-    s = tilt + 1j * h * np.arange(count)
+    s = np.asarray(tilt + 1j * h * np.arange(count), dtype=np.complex128)
     z = 1 + s if add else -s
     size, found, first = np.maximum(np.abs(z), 1.0), [], 0
     while first < count:
