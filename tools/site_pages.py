@@ -6,11 +6,14 @@ through once more: scripts that it does not use go, theorems get permanent links
 stumbles over are put right.
 """
 
+import gc
 import re
 import unicodedata
+from functools import cache
 from html import escape, unescape
 from pathlib import Path
 
+import pybtex.plugin
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.search import languages
@@ -141,20 +144,36 @@ def index_again(app, doctree):
     app.env.get_domain("index").process_doc(app.env, app.env.docname, doctree)
 
 
-# Pages of source code.
+# The side bar.
 
 
-def share_side_bar(app, pagename, templatename, context, doctree):
-    """They are not in the contents, so that pages of one depth have the same side bar: it is made once."""
-    if pagename.startswith("_modules/"):
-        made, bars = context["toctree"], app.side_bars
+@cache
+def titles_alone(env):
+    """The contents of each page without sections: its title, and the lists of the pages under it."""
+    titles = {name: contents.deepcopy() for name, contents in env.tocs.items()}
+    for entry in [each for contents in titles.values() for each in contents if len(each) > 1]:
+        under = [*entry.findall(addnodes.toctree)]
+        entry[1:] = [nodes.bullet_list("", *under)] if under else []
+    return titles
 
-        def toctree(**options):
-            key = pagename.count("/"), *sorted(options.items())
-            bars[key] = bars[key] if key in bars else made(**options)
-            return bars[key]
 
-        context["toctree"] = toctree
+def lighten_side_bar(app, pagename, templatename, context, doctree):
+    """Make it from titles alone: Sphinx would copy the sections of all pages for each page, and then leave them out.
+
+    Pages of source code are not in the contents, so that those of one depth have the same side bar: it is made once.
+    """
+    made, bars, env = context["toctree"], app.side_bars, app.env
+    place = pagename.count("/") if pagename.startswith("_modules/") else pagename
+
+    def toctree(**options):
+        key = place, *sorted(options.items())
+        if key not in bars:
+            whole, env.tocs = env.tocs, titles_alone(env) if options.get("titles_only") else env.tocs
+            bars[key] = made(**options)
+            env.tocs = whole
+        return bars[key]
+
+    context["toctree"] = toctree
 
 
 # Every page once more.
@@ -220,10 +239,12 @@ def finish(app, exception):
 
 
 def setup(app):
+    gc.set_threshold(200_000, 20, 100)  # documents are many objects, of which few go: to look for those took a seventh
+    pybtex.plugin.find_plugin = cache(pybtex.plugin.find_plugin)  # or each citation reads what is installed
     languages["en"], app.side_bars = FoldedEnglish, {}
     app.connect("config-inited", take_address)
     app.connect("html-page-context", describe)
-    app.connect("html-page-context", share_side_bar, priority=100)  # before the theme takes it
+    app.connect("html-page-context", lighten_side_bar, priority=100)  # before the theme takes it
     for step in (index_subjects, index_items, index_again):
         app.connect("doctree-read", step)
     app.connect("build-finished", finish, priority=900)  # after the extensions that copy files
