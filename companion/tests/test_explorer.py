@@ -50,7 +50,7 @@ def positions():
         channel, draw = list(explorer.CHANNELS)[number % 5], number % explorer.DRAWS
         level, order, decades = rng.integers(len(explorer.LEVELS)), rng.integers(2, 17), rng.integers(-20, 21) / 10
         level, order, multiple = ends[number] if number % 2 else (int(level), int(order), 10.0**decades)
-        controls = {"level": level, "order": order, "multiple": multiple, "cap": [None, 10, None, 1e5][number % 4]}
+        controls = {"level": level, "order": order, "multiple": multiple, "cap": {1: 10, 3: 1e5}.get(number)}
         found.append({"scenario": list(explorer.SCENARIOS)[number % 2], "channel": channel, "draw": draw} | controls)
     return found
 

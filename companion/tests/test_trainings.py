@@ -82,7 +82,7 @@ RESULTS = committed("mnist", "accuracy", "readings")
 @pytest.fixture(scope="module")
 def readings():
     sweeps = [read_sweep(folder() / "mnist" / f"{name}.toml") for name in ("accuracy", "readings")]
-    return reading_table([each for sweep in sweeps for each in sweep], RESULTS, range(20))
+    return reading_table([each for sweep in sweeps for each in sweep], RESULTS, range(8))
 
 
 def test_on_mnist_noise_costs_less_than_a_point_and_nu_less_than_half_of_one():

@@ -11,6 +11,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
+from adascale.runs import sweep as module
 from adascale.runs import workers
 from adascale.runs.execution import perform
 from adascale.runs.specification import make_run
@@ -151,8 +152,11 @@ def test_a_run_whose_process_is_killed_is_run_again(tmp_path, monkeypatch):
     """That no other run is lost: test_workers.py."""
     store, killed = Store(tmp_path / "store"), "os.kill(os.getpid(), signal.SIGKILL)"
     killer = own_policy(tmp_path, monkeypatch, "Kills", killed)
+    turns = iter([workers.work_on, lambda work, runs, *_: ((run, work(run)) for run in runs)])  # again, in this process
+    monkeypatch.setattr(module, "work_on", lambda *given: next(turns)(*given))
     assert [each.state for each in sweep([killer], store, jobs=2)] == ["finished"]
     assert (tmp_path / "Kills").exists()  # it did happen
+    assert next(turns, None) is None  # and the run took two turns
     assert_results(store, [killer])
 
 
