@@ -46,16 +46,20 @@ def plain_lyapunov(problem: ReceiveScalingProblem, penalty: float, caps: ArrayLi
     return PlainRun(energy, queue)
 
 
-def capped_level(caps: ArrayLike, mean: ArrayLike) -> FloatArray:
-    r"""The :math:`\tau` at which :math:`\min(\tau, \mathrm{cap}_t)` has this mean; infinite where no cap does.
+def capped_level(caps: ArrayLike, mean: ArrayLike, weight: ArrayLike = 1.0) -> FloatArray:
+    r"""The :math:`\tau` at which :math:`\min(\tau v_t, \mathrm{cap}_t)` has this mean; infinite where no cap does.
 
-    ``caps`` >= 0 have the shape (..., T), and ``mean`` > 0 the shape (...).
+    ``caps`` >= 0 have the shape (..., T), ``mean`` > 0 the shape (...), and ``weight``, :math:`v_t > 0`, one or T.
     """
-    ordered, mean = np.sort(np.asarray(caps, dtype=float), axis=-1), np.asarray(mean, dtype=float)
-    rounds = ordered.shape[-1]
-    below = np.cumsum(ordered, axis=-1) - ordered
-    level = (rounds * mean[..., None] - below) / (rounds - np.arange(rounds))  # if so many caps are below it
-    fits = level <= ordered
+    caps, mean = np.asarray(caps, dtype=float), np.asarray(mean, dtype=float)
+    full_at = caps / weight  # round t is at its cap from this level on
+    order = np.argsort(full_at, axis=-1)
+    full_at, capped = (np.take_along_axis(each, order, axis=-1) for each in (full_at, caps))
+    free = np.broadcast_to(weight, caps.shape[-1:])[order]
+    below = np.cumsum(np.insert(capped, 0, 0, axis=-1)[..., :-1], axis=-1)
+    free = np.flip(np.cumsum(np.flip(free, -1), axis=-1), -1)
+    level = (caps.shape[-1] * mean[..., None] - below) / free  # if so many caps are below it
+    fits = level <= full_at
     found = np.take_along_axis(level, fits.argmax(axis=-1)[..., None], axis=-1)[..., 0]
     return np.where(fits.any(axis=-1), found, np.inf)
 

@@ -15,6 +15,7 @@ from adascale.policies.base import check_fit
 from adascale.policies.power_control import check_contraction
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import FloatArray, Scenario
+from companion.shi import capped_level
 
 
 @dataclass(frozen=True)
@@ -31,24 +32,12 @@ class OfflinePowerControl(Policy):
         check_contraction(self.contraction)
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        batch, T, cap = problem.lanes, problem.num_rounds, problem.max_eta
-        check_contraction(self.contraction, T)
-        check_fit(batch, privacy_budget=self.privacy_budget.shape)
-        budget = np.broadcast_to(self.privacy_budget, batch)[..., None]
-        weight = self.contraction ** (-0.5 * np.arange(T))
-        full_at = cap / weight  # round t is at its cap from this tau on
-        order = np.argsort(full_at, axis=-1)
-        weights, none = weight[order], np.zeros((*cap.shape[:-1], 1))
-        # with k rounds at their cap, tau spends the k-th of fixed and tau times the k-th of free
-        fixed = np.concatenate([none, np.cumsum(np.take_along_axis(cap, order, -1), axis=-1)], axis=-1)
-        others = np.flip(np.cumsum(np.flip(weights, -1), axis=-1)[..., :-1], -1)
-        free = np.concatenate([weights.sum(axis=-1, keepdims=True), others, none], axis=-1)
-        spent = fixed[..., 1:] + np.sort(full_at, axis=-1) * free[..., 1:]  # spending at the tau of the k-th cap
-        k = np.sum(spent < budget, axis=-1, keepdims=True)
-        at_k = (np.take_along_axis(np.broadcast_to(each, (*batch, T + 1)), k, -1) for each in (fixed, free))
-        with np.errstate(divide="ignore"):  # if all rounds are at their cap
-            tau = (budget - next(at_k)) / next(at_k)
-        return np.asarray(np.minimum(tau * weight, cap))
+        check_contraction(self.contraction, problem.num_rounds)
+        check_fit(problem.lanes, privacy_budget=self.privacy_budget.shape)
+        weight = self.contraction ** (-0.5 * np.arange(problem.num_rounds))
+        mean = np.broadcast_to(self.privacy_budget, problem.lanes) / problem.num_rounds
+        tau = capped_level(problem.max_eta, mean, weight)
+        return np.minimum(tau[..., None] * weight, problem.max_eta)
 
 
 def scaling_budget(scenario: Scenario, epsilon: ArrayLike, delta: float = 1e-5) -> FloatArray:
