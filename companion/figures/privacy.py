@@ -154,18 +154,14 @@ def _gap(axis: Axes, table: pd.DataFrame, metric: str) -> None:
         label = policy_label(policy, table[table["policy"] == policy], labels)
         look: Look = policy_style(policy, table["policy"]) | {"linewidth": 0.6, "elinewidth": 1.6, "label": label}
         bars = [middle[policy] - low[policy], high[policy] - middle[policy]]
-        axis.errorbar(middle.index * _apart(i, len(drawn)), middle[policy], yerr=bars, **look)
+        aside = 1.1 ** (i - (len(drawn) - 1) / 2)  # so that bars do not hide each other
+        axis.errorbar(middle.index * aside, middle[policy], yerr=bars, **look)
     axis.axhline(1, color=STYLE["Optimal"]["color"], linewidth=1)
     leakage_of = {"rdp": "RDP leakage", "epsilon": "DP leakage", "exact": "exact $\\varepsilon$"}[metric]
     axis.set(xscale="log", yscale="log", ylabel=f"{leakage_of} relative to Optimal")
     label_levels(axis)
     label_budgets(axis, middle.index)
     name_curves(axis)
-
-
-def _apart(place: int, count: int) -> float:
-    """By what factor a policy is moved aside, so that bars do not hide each other."""
-    return float(1.1 ** (place - (count - 1) / 2))
 
 
 def _power_of_ten(value: float) -> str:

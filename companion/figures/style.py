@@ -135,10 +135,8 @@ def name_curves(axis: Axes, width: int = 16, names: Mapping[str, str] | None = N
     figure: Any = axis.figure
     if not figure.get_suptitle():
         figure.suptitle("\n", fontsize=11)  # the room of a finding
-    if layout := figure.get_layout_engine():
-        layout.execute(figure)  # constrained layout gives the axes their height
-    else:
-        figure.draw_without_rendering()
+    figure.set_layout_engine("constrained")
+    figure.get_layout_engine().execute(figure)  # this gives the axes their height
     found: list[tuple[float, str, Any]] = []
     for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
         line: Any = handle[0] if isinstance(handle, tuple) else handle

@@ -94,7 +94,7 @@ def listeners_table(budgets: Iterable[float] = (0.01, 0.16), seeds: Iterable[int
     median realisation), ``beyond`` (whether that is a lower bound), ``restored``.
     """
     scenario = Scenario.mnist()
-    drawn, rows, rate = list(seeds), [], _rate(scenario)
+    drawn, rows, rate = list(seeds), [], float(np.ravel(scenario.sampling_rate)[0])
     for nu in budgets:
         own: dict[str, list[FloatArray]] = {listener: [] for listener in ROWS}
         for seed, (fade, sigma) in zip(drawn, realisations(scenario, nu, drawn), strict=True):
@@ -177,7 +177,3 @@ def opposite_gradients(rate: float, sigma: FloatArray, orders: Sequence[float] =
             area = np.trapezoid(np.exp(integrand - peak), z)
             total[i] += times * (peak + math.log(area / each / math.sqrt(2 * math.pi))) / (order - 1)
     return float(accounting.to_dp(total, chosen, 1e-5).epsilon)
-
-
-def _rate(scenario: Scenario) -> float:
-    return float(np.ravel(scenario.sampling_rate)[0])
