@@ -99,7 +99,10 @@ def _integer_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, flo
     moment, first, second = max(rest, 0.0) * math.exp(-peak), 0.0, 0.0
     for i in range(count):
         x = 0.5 * (i + 2) * (i + 1)
-        term = math.exp(log_weight[kind, i] + x * s - peak)
+        depth = log_weight[kind, i] + x * s - peak
+        if depth < -_DEPTH:  # nothing, even times x squared
+            continue
+        term = math.exp(depth)
         moment += term
         first += x * term
         second += x * x * term
