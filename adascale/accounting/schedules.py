@@ -128,7 +128,7 @@ def _composed(q: float, orders: FloatArray, delta: float, s: FloatArray) -> Call
     @cache
     def log_moment(i: int) -> Callable[[FloatArray, FloatArray], FloatArray]:
         alpha = float(orders[i])
-        if ends and alpha != int(alpha) and alpha <= _TABLES and (of_log := table(q, alpha, *ends)):
+        if ends and alpha <= _TABLES and (of_log := table(q, alpha, *ends)):
             return lambda _, log_s: np.exp(of_log(log_s))
         terms = kernels.moment_terms(q, alpha)
         return lambda s, _: kernels.map_log_moment(s, terms)
