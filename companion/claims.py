@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy  # which imports its modules where they are named, as they are slow to import
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtr, stdtrit
 
@@ -165,7 +166,7 @@ def _p_value(row: Any) -> float:
         return 1.0
     if row.claim == "narrows in nats":
         wins = round(row.share * row.realisations)
-        return float(_binomial(wins, row.realisations, row.limit).pvalue)
+        return float(scipy.stats.binomtest(wins, row.realisations, row.limit).pvalue)
     freedom = row.realisations - 1
     error = np.log(row.high / row.low) / 2 / stdtrit(freedom, 0.975)
     if not error > 0:  # no spread at all, or no interval
@@ -243,9 +244,7 @@ def averaged(tops: Sequence[ArrayLike], bottoms: Sequence[ArrayLike], average: s
     if average in ("geometric", "arithmetic"):
         return len(ratio), *(log_interval if average == "geometric" else interval)(ratio), share
     if average == "median":
-        from scipy import stats  # slow to import
-
-        ends = stats.quantile_test(ratio, q=1, p=0.5).confidence_interval(0.95)  # NaN of fewer than six
+        ends = scipy.stats.quantile_test(ratio, q=1, p=0.5).confidence_interval(0.95)  # NaN of fewer than six
         return len(ratio), np.median(ratio), np.nan_to_num(ends.low, nan=0), np.nan_to_num(ends.high, nan=np.inf), share
     ends = np.quantile(over(_resampled(len(ratio)) @ values), [0.025, 0.975]) if len(ratio) > 1 else (0.0, np.inf)
     return len(ratio), over(values.mean(axis=0)), *ends, share
@@ -270,10 +269,4 @@ def _share(step: pd.Series) -> tuple[float, ...]:
     if not len(step):
         return 0, *[np.nan] * 4
     share = (step > 0).mean()
-    return len(step), share, *_binomial(int((step > 0).sum()), len(step)).proportion_ci(0.95), share
-
-
-def _binomial(wins: int, size: int, limit: float = 0.5) -> Any:
-    from scipy import stats
-
-    return stats.binomtest(wins, size, limit)
+    return len(step), share, *scipy.stats.binomtest(int((step > 0).sum()), len(step)).proportion_ci(0.95), share

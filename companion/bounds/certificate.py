@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
 
 from adascale.channel import RayleighFloors
@@ -73,8 +74,6 @@ class Floors:
     """The recursions for Rayleigh floors on a grid."""
 
     def __init__(self, leakage: RoundLeakage, law: RayleighFloors, scale: float) -> None:
-        from scipy.interpolate import CubicHermiteSpline  # slow to import
-
         self.F, self.law, self.scale = leakage, law, scale
         # the integral of |F'| H above the edges, by Gauss's rule between them; far above the last F falls as 1/w
         edges, (node, mass) = np.geomspace(scale / 60, 1e6 * scale, 4_001), np.polynomial.legendre.leggauss(8)
@@ -85,7 +84,7 @@ class Floors:
         self.edges, self.value = edges, np.append(cells[::-1].cumsum()[::-1], 0.0) + beyond
         self.x, self.weight = x[:2_000].ravel(), (half * mass)[:2_000].ravel() * law.cdf(x[:2_000]).ravel()
         self.first, second = both_slopes(leakage, edges)
-        self.spline = CubicHermiteSpline(edges, self.value, self.first * law.cdf(edges))
+        self.spline = scipy.interpolate.CubicHermiteSpline(edges, self.value, self.first * law.cdf(edges))
         self.second = np.maximum.accumulate(second[::-1])[::-1]  # the largest F'' from there on: it may rise
 
     def leaked(self, level: ArrayLike) -> FloatArray:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+import scipy
 
 from adascale.scenario import FloatArray
 
@@ -86,15 +87,13 @@ def evidence(gain: FloatArray) -> pd.DataFrame:
     j's next change, with every sample from t until then, and with every sample since j's last change: standard
     deviations a sample, of readings less their mean over 40 s.
     """
-    from scipy import ndimage, stats  # slow to import
-
     counts = (-45.5 - 10 * np.log10(gain)) * 1024 / 150
     mean, size = counts.mean(axis=1), NODES - 1
     new = np.diff(counts.reshape(NODES, size, -1), axis=-1).round() != 0
     when = [np.flatnonzero(block.any(axis=0)) + 1 for block in new]
     row = np.array([[size * i + j - (j > i) for j in range(NODES)] for i in range(NODES)])
     pairs = [(i, j) for i in range(NODES) for j in range(NODES) if i != j]
-    off = counts - ndimage.uniform_filter1d(counts, 81, axis=1)
+    off = counts - scipy.ndimage.uniform_filter1d(counts, 81, axis=1)
     off /= np.maximum(off.std(axis=1, keepdims=True), 0.5)
     found = []
     for i, j in pairs:
@@ -110,8 +109,8 @@ def evidence(gain: FloatArray) -> pd.DataFrame:
     told = {
         "lowest": counts.min().round(),
         "highest": counts.max().round(),
-        "skewed up": np.mean(stats.skew(counts, axis=1) > 0),
-        "mean and spread": stats.spearmanr(mean, counts.std(axis=1)).statistic,
+        "skewed up": np.mean(scipy.stats.skew(counts, axis=1) > 0),
+        "mean and spread": scipy.stats.spearmanr(mean, counts.std(axis=1)).statistic,
         "both directions": np.corrcoef(ways, rowvar=False)[0, 1],
         "rows that change": np.mean([block.sum(axis=0)[block.any(axis=0)].mean() for block in new]),
         "samples a broadcast": np.mean([counts.shape[1] / len(each) for each in when]),

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import scipy
 from numpy.typing import ArrayLike
 
 from adascale import channel, policies
@@ -42,13 +43,11 @@ def gauss_markov_floors(
     Devices have the scales :math:`\omega_m` and are independent; the shape is realisations times rounds.  The
     strong-mixing coefficient of the floors across k rounds is at most :math:`r^{2k}/4`.
     """
-    from scipy import signal  # slow to import
-
     r, floor = correlation, np.zeros(shape)
     for scale in np.asarray(scales):
         drawn = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)) / np.sqrt(2)
         drawn[:, 1:] *= np.sqrt(1 - r**2)
-        floor = np.maximum(floor, scale / np.abs(signal.lfilter([1], [1, -r], drawn, axis=1)) ** 2)
+        floor = np.maximum(floor, scale / np.abs(scipy.signal.lfilter([1], [1, -r], drawn, axis=1)) ** 2)
     return floor
 
 
