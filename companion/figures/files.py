@@ -23,18 +23,13 @@ KEY = "adascale-figure"
 def in_notebook(figure: Figure, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return data and metadata of a figure in a notebook, as IPython asks a class for them.
 
-    The data are the picture and :func:`~companion.figures.described`; the figure as SVG and its data as CSV are in the
-    metadata, which no comparison of notebooks reads.
+    The data are :func:`~companion.figures.described`, beside the picture, which matplotlib's backend draws; the figure
+    as SVG and its data as CSV are in the metadata, which no comparison of notebooks reads.
     """
-    from IPython import get_ipython
-
     if not (figure.axes or figure.lines):
         return {}, {}
-    if shell := get_ipython():
-        shell.display_formatter.formatters["image/png"].pop(Figure, None)  # which would draw the picture again
     files = {"svg": as_svg(figure), "csv": drawn_data(figure).to_csv(index=False, float_format="%.6g")}
-    data = {"image/png": base64.b64encode(_saved(figure, "png")).decode(), "text/plain": described(figure)}
-    return data, {KEY: packed(files)}
+    return {"text/plain": described(figure)}, {KEY: packed(files)}
 
 
 def as_svg(figure: Figure) -> str:
@@ -44,12 +39,12 @@ def as_svg(figure: Figure) -> str:
             line: Any = handle[0] if isinstance(handle, tuple) else handle
             if line is not None:  # of an error bar without a line
                 line.set_gid(f"{number}-{label}".replace(" ", "-"))
-    drawn = _shortened(_saved(figure, "svg").decode())
+    drawn = _saved(figure)
     if len(drawn) > LARGE:
         for axes in figure.axes:
             for artist in (*axes.lines, *axes.collections, *axes.patches):
                 artist.set_rasterized(True)
-        drawn = _shortened(_saved(figure, "svg").decode())
+        drawn = _saved(figure)
     return drawn
 
 
@@ -64,15 +59,10 @@ def unpacked(word: str) -> dict[str, str]:
     return files
 
 
-def _saved(figure: Figure, kind: str) -> bytes:
+def _saved(figure: Figure) -> str:
+    """The figure as SVG, without a date, and clear, since a page is light or dark."""
     buffer = io.BytesIO()
-    none = {"Date": None} if kind == "svg" else None  # the same figure is the same file tomorrow
-    clear = kind == "svg"  # it stands on a page, light or dark
-    figure.savefig(buffer, format=kind, bbox_inches="tight", metadata=none, transparent=clear)
-    return buffer.getvalue()
-
-
-def _shortened(svg: str) -> str:
-    """Two decimals of a point are enough for what is seen."""
-    digits = re.compile(r"(\d+\.\d\d)\d+")
-    return re.sub(r'(?<= (?:d|x|y)=")[^"]*|(?<=translate\()[^)]*', lambda found: digits.sub(r"\1", found[0]), svg)
+    figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None}, transparent=True)
+    # two decimals of a point are enough for what is seen
+    digits, drawn = re.compile(r"(\d+\.\d\d)\d+"), buffer.getvalue().decode()
+    return re.sub(r'(?<= (?:d|x|y)=")[^"]*|(?<=translate\()[^)]*', lambda found: digits.sub(r"\1", found[0]), drawn)

@@ -9,6 +9,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import nbformat
 import pytest
+from IPython.core.pylabtools import print_figure
 from jupyter_cache import get_cache
 
 from companion.figures import LABELS, STYLE, files
@@ -23,6 +24,7 @@ import executed as tool  # noqa: E402
 
 def cell_of(figure, **figure_options):
     data, metadata = files.in_notebook(figure)
+    data["image/png"] = print_figure(figure, base64=True)  # as matplotlib's inline backend adds it
     cell = nbformat.v4.new_code_cell("draw()", execution_count=1)
     cell.metadata = {"mystnb": {"figure": figure_options, "image": {"alt": "it rises"}}} if figure_options else {}
     cell.outputs = [nbformat.v4.new_output("display_data", data, metadata=metadata)]
