@@ -61,6 +61,9 @@ def python(tmp_path):
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "fresh"], check=True)
     (packages,) = (tmp_path / "fresh").glob("lib/python*/site-packages")
     (packages / "others.pth").write_text(f"{others}\n")
+    absent = packages / "rfc3987_syntax-1.1.0.dist-info"  # pip asks for it, and the lock leaves it out on purpose
+    absent.mkdir()
+    (absent / "METADATA").write_text("Metadata-Version: 2.1\nName: rfc3987-syntax\nVersion: 1.1.0\n")
     return tmp_path / "fresh" / "bin" / "python"
 
 
