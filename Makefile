@@ -112,6 +112,7 @@ fuzz: venv ## random inputs, EXAMPLES=2000 a property, and random faults (SEED)
 # worker of pytest-xdist may end before it has written what it measured. What only chapters call runs in the kernels of the book.
 UNCOMPILED = tests/accounting --ignore=tests/accounting/test_exact.py --ignore=tests/accounting/test_exact_peers.py \
   tests/policies tests/test_problem.py tests/test_rootfind.py \
+  companion/tests/test_weights.py companion/tests/bounds/test_certificate.py \
   companion/tests/bounds/test_bounds.py::test_drift_lemma_holds_for_any_schedule \
   companion/tests/test_lyapunov.py::test_one_rate_alone_is_tried_where_one_is_asked_for
 QUICK = not million and not tenth and not little_memory and not (programme and (test_online or test_causal or test_streaming))
