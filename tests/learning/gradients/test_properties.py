@@ -197,6 +197,18 @@ def test_a_batch_that_shows_nothing_vouches_for_no_other():
             clipped_sum(model, size * torch.randn(3, 4), labels, 1.0)
 
 
+@pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
+@pytest.mark.parametrize("which", range(4))
+def test_one_sample_that_depends_on_the_others_is_found_among_those_that_do_not(which):
+    changed = F.one_hot(torch.tensor(which), 4)[:, None]
+    model = nn.Sequential(
+        nn.PReLU(), Layers(lambda m, x: m.last(x) * (1 + changed if len(x) == 4 else 1), last=nn.Linear(4, 3))
+    )
+    images, labels, _ = batch(VECTOR, 3, 4)
+    with pytest.raises(ValueError, match="every sample by itself"):
+        clipped_sum(filled(model), images, labels, 1.0)
+
+
 @pytest.mark.parametrize("first", [nn.Identity, nn.PReLU])
 @pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
 def test_mixing_in_later_batches_is_found(first):
