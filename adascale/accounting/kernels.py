@@ -20,13 +20,12 @@ LARGEST_ORDER = 1e12
 
 _NO_OVERFLOW = 600.0  # exp(600) is still far from the largest double
 _FEW = 10  # up to this many terms, powers of exp(s) are products of at most 55 factors, with a relative error of 1e-14
-_REACH = 9.0  # standard deviations kept on each side: exp(-9^2 / 2) = 3e-18
 # Trapezoidal step in standard deviations: its error is of order exp(-2 pi^2 / 0.6^2) = 2e-24; and at most 0.6 in L: the
 # branch points at +- i pi give exp(-2 pi^2 / 0.6 + pi^2 / (2 s)) < 1e-12 where that step is the smaller one
 _STEP = 0.6
 _NEGLIGIBLE = -37.0  # exp(-37) = 9e-17, below one unit in the last place
 _APART = 9.0  # standard deviations between the upper Gaussian and the bend: exp(-9^2 / 2) = 3e-18
-_LARGE = 512.0  # up to this order, exp(alpha ln 2), by which the scale of the sums may be off, is far from overflow
+_LARGE = 512.0  # whole orders up to this one are finite sums
 _DEPTH = 60.0  # how far below its peak, in logarithms, an integrand is summed
 
 
@@ -156,6 +155,8 @@ def _peak(low: float, high: float, s: float, q: float, alpha: float) -> float:
     root = math.sqrt(s)
     for _ in range(64):
         middle = 0.5 * (low + high)
+        if high - low < 0.1:  # its curvature is at most 1
+            break
         x = (math.log1p(-q) - math.log(q)) - (root * middle - 0.5 * s)
         if middle < alpha * root * (1 / (1 + math.exp(x)) if x < 700 else 0.0):
             low = middle
@@ -190,11 +191,22 @@ def _height(u: float, s: float, q: float, alpha: float) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _around_peaks(s: float, q: float, alpha: float) -> tuple[float, float, float]:
+def _fractional(s: float, q: float, alpha: float) -> tuple[float, float, float]:
     """Compute A, A' and A'' by the trapezoidal rule where the integrand is not negligible."""
+    # heat equation, d/ds E[phi(L)] = E[phi''(L) - phi'(L)] / 2, with r = q e^L / (1 - q + q e^L) and b = alpha - 2:
+    # E'  = alpha (alpha - 1) / 2 E[(..)^alpha r^2]
+    # E'' = alpha (alpha - 1) / 2 E[(..)^alpha r^2 (1 + 2 b r + b (b - 1) r^2 / 2)]
     if s == 0.0:
         return 0.0, 0.5 * alpha * (alpha - 1) * q * q, 0.0
-    root, b, pairs = math.sqrt(s), alpha - 2, 0.5 * alpha * (alpha - 1)
+    root, a, b, pairs = math.sqrt(s), alpha - 1, alpha - 2, 0.5 * alpha * (alpha - 1)
+    top, slack = alpha * math.log(q) + pairs * s, math.log(alpha) + a * math.log(2.0)
+    if slack - top < _NEGLIGIBLE and slack - math.log(q) - a * s < _NEGLIGIBLE:  # one Gaussian, to the last digit
+        return top, pairs, 0.0
+    if 0.5 * s - abs(math.log1p(-q) - math.log(q)) > _APART * root:  # both Gaussians are far from ln((1 - q) / q)
+        # the two terms of e^A - 1: q^alpha exp(alpha (alpha - 1) s / 2) - q, and (1 - q)^alpha - (1 - q)
+        upper, lower = q * math.expm1(a * math.log(q) + pairs * s), (1 - q) * math.expm1(a * math.log1p(-q))
+        share = (upper + q) / (1 + upper + lower)
+        return math.log1p(upper + lower), pairs * share, pairs * pairs * share * (1 - share)
     left, right = _peaks(s, q, alpha)
     lower, scale = _height(left, s, q, alpha), _height(right, s, q, alpha)
     bend = (math.log1p(-q) - math.log(q)) + math.log(alpha) - (root * (right - 12) - 0.5 * s)
@@ -222,7 +234,7 @@ def _around_peaks(s: float, q: float, alpha: float) -> tuple[float, float, float
                 break
             term, r = math.exp(height - scale), _upper_share(loss, ell, q)
             if scale <= 1:
-                excess += _excess_term(ell, 0.5 * u * u, alpha - 1, 0.0)
+                excess += _excess_term(ell, 0.5 * u * u, a, 0.0)
             moment += term
             term *= r * r
             first += term
@@ -234,45 +246,6 @@ def _around_peaks(s: float, q: float, alpha: float) -> tuple[float, float, float
     return value, mean, pairs * second / moment - mean * mean
 
 
-@njit(cache=True, nogil=True)
-def _fractional(s: float, q: float, alpha: float, slopes: bool) -> tuple[float, float, float]:
-    """Compute A, or A' and A'' if ``slopes``; the others are 0 where they would need another sum."""
-    # heat equation, d/ds E[phi(L)] = E[phi''(L) - phi'(L)] / 2, with r = q e^L / (1 - q + q e^L) and b = alpha - 2:
-    # E'  = alpha (alpha - 1) / 2 E[(..)^alpha r^2]
-    # E'' = alpha (alpha - 1) / 2 E[(..)^alpha r^2 (1 + 2 b r + b (b - 1) r^2 / 2)]
-    pairs, root, a, b = 0.5 * alpha * (alpha - 1), math.sqrt(s), alpha - 1, alpha - 2
-    top, slack = alpha * math.log(q) + pairs * s, math.log(alpha) + a * math.log(2.0)
-    if slack - top < _NEGLIGIBLE and slack - math.log(q) - a * s < _NEGLIGIBLE:  # one Gaussian, to the last digit
-        return top, pairs, 0.0
-    if 0.5 * s - abs(math.log1p(-q) - math.log(q)) > _APART * root:  # both Gaussians are far from ln((1 - q) / q)
-        # the two terms of e^A - 1: q^alpha exp(alpha (alpha - 1) s / 2) - q, and (1 - q)^alpha - (1 - q)
-        upper, lower = q * math.expm1(a * math.log(q) + pairs * s), (1 - q) * math.expm1(a * math.log1p(-q))
-        share = (upper + q) / (1 + upper + lower)
-        return math.log1p(upper + lower), pairs * share, pairs * pairs * share * (1 - share)
-    if alpha > _LARGE:
-        return _around_peaks(s, q, alpha)
-    scale, step = max(0.0, top), _STEP / max(root, 1.0)  # ln E is within alpha ln 2 of this scale
-    excess = moment = first = second = 0.0
-    for i in range(int(math.ceil((max(alpha, 2.0) * root + 2 * _REACH) / step)) + 1):
-        u = i * step - _REACH
-        loss = root * u - 0.5 * s
-        ell = _log_mixture(loss, q)
-        if slopes:
-            term, r = math.exp(alpha * ell - 0.5 * u * u - scale), _upper_share(loss, ell, q)
-            moment += term
-            term *= r * r
-            first += term
-            second += term * (1 + 2 * b * r + 0.5 * b * (b - 1) * r * r)
-        else:
-            excess += _excess_term(ell, 0.5 * u * u, a, scale)
-    if slopes:
-        mean = pairs * first / moment
-        return 0.0, mean, pairs * second / moment - mean * mean
-    excess *= step / math.sqrt(2 * math.pi)
-    log_moment = math.log1p(excess * math.exp(scale)) if scale < 30 else scale + math.log(excess + math.exp(-scale))
-    return log_moment, 0.0, 0.0
-
-
 @njit(cache=True, inline="always")
 def log_moment(s: float, terms: MomentTerms, kind: int) -> float:
     """Compute A_alpha(q, s) at the rate of index ``kind``: ``inf`` if it overflows, 0 if it underflows."""
@@ -281,7 +254,7 @@ def log_moment(s: float, terms: MomentTerms, kind: int) -> float:
         return 0.5 * alpha * (alpha - 1) * s
     if terms.weight.shape[1] > 0:
         return _integer_log_moment(s, terms, kind)
-    return _fractional(s, q, alpha, False)[0]
+    return _fractional(s, q, alpha)[0]
 
 
 @njit(cache=True, nogil=True)
@@ -292,7 +265,7 @@ def log_moment_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, f
         return 0.5 * alpha * (alpha - 1), 0.0
     if terms.weight.shape[1] > 0:
         return _integer_slopes(s, terms, kind)
-    return _fractional(s, q, alpha, True)[1:]
+    return _fractional(s, q, alpha)[1:]
 
 
 def are_few(terms: MomentTerms) -> bool:
