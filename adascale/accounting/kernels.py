@@ -58,16 +58,8 @@ def _integer_log_moment(s: float, terms: MomentTerms, kind: int) -> float:
     # weights that underflow may be left out only where their factors cannot make up for it
     if top < _NO_OVERFLOW and (weight[kind, count - 1] > 1e-300 or weight[kind, 0] * s > 1e-30):
         total = 0.0
-        if count <= _FEW:
-            # grown = exp(k (k-1) s / 2) - 1 and power = exp(k s) - 1; (1 + a)(1 + b) - 1 = a + b + a b, all positive
-            once = math.expm1(s)
-            grown, power = once, once + once + once * once
-            for i in range(count):
-                total += weight[kind, i] * grown
-                grown, power = grown + power + grown * power, power + once + power * once
-        else:
-            for i in range(count):
-                total += weight[kind, i] * math.expm1(0.5 * (i + 2) * (i + 1) * s)
+        for i in range(count):
+            total += weight[kind, i] * math.expm1(0.5 * (i + 2) * (i + 1) * s)
         return math.log1p(total)
     if top == np.inf:
         return np.inf
@@ -128,25 +120,19 @@ def _upper_share(loss: float, ell: float, q: float) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _convex_excess(ell: float, a: float) -> float:
-    """Compute expm1(a ell) + a expm1(-ell) = exp(-ell) g(ell) >= 0 for a = alpha - 1, without cancellation."""
+def _excess_term(ell: float, half_square: float, a: float) -> float:
+    """Compute (e^{alpha ell} - 1 - alpha (e^ell - 1)) e^{-u^2 / 2} >= 0 for a = alpha - 1, without cancellation."""
+    if a * ell > 40:
+        return math.exp((a + 1) * ell - half_square)
     if abs(ell) * max(1.0, a) > 0.1:
-        return math.expm1(a * ell) + a * math.expm1(-ell)
+        return math.exp(ell - half_square) * (math.expm1(a * ell) + a * math.expm1(-ell))
     total, power, power_a, sign = 0.0, ell, a, -1.0
     for k in range(2, 13):
         power *= ell / k
         power_a *= a
         sign = -sign
         total += (power_a + sign * a) * power
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _excess_term(ell: float, half_square: float, a: float, scale: float) -> float:
-    """Compute (e^{alpha ell} - 1 - alpha (e^ell - 1)) e^{-u^2 / 2 - scale}, without overflow where a ell is large."""
-    if a * ell > 40:
-        return math.exp((a + 1) * ell - half_square - scale)
-    return math.exp(ell - half_square - scale) * _convex_excess(ell, a)
+    return math.exp(ell - half_square) * total
 
 
 @njit(cache=True, nogil=True)
@@ -186,11 +172,6 @@ def _peaks(s: float, q: float, alpha: float) -> tuple[float, float]:
 
 
 @njit(cache=True, nogil=True)
-def _height(u: float, s: float, q: float, alpha: float) -> float:
-    return alpha * _log_mixture(math.sqrt(s) * u - 0.5 * s, q) - 0.5 * u * u
-
-
-@njit(cache=True, nogil=True)
 def _fractional(s: float, q: float, alpha: float) -> tuple[float, float, float]:
     """Compute A, A' and A'' by the trapezoidal rule where the integrand is not negligible."""
     # heat equation, d/ds E[phi(L)] = E[phi''(L) - phi'(L)] / 2, with r = q e^L / (1 - q + q e^L) and b = alpha - 2:
@@ -204,11 +185,13 @@ def _fractional(s: float, q: float, alpha: float) -> tuple[float, float, float]:
         return top, pairs, 0.0
     if 0.5 * s - abs(math.log1p(-q) - math.log(q)) > _APART * root:  # both Gaussians are far from ln((1 - q) / q)
         # the two terms of e^A - 1: q^alpha exp(alpha (alpha - 1) s / 2) - q, and (1 - q)^alpha - (1 - q)
-        upper, lower = q * math.expm1(a * math.log(q) + pairs * s), (1 - q) * math.expm1(a * math.log1p(-q))
+        lift, lower = a * math.log(q) + pairs * s, (1 - q) * math.expm1(a * math.log1p(-q))
+        upper = q * math.expm1(lift) if lift < _NO_OVERFLOW else math.exp(top)
         share = (upper + q) / (1 + upper + lower)
         return math.log1p(upper + lower), pairs * share, pairs * pairs * share * (1 - share)
     left, right = _peaks(s, q, alpha)
-    lower, scale = _height(left, s, q, alpha), _height(right, s, q, alpha)
+    lower = alpha * _log_mixture(root * left - 0.5 * s, q) - 0.5 * left * left
+    scale = alpha * _log_mixture(root * right - 0.5 * s, q) - 0.5 * right * right
     bend = (math.log1p(-q) - math.log(q)) + math.log(alpha) - (root * (right - 12) - 0.5 * s)
     if bend < _NEGLIGIBLE and (left == right or lower < scale - _DEPTH):
         return alpha * math.log(q) + pairs * s, pairs, 0.0  # one Gaussian; at exponents of 1e20 no digits are left
@@ -234,7 +217,7 @@ def _fractional(s: float, q: float, alpha: float) -> tuple[float, float, float]:
                 break
             term, r = math.exp(height - scale), _upper_share(loss, ell, q)
             if scale <= 1:
-                excess += _excess_term(ell, 0.5 * u * u, a, 0.0)
+                excess += _excess_term(ell, 0.5 * u * u, a)
             moment += term
             term *= r * r
             first += term
