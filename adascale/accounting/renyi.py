@@ -35,29 +35,17 @@ class OrdersTooFew(UserWarning):
     order: float | None = None
     better: float | None = None
 
-    @property
-    def gain(self) -> float:
-        """The factor by which another order lowers epsilon, at least."""
-        return self.epsilon / self.better if self.better else 1.0
-
     def __str__(self) -> str:
-        place, kind = ("last", "larger") if self.is_last else ("first", "smaller")
+        place, kind, ends = ("last", "larger", [1.1, 1024.0]) if self.is_last else ("first", "smaller", [1.01, 1024.0])
         where = f" of {self.number} of {self.total} schedules" if self.total > 1 else ""
-        what, largest, smallest = f"{kind} ones may give a smaller epsilon", 1024.0, 1.01
-        if self.order is not None and self.better is not None:
-            what = f"order {_digits(self.order)} gives epsilon {self.better:.4g} for {self.epsilon:.4g}"
-            largest = min(2.0 ** np.ceil(np.log2(1.5 * self.order)), LARGEST_ORDER)
-            smallest = 1 + (self.order - 1) / 2
-        grid = option = f"{largest:.0f}"
-        if not self.is_last:
-            grid, option = f"smallest={_digits(smallest)}", f"{smallest:.12g},1024"
-        best = f"the best order{where} is the {place} one given, {_digits(self.end)}"
-        ways = f"--orders {option} of a command or adascale.accounting.order_grid({grid})"
+        what = f"{kind} ones may give a smaller epsilon"
+        if self.order is not None:
+            what = f"order {self.order:.12g} gives epsilon {self.better:.4g} for {self.epsilon:.4g}"
+            ends[self.is_last] = min(2 * self.order, LARGEST_ORDER) if self.is_last else 1 + (self.order - 1) / 2
+        smallest, largest = f"{ends[0]:.12g}", f"{ends[1]:.0f}"
+        best = f"the best order{where} is the {place} one given, {self.end:.12g}"
+        ways = f"--orders {smallest},{largest} of a command or adascale.accounting.order_grid({largest}, {smallest})"
         return f"{best}, and {what}: give {kind} orders, such as {ways}"
-
-
-def _digits(order: float) -> str:
-    return f"{order:.6g}" if order > 1.001 else f"1 + {order - 1:.3g}"
 
 
 def as_orders(orders: ArrayLike) -> FloatArray:
@@ -133,9 +121,8 @@ def to_dp(leakage: ArrayLike, orders: ArrayLike = DEFAULT_ORDERS, delta: float =
     best = np.argmin(epsilon, axis=-1)
     chosen = np.take_along_axis(epsilon, np.expand_dims(best, -1), -1)[..., 0]
     found = DpGuarantee(np.maximum(chosen, 0.0), orders[best])
-    for _, too_few in at_ends(found, orders):
-        warnings.warn(too_few, stacklevel=2)
-        break
+    if at_end := next(at_ends(found, orders), None):
+        warnings.warn(at_end[1], stacklevel=2)
     return found
 
 

@@ -4,26 +4,24 @@ import math
 import warnings
 from collections.abc import Callable
 from functools import cache, lru_cache, partial
-from typing import Any
+from typing import cast
 
 import numpy as np
-from numpy.polynomial import Polynomial, chebyshev
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.accounting import kernels
 from adascale.accounting.kernels import LARGEST_ORDER, FloatArray
 from adascale.accounting.renyi import DEFAULT_ORDERS, DpGuarantee, OrdersTooFew, as_orders, at_ends, conversion_offset
-from adascale.compiled import njit
 
 _TINIEST = 1e-300  # least 1 / sigma^2 of a round: anything smaller adds nothing to epsilon
 _HUGEST = 1e200  # above this 1 / sigma^2, entries of a table would overflow
-_TABLES = 100.0  # above this order the panels of a table are too narrow to be worth it
+_TABLES = 100.0  # above this order the knots of a table are too many to be worth it
 _WORTH_IT = 0.99  # no warning if an order beyond the list lowers epsilon by less than 1 %
-_WIDTH = 1 / 16  # width of a panel of a table in ln s up to order 6; half of it up to order 12
-_WIDER = 8  # number of narrow panels in a wide one
-_DEGREE = 13
-_ACCURACY = 1e-11
+_KNOTS = 16  # of a table's spline in a unit of ln s, before there are more where they are needed
+_DEGREE = 7
+_REFINED = 10  # halvings at most
+_ACCURACY = 2e-11
 _SPAN = 8 * math.log(2)  # ends of a table are rounded outwards to powers of 256, so that it can be reused
 _STEPS = 81  # number of orders to try beyond the end, in ratios of the fourth root of 2, up to a million times as far
 
@@ -97,18 +95,14 @@ def _beyond(guarantee: DpGuarantee, orders: FloatArray, q: float, delta: float, 
         ratio = 2.0 ** (np.arange(_STEPS) / 4)
         beyond = warning.end * ratio if warning.is_last else 1 + (warning.end - 1) / ratio
         beyond = np.unique(np.minimum(beyond[beyond > 1], LARGEST_ORDER))
-        tried = _composed(q, beyond, delta, _rounded_up(s[lane]))
+        block = -(-s.shape[-1] // 200) or 1  # rounded up to about two hundred different entries
+        few = s[lane][np.minimum(np.arange(s.shape[-1]) // block * block + block, s.shape[-1]) - 1]
+        tried = _composed(q, beyond, delta, few)
         best, better = valley(partial(tried, ()), beyond.size, 0 if warning.is_last else beyond.size - 1)
         if max(better, 0.0) < _WORTH_IT * warning.epsilon:
             warning.order, warning.better = float(beyond[best]), max(better, 0.0)
             return warning
     return None
-
-
-def _rounded_up(s: FloatArray) -> FloatArray:
-    """Round a sorted schedule up to at most about two hundred different entries."""
-    block = -(-s.size // 200) or 1
-    return np.repeat(s[np.minimum(np.arange(block - 1, s.size + block - 1, block), s.size - 1)], block)[: s.size]
 
 
 def _composed(q: float, orders: FloatArray, delta: float, s: FloatArray) -> Callable[[tuple[int, ...], int], float]:
@@ -142,53 +136,26 @@ def _composed(q: float, orders: FloatArray, delta: float, s: FloatArray) -> Call
 
 @lru_cache(maxsize=512)
 def table(q: float, alpha: float, low: float, high: float) -> Callable[[FloatArray], FloatArray] | None:
-    """Return ``ln A(q, s)`` at one order as a function of ascending ``ln s``; None if it is not accurate."""
-    terms, width = kernels.moment_terms(q, alpha), _WIDTH / math.ceil(alpha / 6)
-    start, wide = np.arange(low, high, _WIDER * width), _WIDER * width
-    coefficient, kept = _fit(start, wide, terms)
-    finer = (start[~kept, None] + width * np.arange(_WIDER)).ravel()
-    more, accurate = _fit(finer, width, terms)
-    if not accurate.all():
-        return None
-    left, widths = np.append(start[kept], finer), np.repeat([wide, width], [kept.sum(), finer.size])
-    powers = _to_powers() @ np.hstack([coefficient[:, kept], more]) / widths ** np.arange(_DEGREE + 1.0)[:, None]
-    order = np.argsort(left)
-    ends, rows = left[order], np.ascontiguousarray(powers.T[order])
-    return lambda log_s: _piecewise(log_s, ends, rows)
+    """Return ``ln A(q, s)`` at one order as a spline in ``ln s``; None if it is not accurate."""
+    from scipy.interpolate import PPoly, make_interp_spline  # slow to import
 
+    terms = kernels.moment_terms(q, alpha)
 
-@njit(cache=True, nogil=True)
-def _piecewise(x: FloatArray, left: FloatArray, powers: FloatArray) -> FloatArray:
-    """Evaluate at ascending ``x`` the polynomials in ``x - left`` whose coefficients are the rows of ``powers``."""
-    out, row = np.empty(x.size), 0
-    for i in range(x.size):
-        while row + 1 < left.size and left[row + 1] <= x[i]:
-            row += 1
-        z, odd, even = x[i] - left[row], 0.0, 0.0
-        square = z * z
-        for k in range(_DEGREE, 0, -2):  # two chains of products are faster than one
-            odd = odd * square + powers[row, k]
-            even = even * square + powers[row, k - 1]
-        out[i] = even + z * odd
-    return out
+    def log_log_moment(x: FloatArray) -> FloatArray:
+        return np.log(np.maximum(kernels.map_log_moment(np.exp(x), terms), 1e-300))  # zero has no logarithm
 
-
-@cache
-def _to_powers() -> FloatArray:
-    basis = [chebyshev.Chebyshev.basis(k, [0, 1]).convert(kind=Polynomial).coef for k in range(_DEGREE + 1)]
-    return np.array([np.pad(each, (0, _DEGREE + 1 - each.size)) for each in basis]).T
-
-
-def _fit(start: FloatArray, width: float, terms: kernels.MomentTerms) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Return the coefficients of each panel, and whether its last two are negligible."""
-
-    def log_moment(node: Any) -> Any:
-        s = np.exp(start + width * (node[:, None] + 1) / 2)
-        value = kernels.map_log_moment(s.ravel(), terms).reshape(s.shape)
-        return np.log(np.maximum(value, 1e-300))  # zero has no logarithm
-
-    coefficient = chebyshev.chebinterpolate(log_moment, _DEGREE)
-    return coefficient, np.abs(coefficient[-2:]).max(axis=0) < _ACCURACY
+    knot = np.linspace(low, high, math.ceil(_KNOTS * (high - low)) + 1)
+    value = log_log_moment(knot)
+    for _ in range(_REFINED):
+        spline = make_interp_spline(knot, value, _DEGREE)
+        middle = 0.5 * (knot[1:] + knot[:-1])
+        exact = log_log_moment(middle)
+        off = np.flatnonzero(np.abs(spline(middle) - exact) > _ACCURACY)
+        if off.size == 0:
+            powers = [spline(knot[:-1], nu=k) / math.factorial(k) for k in range(_DEGREE, -1, -1)]  # faster to evaluate
+            return cast("Callable[[FloatArray], FloatArray]", PPoly(powers, knot))
+        knot, value = (np.insert(at, off + 1, more[off]) for at, more in ((knot, middle), (value, exact)))
+    return None
 
 
 def valley(value: Callable[[int], float], size: int, guess: int) -> tuple[int, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import sys
@@ -97,7 +98,7 @@ def noting_orders() -> Iterator[None]:
     with collected(OrdersTooFew, found):
         yield
     if found:
-        note(str(max(found, key=lambda each: each.gain)))
+        note(str(max(found, key=lambda each: each.epsilon / (each.better or math.inf))))
 
 
 def spends(policy: str, least: float, most: float, target: str = "nu") -> str:
