@@ -18,7 +18,7 @@ from adascale.accounting.kernels import FloatArray
 
 Bound = Callable[[float], float]
 _SAFE = 1e-9  # relative margin for the rounding of closed forms
-_LEVELS = 20_000  # of the energy of all hits together
+_MOST_HITS = 1e6  # on either side of their mean
 
 
 def all_of(
@@ -31,7 +31,8 @@ def all_of(
     if not rounds.atoms:
         total = (rounds.gaussian + sum(u * n for _, u, n in kinds)) * (1 + _SAFE)
         uppers += [("Gaussian", DIRECTIONS, lambda at: float(gaussian.delta(total, at)[2]))]
-        uppers += [("hits", DIRECTIONS, _hits(kinds, rounds.gaussian))]
+        q, u, n = zip(*kinds, strict=True)  # with the largest rate and the least noise in all rounds, delta is no lower
+        uppers += [("hits", DIRECTIONS, _hits(max(q), max(u), sum(n), rounds.gaussian))]
     if rounds.gaussian:
         lowers += [("Gaussian", lambda at: float(gaussian.delta(rounds.gaussian * (1 - _SAFE), at)[1]))]
     if kinds:
@@ -93,29 +94,19 @@ def _log_binomial(n: float, k: FloatArray, log_p: Any, log_rest: Any) -> FloatAr
     return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0) + k * log_p + (n - k) * log_rest)
 
 
-def _hits(kinds: list[tuple[float, float, float]], gaussian_energy: float) -> Bound:
+def _hits(q: float, u: float, n: float, gaussian_energy: float) -> Bound:
     """Average Gaussian deltas over the rounds that use the sample, as delta is convex in the mixture."""
-    ranges = []
-    for q, _, n in kinds:
-        reach = 40 * math.sqrt(q * (1 - q) * n) + 800  # beyond lies less than 1e-300
-        ranges.append(np.arange(max(0, math.floor(q * n - reach)), min(n, math.ceil(q * n + reach)) + 1))
-    one = max(u for _, u, _ in kinds)
-    if len(kinds) > 1:  # energies are rounded up to multiples
-        one = max(one / 64, sum(float(k[-1]) * u for k, (_, u, _) in zip(ranges, kinds, strict=True)) / _LEVELS)
-    total, start = np.ones(1), 0
-    for k, (q, u, n) in zip(ranges, kinds, strict=True):
-        log_p, log_rest = math.log(q), math.log1p(-q)
-        off = 16 * ULP * (3 * float(gammaln(n + 2)) - n * log_rest - k * log_p + 10)
-        level = np.ceil(k * (u / one) * (1 - 1e-14)).astype(int)  # the margin of the energies covers this
-        mass = np.bincount(level - level[0], np.exp(_log_binomial(n, k, log_p, log_rest) + off))
-        total, start = np.convolve(total, mass), start + int(level[0])
-        kept = np.flatnonzero(total > 1e-200)
-        total, start = total[kept[0] : kept[-1] + 1], start + int(kept[0])
-    energy = (gaussian_energy + one * (start + np.arange(total.size))) * (1 + _SAFE)
-    total, energy = total[energy > 0], energy[energy > 0]
+    reach = 40 * math.sqrt(q * (1 - q) * n) + 800  # beyond lies less than 1e-300
+    if reach > _MOST_HITS:
+        return lambda _: 1.0
+    k = np.arange(max(0, math.floor(q * n - reach)), min(n, math.ceil(q * n + reach)) + 1)
+    log_p, log_rest = math.log(q), math.log1p(-q)
+    off = 16 * ULP * (3 * float(gammaln(n + 2)) - n * log_rest - k * log_p + 10)
+    mass, energy = np.exp(_log_binomial(n, k, log_p, log_rest) + off), (gaussian_energy + u * k) * (1 + _SAFE)
+    mass, energy = mass[energy > 0], energy[energy > 0]
 
     def bound(epsilon: float) -> float:
-        return min(float(total @ gaussian.delta(energy, epsilon)[2]) * (1 + _SAFE) + 1e-190, 1.0)
+        return min(float(mass @ gaussian.delta(energy, epsilon)[2]) * (1 + _SAFE) + 1e-300, 1.0)
 
     return bound
 

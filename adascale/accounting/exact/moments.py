@@ -21,9 +21,8 @@ _DEPTH = 42.0  # logarithms below the peak down to which the integrand is summed
 _REACH = 9.2  # beyond 0 and c sqrt(u) by this much, it is below that
 _FEW = 2048  # nodes that are summed without looking where the integrand is large; and of a search for it at each stride
 _STRIDE = 64  # from one stride of that search to the next
-_WORTH_IT = 3e4  # nodes times points above which it pays to search for a larger step
 _ROOT = math.sqrt(2 * math.pi)
-_QUIET = np.errstate(over="ignore", invalid="ignore")  # beyond floating point nothing is certified
+QUIET = np.errstate(over="ignore", divide="ignore", invalid="ignore")  # beyond floating point nothing is proven
 _BLOCK = 512  # angles at a time, to stay in the cache
 _ONE_CORE = 2**16  # multiplications in each product of matrices: threads for larger ones would mostly wait
 
@@ -88,7 +87,7 @@ def _left_out(root: Numbers, c: Numbers, dx: Numbers, nodes: float, total: Numbe
     return np.asarray(math.exp(-_DEPTH) * ((np.abs(c) * np.asarray(root) + 60.0) / dx + nodes) * dx / _ROOT / total)
 
 
-@_QUIET
+@QUIET
 def log_moments(u: Numbers, q: Numbers, c: Numbers, digits: float = 24.0) -> tuple[FloatArray, FloatArray]:
     """Compute ln M(c) of rounds to exp(-digits), and a bound on all errors of M(c), relative; inf is too much work."""
     shape = np.broadcast_shapes(np.shape(u), np.shape(q), np.shape(c))
@@ -112,12 +111,10 @@ def log_moments(u: Numbers, q: Numbers, c: Numbers, digits: float = 24.0) -> tup
         lost += x.shape[1] + 8.0 + 4 * np.abs(log) + 10 * np.abs(peak)
         off[where] = math.exp(-digits) + _left_out(wide[:, 0], order[:, 0], step, x.shape[1], total) + ULP * lost
 
-    alike = np.ceil(np.log2(np.minimum(size, 2.0 * _FEW)))  # rounds with as many nodes to a factor of two are one array
-    for each in np.unique(alike[size < _FEW]):
-        few = np.flatnonzero(alike == each)
-        for where in np.split(few, range(256, few.size, 256)):
-            nodes = dx[where, None] * np.arange(math.ceil(size[where].max()))
-            add(where, _start(root[where, None], c[where, None]) + nodes)
+    few = np.argsort(size)[: int((size < _FEW).sum())]
+    for where in (few[i : i + 64] for i in range(0, few.size, 64)):  # rounds with about as many nodes are one array
+        nodes = dx[where, None] * np.arange(math.ceil(size[where[-1]]))
+        add(where, _start(root[where, None], c[where, None]) + nodes)
     for t in np.flatnonzero(~(size < _FEW)):
         if 0 < (x := _lattice(root[t], q[t], c[t], dx[t])).size <= MOST_NODES:
             add(np.array([t]), x[None])
@@ -128,36 +125,6 @@ def log_moments_above(u: Numbers, q: Numbers, c: Numbers, digits: float = 24.0) 
     """Bound ln M(c) of rounds from above, rounding included; inf where it is not known to within four per cent."""
     value, off = log_moments(u, q, c, digits)
     return np.where(off < 0.04, value + 1.05 * off, math.inf)
-
-
-def _better_steps(
-    root: FloatArray, q: float, c: float, top: float, digits: float, log_moment: FloatArray, dx: FloatArray
-) -> FloatArray:
-    """Find larger steps from upper sums of |1 - q + q e^L|^c e^{top arg} phi on the edges Im x = d of strips."""
-    ends = c * root
-    less = 2 * 1.05 ** np.arange(1 + math.ceil(math.log(max(12.0, 12.0 - ends.min()) / 2) / math.log(1.05)))[::-1]
-    widest = np.minimum(8.0, 0.95 * math.pi / root)
-    # beyond this, the rest is below exp(-60) of the moment
-    far = max(ends.max(), 0.0) + 2.0 + math.sqrt(2 * (60.0 + top * float((root * widest).max())))
-    more = 2 * 1.05 ** np.arange(1 + math.ceil(math.log(far / 2) / math.log(1.05)))
-    # the first cell covers everything to its left, where the logarithm has a slope of 11 or more
-    x = np.concatenate([[-less[0] - 1.0], -less, np.arange(-1.9, 1.95, 0.1), more])
-    y, share = log_ratio(root[:, None] * (x - 0.5 * root[:, None]), np.asarray(q))
-    nearest = np.minimum(np.abs(x[:-1]), np.abs(x[1:])) * (x[:-1] * x[1:] > 0)
-    # both y and the angle of 1 - q + q e^{L + i angle} increase with x
-    level = c * (y[:, 1:] if c > 0.0 else y[:, :-1]) - 0.5 * nearest**2 - log_moment[:, None]
-    share, width, best = share[:, 1:], np.diff(x), dx
-    for i in range(40):
-        d = widest * 0.7**i
-        if (2 * math.pi * d / digits < best).all():
-            break
-        angle = (root * d)[:, None]
-        turned = np.arctan2(share * np.sin(angle), 1.0 - share + share * np.cos(angle))
-        edge = np.exp(level + top * turned) @ width
-        exponent = digits + 0.7 + 0.5 * d * d + np.log((edge + 1e-20) / _ROOT)
-        exponent += min(c, 0.0) * np.log(np.cos(0.5 * angle[:, 0]))
-        best = np.maximum(best, np.minimum(2 * math.pi * d / np.maximum(exponent, 1.0), 1.0))
-    return best
 
 
 def powers(
@@ -185,7 +152,7 @@ def _up_to(most: int, first: FloatArray | ComplexArray, once: ComplexArray) -> C
     return out
 
 
-@_QUIET
+@QUIET
 def line(
     u: FloatArray, q: float, c: float, h: float, count: int
 ) -> tuple[ComplexArray, FloatArray, FloatArray, FloatArray]:
@@ -194,10 +161,6 @@ def line(
     scale, error, drift = np.zeros(u.size), np.full(u.size, math.inf), np.zeros(u.size)
     top, work, root = (count - 1) * h, 0, np.sqrt(u)
     steps = _step(root, c, top, 33.0)
-    if (20 * count / steps > _WORTH_IT).any():
-        value, off = log_moments(u, q, c)
-        sure = np.where(off < 0.003, value, -math.inf)  # less than 0.7 - ln 2
-        steps = _better_steps(root, q, c, top, 33.0, sure, steps)
     for t, (wide, dx) in enumerate(zip(root.tolist(), steps.tolist(), strict=True)):
         x = _lattice(wide, q, c, dx)
         work += x.size * count
