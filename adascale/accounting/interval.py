@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 
-WIDEST = 0.01
-"""Largest relative width of a certified interval."""
+WIDEST = 0.01  # largest relative width of a certified interval
 
 
 def six_digits(value: float, up: bool) -> float:

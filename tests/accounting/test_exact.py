@@ -126,7 +126,7 @@ def test_old_names_refuse_wide_intervals_and_name_the_schedule(monkeypatch):
     wide = CertifiedInterval(0.9, 1.0, ("a", "b"), "both", 0.95, 1.0)
     for function, within in ((exact_epsilon, "epsilon_interval"), (exact_delta, "delta_interval")):
         monkeypatch.setattr(f"adascale.accounting.certified.{within}", lambda *_: wide)
-        with pytest.raises(ValueError, match=r"of 2 rounds .* 0\.01 .* lies between 0\.9 and 1;"):
+        with pytest.raises(ValueError, match=r"of 2 rounds .* 0\.01 .* \[0\.9, 1\]"):
             function(0.1, [1.0, 2.0], 0.01)
 
 
@@ -168,7 +168,7 @@ def test_delta_is_a_probability_at_any_epsilon_or_refused_in_little_memory(rate,
     assert tracemalloc.get_traced_memory()[1] < 1e8  # five times what any of them takes
     tracemalloc.stop()
     assert gaussian.delta(1e4, 0.0)[2] == 1
-    assert exact_delta(1.0, [1e149], 1e6)[:3] == (0.0, 0.0, 1e-300)  # it underflows
+    assert 0 < exact_delta(1.0, [1e149], 1e6).upper < 1.1e-300  # it underflows
 
 
 @st.composite

@@ -9,6 +9,7 @@ import numpy as np
 from adascale.accounting.exact import bounds, gaussian, inversion
 from adascale.accounting.exact.inversion import ADD, DIRECTIONS, REMOVE, Inversion, Tilts, look, plan
 from adascale.accounting.exact.minus_one import cut
+from adascale.accounting.exact.moments import QUIET
 from adascale.accounting.exact.rounds import Rounds
 from adascale.accounting.exact.search import about, largest_loss, most_apart, one_direction, settled, sharp
 from adascale.accounting.interval import WIDEST, CertifiedInterval
@@ -67,36 +68,36 @@ def _known(found: tuple[float, float, float], nothing: float, name: str = "close
     return CertifiedInterval(lower, upper, (name, name), ADD, value, upper, nothing)
 
 
+def _one(rounds: Rounds) -> tuple[float, float] | None:
+    """Return rate and energy of a schedule that is one Gaussian mechanism."""
+    if rounds.atoms or (rounds.rates and rounds.size > 1):
+        return None
+    return (rounds.rates[0], float(rounds.energies[0][0])) if rounds.rates else (1.0, rounds.gaussian)
+
+
 Attempt = Callable[[Rounds, float, Proof], None]
 Invert = Callable[[Rounds, Rounds, float, Proof, str], None]
 Interval = Callable[[Rounds, float], CertifiedInterval]
-_quiet = np.errstate(over="ignore", divide="ignore", invalid="ignore")  # infinite or nan: nothing is proven
 _FAILURES = (ArithmeticError, ValueError)  # of an attempt to prove something, at the ends of floating point
 
 
-@_quiet
+@QUIET
 def epsilon_interval(rounds: Rounds, delta: float) -> CertifiedInterval:
     """Bound epsilon from both sides by the best of all proofs."""
-    if not rounds.rates and not rounds.atoms:
-        return _known(gaussian.epsilon(rounds.gaussian, delta), NOTHING)
+    if one := _one(rounds):
+        return _known(gaussian.epsilon(*one, delta), NOTHING)
     if most_apart(rounds) <= delta:
         return _known((0.0, 0.0, 0.0), NOTHING, "total variation")
-    if rounds.size == 1 and rounds.rates:
-        q, u = rounds.rates[0], float(rounds.energies[0][0])
-        return _known(gaussian.sampled_epsilon(q, u, delta), NOTHING)
     proof = Proof(math.inf, NOTHING)
     proof.reduce_upper(largest_loss(rounds), "largest loss", REMOVE)
     return _by_all(rounds, delta, proof, invert, by_bounds, epsilon_interval)
 
 
-@_quiet
+@QUIET
 def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
     """Bound delta from both sides by the best of all proofs."""
-    if not rounds.rates and not rounds.atoms:
-        return _known(gaussian.delta(rounds.gaussian, epsilon), NO_DELTA)
-    if rounds.size == 1 and rounds.rates:
-        q, u = rounds.rates[0], float(rounds.energies[0][0])
-        return _known(gaussian.sampled_delta(q, u, epsilon), NO_DELTA)
+    if one := _one(rounds):
+        return _known(gaussian.sampled_delta(*one, epsilon), NO_DELTA)
     proof = Proof(1.0, NO_DELTA)
     proof.reduce_upper(most_apart(rounds), "total variation")
     if epsilon > _BEYOND:  # no schedule of floating point has such losses
@@ -282,7 +283,7 @@ def is_below(rounds: Rounds, direction: str, delta: float, epsilon: float, value
     """Check that epsilon in this direction is provably at most the given one."""
     if direction == REMOVE and largest_loss(rounds) <= epsilon:
         return True
-    if not (rounds.rates or rounds.atoms) or delta <= 0:
+    if delta <= 0:
         return False
     tilts, log_delta = look(rounds, direction, None, epsilon), math.log(delta)
     i = int(np.argmin(tilts.log_bound(epsilon)))
@@ -295,10 +296,9 @@ def is_below(rounds: Rounds, direction: str, delta: float, epsilon: float, value
     if value is None or value > 0.998 * epsilon:
         return False
     tau = min(math.sqrt(0.5 * (epsilon - value) / (a + 1)), 0.5)
-    try:
+    with contextlib.suppress(CannotCertify):
         return _smoothed(rounds, tilts, epsilon, log_delta, tau).upper(epsilon) <= delta
-    except CannotCertify:
-        return False
+    return False
 
 
 def invert_delta(below: Rounds, above: Rounds, epsilon: float, proof: Proof, name: str) -> None:

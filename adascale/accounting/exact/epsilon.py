@@ -64,9 +64,8 @@ def _narrow(
     if not found.certified:
         rate, sigma = (f"{least:.4g} ... {most:.4g}" for least, most in zip(events.min(0), events.max(0), strict=True))
         what = f"{of.__name__} of {len(events)} rounds with rates {rate} and noise multipliers {sigma}"
-        between = f"it lies between {found.lower:.6g} and {found.upper:.6g}"
         error = f"the exact {what} at {given} {at:g} cannot be certified within one per cent"
-        raise ValueError(f"{error}: {between}; {of.__name__} of adascale.accounting returns this interval")
+        raise ValueError(f"{error}: {of.__name__} of adascale.accounting returns the interval {found}")
     return found.value, found.lower, found.upper, found.direction
 
 

@@ -37,23 +37,18 @@ def delta(energy: Any, epsilon: Any) -> tuple[Any, Any, Any]:
     return np.clip(value, 0.0, 1.0) + 0.0, np.maximum(value - off - TINY, 0.0), np.minimum(value + off + TINY, 1.0)
 
 
-def epsilon(energy: float, at: float) -> tuple[float, float, float]:
-    """Compute the smallest epsilon with a delta of at most ``at``, and its bounds."""
+def epsilon(q: float, energy: float, at: float) -> tuple[float, float, float]:
+    """Compute the smallest epsilon of one round with a delta of at most ``at``, and its bounds."""
     found = []
     for i in range(3):
         root, high = 0.0, 1.0
-        if delta(energy, 0.0)[i] > at:
-            while delta(energy, high)[i] > at:
+        if delta(energy, 0.0)[i] > at / q:
+            while delta(energy, high)[i] > at / q:
                 high *= 2.0
-            root = solve(lambda x, i=i: float(delta(energy, x)[i] - at), 0.0, high, 1e-14)  # type: ignore[misc]
+            root = solve(lambda x, i=i: float(delta(energy, x)[i] - at / q), 0.0, high, 1e-14)  # type: ignore[misc]
         found.append(root)
-    return found[0], found[1] * (1 - 1e-11), found[2] * (1 + 1e-11)
-
-
-def sampled_epsilon(q: float, energy: float, at: float) -> tuple[float, float, float]:
-    """Compute :func:`epsilon` of one round sampled at rate ``q``."""
-    found = log_ratio(np.array(epsilon(energy, at / q)), np.asarray(q))[0].tolist()
-    return found[0], found[1] * (1 - 1e-12), found[2] * (1 + 1e-12)
+    value, low, high = log_ratio(np.array(found), np.asarray(q))[0].tolist()
+    return value, low * (1 - 1.1e-11), high * (1 + 1.1e-11)
 
 
 def sampled_delta(q: float, energy: float, epsilon: float) -> tuple[float, float, float]:
@@ -65,4 +60,4 @@ def sampled_delta(q: float, energy: float, epsilon: float) -> tuple[float, float
     value = delta(energy, inner)[0]
     # inner is accurate to a few units in the last place, and delta decreases with it
     low, high = delta(energy, inner * (1 + 1e-14))[1], delta(energy, inner * (1 - 1e-14))[2]
-    return q * value, max(q * low * (1 - 1e-15) - TINY, 0.0), q * high * (1 + 1e-15)
+    return q * value, max(q * low * (1 - 1e-15) - TINY, 0.0), min(q * high * (1 + 1e-15), 1.0)

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from adascale.accounting.exact import gaussian, minus_one
-from adascale.accounting.exact.moments import ULP, log_moments
+from adascale.accounting.exact.moments import QUIET, ULP, log_moments
 from adascale.accounting.exact.rounds import Rounds, moments_on_line, proven_log_moment, thinned
 from adascale.accounting.kernels import FloatArray
 from adascale.errors import CannotCertify
@@ -24,7 +24,7 @@ _AT_ONCE = 8  # tilts at which moments are computed together
 MOST_POINTS = 100_000  # largest number of points on a line
 
 
-def real_order(direction: str, tilt: float) -> float:
+def real_order(direction: str, tilt: Any) -> Any:
     """Return the real part of z for a tilt a > 0."""
     return 1.0 + tilt if direction == ADD else -tilt
 
@@ -45,43 +45,39 @@ class Tilts(NamedTuple):
     direction: str
     tilt: FloatArray
     log_moment: FloatArray
-    offset: FloatArray
     top: float  # approximately the epsilon of the Renyi conversion
 
     def log_bound(self, epsilon: float) -> FloatArray:
         """Compute ln of the Chernoff bound of delta at every tilt."""
-        return self.log_moment - self.tilt * epsilon + self.offset
+        return np.asarray(self.log_moment - self.tilt * epsilon + chernoff_offset(self.tilt))
 
 
-@np.errstate(over="ignore", invalid="ignore")
+@QUIET
 def look(rounds: Rounds, direction: str, log_delta: float | None, epsilon: float = 0.0) -> Tilts:
     """Evaluate tilts around the best one for this delta, or for this epsilon if ``log_delta`` is None."""
     u, q, n = thinned(rounds)
     variance = float((n * np.minimum(q * q * np.expm1(np.minimum(u, 50.0)), u)).sum()) + rounds.gaussian
     variance += sum(n * float(atom.mass @ np.expm1(atom.loss) ** 2) for atom, n in rounds.atoms)
-    known: dict[int, tuple[float, float]] = {}
+    known: dict[int, list[float]] = {}  # tilt, ln G and what is minimised
     digits = max(9.0, 4.0 + math.log(max(rounds.size, 1)))  # 4 digits for all rounds together
     start = max(0.1, epsilon / variance) if log_delta is None else math.sqrt(-2 * min(log_delta, -0.1) / variance)
-
-    def tilt(i: int) -> float:
-        a = start * _RATIO**i
-        return (1 + a) - 1 or a  # so that 1 + a is not rounded
 
     def at(i: int) -> float:
         if i not in known:
             near = (i + _AT_ONCE // 2) // _AT_ONCE * _AT_ONCE + np.arange(_AT_ONCE) - _AT_ONCE // 2
-            tilts = [tilt(j) for j in near.tolist()]
-            orders = np.array([real_order(direction, a) for a in tilts])
+            a = start * _RATIO ** near.astype(float)
+            a = np.where(1 + a > 1, (1 + a) - 1, a)  # so that 1 + a is not rounded
+            orders = real_order(direction, a)
             if rounds.atoms:
-                values = minus_one.log_moment_of_atoms(rounds, orders)
+                value = minus_one.log_moment_of_atoms(rounds, orders)
             else:
-                values = log_moments(u, q, orders[:, None], digits)[0] @ n
-            for j, a, value in zip(near.tolist(), tilts, values.tolist(), strict=True):
-                value += 0.5 * rounds.gaussian * a * (a + 1)
-                score = value + chernoff_offset(a)
-                score = score - a * epsilon if log_delta is None else (score - log_delta) / a
-                known[j] = value, score if math.isfinite(score) else math.inf
-        return known[i][1]
+                value = log_moments(u, q, orders[:, None], digits)[0] @ n
+            value = value + 0.5 * rounds.gaussian * a * (a + 1)
+            score = value + chernoff_offset(a)
+            score = score - a * epsilon if log_delta is None else (score - log_delta) / a
+            found = a, value, np.where(np.isfinite(score), score, math.inf)
+            known.update(zip(near.tolist(), np.transpose(found).tolist(), strict=True))
+        return known[i][2]
 
     best = 0
     while math.isinf(at(best)) and best > -_MOST_TILTS:
@@ -92,8 +88,8 @@ def look(rounds: Rounds, direction: str, log_delta: float | None, epsilon: float
     kept = [i for i in range(min(best - 6, 0), max(best + 6, 0) + 1) if math.isfinite(at(i))]
     if len(kept) < 3:
         raise CannotCertify("its moments overflow near the best order")
-    a = np.array([tilt(i) for i in kept])
-    return Tilts(direction, a, np.array([known[i][0] for i in kept]), chernoff_offset(a), known[best][1])
+    a, log_moment, _ = np.transpose([known[i] for i in kept])
+    return Tilts(direction, a, log_moment, known[best][2])
 
 
 class Plan(NamedTuple):
@@ -113,18 +109,16 @@ def plan(tilts: Tilts, low: float, high: float, log_delta: float, log_tolerance:
     near = np.flatnonzero(bound[1:-1] < bound.min() + 6.0) + 1
     if near.size == 0:
         raise CannotCertify("its moments overflow near the best order")
-    best: Plan | None = None
+    found = []
     for j in near:
         reach = (bound[j + 1 :] - want) / (a[j + 1 :] - a[j])
         i = int(np.argmin(reach))
         left = min(-want / a[j], (high - want) / (a[j] + 1))
         period = float(max(left, reach[i], 0.5 * high, 1e-3 / a[j]))
-        if best is None or period < best.period:
-            slope = np.diff(tilts.log_moment[j - 1 : j + 2]) / np.diff(a[j - 1 : j + 2])
-            curvature = float((slope[1] - slope[0]) / (0.5 * (a[j + 1] - a[j - 1])))
-            best = Plan(float(a[j]), float(a[j + 1 + i]), period, max(curvature, 1e-300))
-    assert best is not None
-    return best
+        slope = np.diff(tilts.log_moment[j - 1 : j + 2]) / np.diff(a[j - 1 : j + 2])
+        curvature = float((slope[1] - slope[0]) / (0.5 * (a[j + 1] - a[j - 1])))
+        found.append(Plan(float(a[j]), float(a[j + 1 + i]), period, max(curvature, 1e-300)))
+    return min(found, key=lambda plan: plan.period)
 
 
 class Inversion:

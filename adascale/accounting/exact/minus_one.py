@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri_exp
 
-from adascale.accounting.exact.moments import MOST_WORK, ULP, ComplexArray, powers
+from adascale.accounting.exact.moments import MOST_WORK, QUIET, ULP, ComplexArray, powers
 from adascale.accounting.exact.rounds import MOVED, Atoms, Line, Rounds
 from adascale.accounting.kernels import FloatArray
 from adascale.errors import CannotCertify
@@ -88,6 +88,7 @@ def excess(atom: Atoms, line: list[Segment]) -> tuple[ComplexArray, FloatArray]:
     return np.concatenate(values), np.concatenate(offs)
 
 
+@QUIET
 def line_of_atoms(rounds: Rounds, tilt: float, add: bool, h: float, count: int) -> Line:
     """Compute (G - 1) / G(tilt) on the line in place of the moments' shares."""
     failed = Line(math.nan, np.ones(count, dtype=complex), math.inf, np.full(count, math.inf))
@@ -95,32 +96,31 @@ def line_of_atoms(rounds: Rounds, tilt: float, add: bool, h: float, count: int) 
         return failed
     log, off, known = np.zeros(count, dtype=complex), np.zeros(count), np.ones(count, dtype=bool)
     top = np.zeros(count)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        line = segments(tilt, add, h, count)
-        for atom, number in rounds.atoms:
-            v, v_off = excess(atom, line)
-            size, modulus = np.abs(v), np.abs(1 + v)
-            near = 0.5 * np.log1p(v.real * (2 + v.real) + v.imag**2)
-            each = np.where(size < 0.5, near, np.log(modulus)) + 1j * np.arctan2(v.imag, 1 + v.real)
-            log += number * each
-            known &= v_off < 0.04 * modulus
-            top += number * np.log(modulus + v_off)
-            rounding = 4 * size * (2 + size) / modulus**2 + (4 + len(rounds.atoms)) * np.abs(each)
-            off += number * (1.03 * v_off / modulus + ULP * rounding)
-        lead = float(log[0].real)
-        if not (known[0] and off[0] < 0.05 and abs(lead) < 690):
-            return failed
-        x, angle, modulus = log.real, log.imag, np.exp(log.real - lead)
-        if lead > 1:
-            share = modulus * (np.cos(angle) + 1j * np.sin(angle)) - math.exp(-lead)
-            rounding = modulus * (8 + np.abs(log) + lead) + 4
-        else:
-            share = np.expm1(x) * np.cos(angle) - 2 * np.sin(0.5 * angle) ** 2 + 1j * np.exp(x) * np.sin(angle)
-            share *= math.exp(-lead)
-            rounding = 15 * np.abs(log) * np.exp(np.maximum(x, 0.0) - lead)
-        sure = modulus * np.expm1(np.minimum(off, 700.0)) + ULP * rounding
-        unsure = modulus + 1.1 * np.exp(top - lead) + 16 * ULP * most(lead)
-        share_off = np.minimum(np.where(known, np.minimum(sure, unsure), unsure), np.abs(share) + most(lead))
+    line = segments(tilt, add, h, count)
+    for atom, number in rounds.atoms:
+        v, v_off = excess(atom, line)
+        size, modulus = np.abs(v), np.abs(1 + v)
+        near = 0.5 * np.log1p(v.real * (2 + v.real) + v.imag**2)
+        each = np.where(size < 0.5, near, np.log(modulus)) + 1j * np.arctan2(v.imag, 1 + v.real)
+        log += number * each
+        known &= v_off < 0.04 * modulus
+        top += number * np.log(modulus + v_off)
+        rounding = 4 * size * (2 + size) / modulus**2 + (4 + len(rounds.atoms)) * np.abs(each)
+        off += number * (1.03 * v_off / modulus + ULP * rounding)
+    lead = float(log[0].real)
+    if not (known[0] and off[0] < 0.05 and abs(lead) < 690):
+        return failed
+    x, angle, modulus = log.real, log.imag, np.exp(log.real - lead)
+    if lead > 1:
+        share = modulus * (np.cos(angle) + 1j * np.sin(angle)) - math.exp(-lead)
+        rounding = modulus * (8 + np.abs(log) + lead) + 4
+    else:
+        share = np.expm1(x) * np.cos(angle) - 2 * np.sin(0.5 * angle) ** 2 + 1j * np.exp(x) * np.sin(angle)
+        share *= math.exp(-lead)
+        rounding = 15 * np.abs(log) * np.exp(np.maximum(x, 0.0) - lead)
+    sure = modulus * np.expm1(np.minimum(off, 700.0)) + ULP * rounding
+    unsure = modulus + 1.1 * np.exp(top - lead) + 16 * ULP * most(lead)
+    share_off = np.minimum(np.where(known, np.minimum(sure, unsure), unsure), np.abs(share) + most(lead))
     return Line(lead, share, float(off[0]), share_off)
 
 

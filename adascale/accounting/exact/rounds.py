@@ -177,8 +177,6 @@ def _panels(q: float, logs: FloatArray, c: float, digits: float) -> list[tuple[i
                 split(first, cut, left, depth - 1)
                 split(cut, last, right, depth - 1)
                 return
-        if found and not now and not found[-1][2]:  # one line for all rounds that are not interpolated
-            first = found.pop()[0]
         found.append((first, last, now))
 
     split(0, logs.size, nodes(0, logs.size), _DEPTH if logs.size > 12 else 0)
