@@ -18,10 +18,10 @@ _TINIEST = 1e-300  # least 1 / sigma^2 of a round: anything smaller adds nothing
 _HUGEST = 1e200  # above this 1 / sigma^2, entries of a table would overflow
 _TABLES = 100.0  # above this order the knots of a table are too many to be worth it
 _WORTH_IT = 0.99  # no warning if an order beyond the list lowers epsilon by less than 1 %
-_KNOTS = 16  # of a table's spline in a unit of ln s, before there are more where they are needed
+_KNOTS = 8  # of a table's spline in a unit of ln s, before there are more where they are needed
 _DEGREE = 7
-_REFINED = 10  # halvings at most
-_ACCURACY = 2e-11
+_REFINED = 12  # halvings at most
+_ACCURACY = 1e-11
 _SPAN = 8 * math.log(2)  # ends of a table are rounded outwards to powers of 256, so that it can be reused
 _STEPS = 81  # number of orders to try beyond the end, in ratios of the fourth root of 2, up to a million times as far
 
@@ -145,16 +145,19 @@ def table(q: float, alpha: float, low: float, high: float) -> Callable[[FloatArr
         return np.log(np.maximum(kernels.map_log_moment(np.exp(x), terms), 1e-300))  # zero has no logarithm
 
     knot = np.linspace(low, high, math.ceil(_KNOTS * (high - low)) + 1)
-    value = log_log_moment(knot)
+    value, new = log_log_moment(knot), np.arange(knot.size - 1)
     for _ in range(_REFINED):
         spline = make_interp_spline(knot, value, _DEGREE)
-        middle = 0.5 * (knot[1:] + knot[:-1])
+        middle = 0.5 * (knot[new] + knot[new + 1])
         exact = log_log_moment(middle)
-        off = np.flatnonzero(np.abs(spline(middle) - exact) > _ACCURACY)
-        if off.size == 0:
+        off = np.abs(spline(middle) - exact) > _ACCURACY
+        if not off.any():
             powers = [spline(knot[:-1], nu=k) / math.factorial(k) for k in range(_DEGREE, -1, -1)]  # faster to evaluate
             return cast("Callable[[FloatArray], FloatArray]", PPoly(powers, knot))
-        knot, value = (np.insert(at, off + 1, more[off]) for at, more in ((knot, middle), (value, exact)))
+        new = new[off]
+        knot, value = (np.insert(at, new + 1, more[off]) for at, more in ((knot, middle), (value, exact)))
+        beside = (new + np.arange(new.size))[:, None] + [-1, 0, 1, 2]  # both halves and one on either side
+        new = np.unique(np.clip(beside, 0, knot.size - 2))
     return None
 
 

@@ -160,9 +160,7 @@ def by_inversion(way: Invert, rounds: Rounds, at: float, proof: Proof) -> None:
 
 def by_atoms(way: Invert, rounds: Rounds, at: float, proof: Proof) -> None:
     """Prove bounds by one discretisation that lowers delta and one that raises it."""
-    if not rounds.rates:
-        raise CannotCertify("there is nothing to discretise")
-    if max(rounds.rates) > 0.5 or max(float(u[-1]) for u in rounds.energies) > 100.0:
+    if max(rounds.rates, default=1.0) > 0.5 or max(float(u[-1]) for u in rounds.energies) > 100.0:
         raise CannotCertify("the moments of a round would take too many nodes, or overflow")
     if sum(u.size for u in rounds.energies) > 2000:
         raise CannotCertify("sampling is rare, and there are more than 2,000 distinct rounds")

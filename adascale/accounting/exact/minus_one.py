@@ -94,8 +94,7 @@ def line_of_atoms(rounds: Rounds, tilt: float, add: bool, h: float, count: int) 
     failed = Line(math.nan, np.ones(count, dtype=complex), math.inf, np.full(count, math.inf))
     if count > _MOST_POINTS or not sum(atom.loss.size for atom, _ in rounds.atoms) * count < MOST_WORK:
         return failed
-    log, off, known = np.zeros(count, dtype=complex), np.zeros(count), np.ones(count, dtype=bool)
-    top = np.zeros(count)
+    log, off, top, known = np.zeros(count, dtype=complex), *np.zeros((2, count)), np.ones(count, dtype=bool)
     line = segments(tilt, add, h, count)
     for atom, number in rounds.atoms:
         v, v_off = excess(atom, line)
