@@ -117,8 +117,10 @@ def test_what_is_no_privacy_loss_is_refused(loss, mass, argument):
 @pytest.mark.parametrize("balance", [0.76, 1.0, 1.24])
 def test_total_variation_of_unbalanced_masses_lies_in_its_interval(balance):
     """The masses of a total variation of 1e-10 sum to 1 to ten digits: either side may be the true one."""
-    up, down = 1e-10 / -math.expm1(-1), 1e-10 / (balance * math.expm1(1))
-    found = delta([from_pmf([1.0, 0.0, -1.0], [up, 1 - up - down, down])], 0.0)
+    up, down = 1e-10 / -math.expm1(-0.5), 1e-10 / (balance * math.expm1(0.5))
+    event = from_pmf([0.5, 0.0, -0.5], [up, 1 - up - down, down])
+    assert abs(event.atoms.mass @ np.expm1(event.atoms.loss)) < 1e-24  # both sides are made equal
+    found = delta([event], 0.0)
     assert found.lower <= min(1e-10, 1e-10 / balance) * (1 + 1e-9)
     assert found.upper >= max(1e-10, 1e-10 / balance) * (1 - 1e-9)
 
