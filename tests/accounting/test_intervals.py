@@ -2,10 +2,11 @@
 
 import math
 
+import mpmath as mp
 import numpy as np
 import pytest
 
-from adascale.accounting import epsilon
+from adascale import accounting
 from adascale.accounting.exact import bounds, certify
 from adascale.accounting.exact.rounds import rounds_of
 
@@ -97,9 +98,20 @@ def test_no_proof_contradicts_another(kinds):
         assert all(bound(at) <= known.upper for _, bound in lowers)
 
 
-def test_the_largest_count_is_answered():
-    found = epsilon([(0.5, 1e4, 2**53)], 1e-30)
+@pytest.mark.parametrize("case", [(0.5, 1e4, 1), (1 - 1e-12, 1e3, 3000)])
+def test_the_largest_count_is_answered(case):
+    rate, sigma, number = case
+    found = accounting.epsilon([(rate, sigma, 2**53)] * number, 1e-30)
     assert 0 < found.lower < found.upper < math.inf
+
+
+def test_one_gaussian_round_has_proven_ends_where_delta_underflows():
+    found = accounting.epsilon([(1, 1.0, 1)], 1e-305)
+    with mp.workdps(30):
+        truth = mp.findroot(lambda x: mp.log(mp.ncdf(0.5 - x) - mp.exp(x) * mp.ncdf(-0.5 - x)) - mp.log("1e-305"), 37.4)
+    assert found.lower < truth < found.upper < 38
+    for rate, sigma, at in ((1, 1.0, 1.5e154), (1, 1e100, 1.5e54), (0.5, 1.0, 1.5e154), (1, 1.0, 1.7e308)):
+        assert 0 <= accounting.delta([(rate, sigma, 1)], at).upper < 3e-300
 
 
 def test_infinite_epsilons_have_an_upper_bound_of_delta():

@@ -18,7 +18,7 @@ from adascale.accounting.kernels import FloatArray
 
 Bound = Callable[[float], float]
 _SAFE = 1e-9  # relative margin for the rounding of closed forms
-_MOST_HITS = 1e6  # on either side of their mean
+_MOST_HITS = 2e5  # on either side of their mean
 
 
 def all_of(
@@ -99,7 +99,7 @@ def _hits(q: float, u: float, n: float, gaussian_energy: float) -> Bound:
     reach = 40 * math.sqrt(q * (1 - q) * n) + 800  # beyond lies less than 1e-300
     if reach > _MOST_HITS:
         return lambda _: 1.0
-    k = np.arange(max(0, math.floor(q * n - reach)), min(n, math.ceil(q * n + reach)) + 1)
+    k = np.arange(max(0.0, np.floor(q * n - reach)), min(n, np.ceil(q * n + reach)) + 1)
     log_p, log_rest = math.log(q), math.log1p(-q)
     off = 16 * ULP * (3 * float(gammaln(n + 2)) - n * log_rest - k * log_p + 10)
     mass, energy = np.exp(_log_binomial(n, k, log_p, log_rest) + off), (gaussian_energy + u * k) * (1 + _SAFE)

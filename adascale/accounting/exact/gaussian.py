@@ -32,23 +32,21 @@ def delta(energy: Any, epsilon: Any) -> tuple[Any, Any, Any]:
         other_off = 16 * ULP * density * (4 + (z + 1) * (z + mu))  # also for an energy with 48 binary digits
         better = (z > 0) & (other_off < off)
         value, off = np.where(better, other, value), np.where(better, other_off, off)
-    gone = np.isinf(first)  # it has underflowed
+    gone = first < -800.0  # it underflows
     value, off = np.where(gone, 0.0, value), np.where(gone, 0.0, off)
     return np.clip(value, 0.0, 1.0) + 0.0, np.maximum(value - off - TINY, 0.0), np.minimum(value + off + TINY, 1.0)
 
 
 def epsilon(q: float, energy: float, at: float) -> tuple[float, float, float]:
     """Compute the smallest epsilon of one round with a delta of at most ``at``, and its bounds."""
-    found = []
+    found, most = [], 0.5 * energy + math.sqrt(2 * energy * max(math.log(q / at), 0.0))  # delta(most) <= at / (2 q)
     for i in range(3):
-        root, high = 0.0, 1.0
-        if delta(energy, 0.0)[i] > at / q:
-            while delta(energy, high)[i] > at / q:
-                high *= 2.0
-            root = solve(lambda x, i=i: float(delta(energy, x)[i] - at / q), 0.0, high, 1e-14)  # type: ignore[misc]
+        root = most if delta(energy, 0.0)[i] > at / q else 0.0
+        if root and delta(energy, root)[i] <= at / q:
+            root = solve(lambda x, i=i: float(delta(energy, x)[i] - at / q), 0.0, root, 1e-14)  # type: ignore[misc]
         found.append(root)
     value, low, high = log_ratio(np.array(found), np.asarray(q))[0].tolist()
-    return value, low * (1 - 1.1e-11), high * (1 + 1.1e-11)
+    return value, low * (1 - 1.5e-11), high * (1 + 1.5e-11)
 
 
 def sampled_delta(q: float, energy: float, epsilon: float) -> tuple[float, float, float]:
@@ -60,4 +58,4 @@ def sampled_delta(q: float, energy: float, epsilon: float) -> tuple[float, float
     value = delta(energy, inner)[0]
     # inner is accurate to a few units in the last place, and delta decreases with it
     low, high = delta(energy, inner * (1 + 1e-14))[1], delta(energy, inner * (1 - 1e-14))[2]
-    return q * value, max(q * low * (1 - 1e-15) - TINY, 0.0), min(q * high * (1 + 1e-15), 1.0)
+    return q * value, max(q * low * (1 - 1e-15) - TINY, 0.0), min(q * high * (1 + 1e-15) + TINY * (high > 0), 1.0)

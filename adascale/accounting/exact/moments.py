@@ -52,7 +52,7 @@ def _off(x: FloatArray, y: FloatArray, slope: FloatArray, root: Numbers) -> Floa
 
 
 def _step(root: FloatArray, c: Numbers, top: float, digits: float) -> FloatArray:
-    """Find the largest step with strip bound 2 e^{...} / (e^{2 pi d / step} - 1) <= exp(-digits)."""
+    """Find the largest step with strip bound 2 e^{...} / (e^{2 pi d / step} - 1) <= exp(-digits), digits > 4.3."""
     root, c = root[:, None], np.reshape(c, (-1, 1))
     d = np.minimum(math.pi / root * np.where(c > 0.0, 0.999, 0.9), 40.0) * 0.8 ** np.arange(24)
     exponent = digits + 0.7 + d * (0.5 * d + top * root) + np.minimum(c, 0.0) * np.log(np.cos(0.5 * root * d))
