@@ -5,6 +5,7 @@ import math
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from adascale.accounting.exact import inversion, minus_one, moments, rounds
 from adascale.accounting.exact.inversion import ADD, Inversion, Plan
@@ -28,6 +29,14 @@ def proven_sum(energy, tilt, beyond, period, count, tau=0.0):
     found = Inversion(gaussian(energy), "add", Plan(tilt, beyond, period, 1.0), count, tau, 27.0)
     found.prove()
     return found
+
+
+@pytest.mark.parametrize("q", [1e-9, 0.3, 0.6, 1 - 1e-12])
+def test_the_logarithm_of_the_ratio_and_its_slope_are_those_of_the_logistic_function(q):
+    loss = np.linspace(-60, 60, 241)
+    value, slope = moments.log_ratio(loss, np.array(q))
+    np.testing.assert_allclose(value, np.logaddexp(np.log1p(-q), np.log(q) + loss), rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(slope, expit(loss + np.log(q) - np.log1p(-q)), rtol=1e-13, atol=1e-15 * q)
 
 
 @pytest.mark.parametrize(("energy", "tilt"), [(1e8, 3e-5), (1e8, 1e-4), (1e4, 3.0)])
