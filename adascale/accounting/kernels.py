@@ -186,7 +186,7 @@ def _fractional(s: float, q: float, alpha: float) -> tuple[float, float, float]:
     if 0.5 * s - abs(math.log1p(-q) - math.log(q)) > _APART * root:  # both Gaussians are far from ln((1 - q) / q)
         # the two terms of e^A - 1: q^alpha exp(alpha (alpha - 1) s / 2) - q, and (1 - q)^alpha - (1 - q)
         lift, lower = a * math.log(q) + pairs * s, (1 - q) * math.expm1(a * math.log1p(-q))
-        upper = q * math.expm1(lift) if lift < _NO_OVERFLOW else math.exp(top)
+        upper = q * math.expm1(lift) if lift < _NO_OVERFLOW else math.exp(top)  # there q is below exp(-560)
         share = (upper + q) / (1 + upper + lower)
         return math.log1p(upper + lower), pairs * share, pairs * pairs * share * (1 - share)
     left, right = _peaks(s, q, alpha)

@@ -42,7 +42,7 @@ class OrdersTooFew(UserWarning):
         if self.order is not None:
             what = f"order {self.order:.12g} gives epsilon {self.better:.4g} for {self.epsilon:.4g}"
             ends[self.is_last] = min(2 * self.order, LARGEST_ORDER) if self.is_last else 1 + (self.order - 1) / 2
-        smallest, largest = f"{ends[0]:.12g}", f"{ends[1]:.0f}"
+        smallest, largest = f"{ends[0]:.16g}", f"{ends[1]:.0f}"
         best = f"the best order{where} is the {place} one given, {self.end:.12g}"
         ways = f"--orders {smallest},{largest} of a command or adascale.accounting.order_grid({largest}, {smallest})"
         return f"{best}, and {what}: give {kind} orders, such as {ways}"

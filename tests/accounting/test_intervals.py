@@ -110,8 +110,9 @@ def test_one_gaussian_round_has_proven_ends_where_delta_underflows():
     with mp.workdps(30):
         truth = mp.findroot(lambda x: mp.log(mp.ncdf(0.5 - x) - mp.exp(x) * mp.ncdf(-0.5 - x)) - mp.log("1e-305"), 37.4)
     assert found.lower < truth < found.upper < 38
-    for rate, sigma, at in ((1, 1.0, 1.5e154), (1, 1e100, 1.5e54), (0.5, 1.0, 1.5e154), (1, 1.0, 1.7e308)):
-        assert 0 <= accounting.delta([(rate, sigma, 1)], at).upper < 3e-300
+    # 1e-300 for the underflow of delta, and once more for that of q times delta
+    for rate, sigma, at in ((1, 1.0, 1.5e154), (1, 1e100, 1.5e54), (0.5, 1.0, 1.5e154), (1e-200, 1.0, 1.0)):
+        assert 0 < accounting.delta([(rate, sigma, 1)], at).upper < 3e-300
 
 
 def test_infinite_epsilons_have_an_upper_bound_of_delta():

@@ -172,7 +172,13 @@ def test_the_grid_goes_on_where_the_usual_orders_end():
 
 
 @pytest.mark.parametrize(
-    "arguments", [(63.0, 1.0, 1, 2, True, 150.0, 0.5), (1.1, 1.0, 1, 1, False, 1.04, 0.5), (63.0, 1.0, 1, 1, True)]
+    "arguments",
+    [
+        (63.0, 1.0, 1, 2, True, 150.0, 0.5),
+        (1.1, 1.0, 1, 1, False, 1.04, 0.5),
+        (1.1, 1.0, 1, 1, False, 1 + 2e-13, 0.5),
+        (63.0, 1.0, 1, 1, True),
+    ],
 )
 def test_the_warning_of_too_few_orders_survives_a_process(arguments):
     warning = accounting.OrdersTooFew(*arguments)
@@ -181,7 +187,10 @@ def test_the_warning_of_too_few_orders_survives_a_process(arguments):
     assert ("1 of 2 schedules" in text) == (warning.total > 1)
     given_ = re.search(r"order_grid\((.*)\)$", text)[1]
     # half as far from 1 as the order that was tried
-    assert given_ == {150.0: "300, 1.1", 1.04: "1024, 1.02", None: "1024, 1.1"}[warning.order]
+    assert (
+        given_
+        == {150.0: "300, 1.1", 1.04: "1024, 1.02", 1 + 2e-13: "1024, 1.0000000000001", None: "1024, 1.1"}[warning.order]
+    )
 
 
 @pytest.mark.parametrize(
