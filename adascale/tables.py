@@ -5,15 +5,15 @@ import math
 import re
 from array import array
 from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adascale.errors import InvalidFile
+from adascale.text import short, to_number, to_power
 
 FloatArray = NDArray[np.float64]
-Number = TypeVar("Number", float, complex)
 Choice = dict[str, Callable[[str], float | None]]
 """The columns to read, in this order, with functions that convert a field to a number or None."""
 
@@ -196,28 +196,5 @@ def known(
     return choose
 
 
-def to_number(field: str) -> float | None:
-    """Return an ASCII field without underscores as a number, or None."""
-    return _converted(float, field)
-
-
-def to_power(field: str) -> float | None:
-    """Return the squared modulus of a complex number, or None."""
-    value = _converted(complex, re.sub(r" *([+-]) *", r"\1", field.strip()).replace("i", "j"))
-    return None if value is None else value.real * value.real + value.imag * value.imag
-
-
-def _converted(kind: Callable[[str], Number], text: str) -> Number | None:
-    try:
-        return kind(text) if text.isascii() and "_" not in text else None
-    except ValueError:
-        return None
-
-
 def _has_numbers(line: str) -> bool:
     return all(not each or to_power(each) is not None for each in re.split(r"[;,\s]+", line[:1000]))
-
-
-def short(field: str) -> str:
-    """Shorten a field for a message."""
-    return repr(field if len(field) <= 100 else f"{field[:80]}...")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from adascale.cli.options import Parser
 from adascale.files import write_atomically
 from adascale.runs.provenance import write_provenance
 
@@ -91,7 +91,7 @@ def make(name: str, out: Path | None = None, **options: Any) -> list[Path]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and make what it names."""
-    parser = argparse.ArgumentParser(prog="python -m companion", description=__doc__)
+    parser = Parser(prog="python -m companion", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="make")
     names = commands.add_parser("make", help="make a committed result again").add_subparsers(
         dest="name", required=True, metavar="NAME"

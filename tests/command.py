@@ -13,6 +13,21 @@ def run(*arguments):
         return stop.code
 
 
+SEVERAL = "--policy", "--nu", "--total", "--epsilon"
+
+
+def overridden(command, *arguments):
+    """A command line in which a later value of an option replaces an earlier one, unless the option takes several."""
+    last = {}
+    for i, argument in enumerate(map(str, arguments)):
+        name, equals, _ = argument.partition("=")
+        if name.startswith("--") and not (command == "leakage" and name in SEVERAL):
+            follows = not equals and i + 1 < len(arguments) and not str(arguments[i + 1]).startswith("--")
+            last.setdefault(name, []).append((i, 1 + follows))
+    replaced = {i + j for places in last.values() for i, width in places[:-1] for j in range(width)}
+    return [command, *(argument for i, argument in enumerate(arguments) if i not in replaced)]
+
+
 def refused(capsys, command, *arguments, code=2, heading=False):
     """The one line that a command says, but for notes; it ends with this code and prints no more than its heading."""
     assert run(command, *arguments) == code

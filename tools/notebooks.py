@@ -7,7 +7,6 @@ notebook run where there is no repository.  With ``--keep-outputs`` nothing is e
 and outputs stay as stored.
 """
 
-import argparse
 import os
 import sys
 from ast import literal_eval
@@ -22,6 +21,7 @@ import nbformat
 import yaml
 from nbclient import NotebookClient
 
+from adascale.cli.options import Parser
 from adascale.files import write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -163,7 +163,7 @@ def keep_outputs(source: Path) -> Path:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Parser(description=__doc__.splitlines()[0])
     parser.add_argument("chapters", nargs="+", type=Path, metavar="CHAPTER.md")
     parser.add_argument("--keep-outputs", action="store_true", help="execute nothing: only prose has changed")
     options = parser.parse_args()

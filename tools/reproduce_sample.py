@@ -8,7 +8,6 @@ order in which a processor adds up single precision, so accuracy and loss have r
 ``python tools/reproduce_sample.py --compare MADE COMMITTED`` compares two tables of a sweep, row by row.
 """
 
-import argparse
 import csv
 import random
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from adascale.cli.options import Parser
 from adascale.learning import data
 from adascale.runs.store import Store
 from adascale.runs.sweep import read_sweep, sweep, tables
@@ -131,7 +131,7 @@ def remake(file, row, store, jobs):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = Parser(description=__doc__.splitlines()[0])
     parser.add_argument("number", type=int, nargs="?", help="how many results")
     parser.add_argument("store", type=Path, nargs="?", help="where finished runs are kept")
     parser.add_argument("--seed", type=int, default=0, help="of the draw")

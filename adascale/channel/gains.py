@@ -13,7 +13,8 @@ import numpy as np
 from adascale import checks as check
 from adascale.errors import InvalidFile, InvalidInput
 from adascale.scenario import Scenario
-from adascale.tables import Choice, FloatArray, Lines, Table, read_table, short, to_number, to_power
+from adascale.tables import Choice, FloatArray, Lines, Table, read_table
+from adascale.text import short, to_number, to_power
 
 _MISSING = ("", "-", "na", "nan", "none")
 

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from adascale import __version__
 from adascale.cli import common
-from adascale.cli.options import add_options
+from adascale.cli.options import Parser, add_options
 from adascale.registry import naming_own_code
 
 COMMANDS = {
@@ -190,12 +190,6 @@ def _handling_signals(stop: Stop) -> Iterator[None]:
         os.close(sent)
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        """Print one line and exit with code 2, without the usage."""
-        self.exit(2, f"{self.prog}: error: {' '.join(message.split())}\n")
-
-
 class _Formatter(argparse.RawDescriptionHelpFormatter):
     def _get_help_string(self, action: argparse.Action) -> str | None:
         shown = action.default not in (None, False, argparse.SUPPRESS)
@@ -204,7 +198,7 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 def _parser(given: list[str]) -> argparse.ArgumentParser:
     """Make the parser, with arguments only for the given subcommand, as importing all of them takes a second."""
-    root = _Parser(prog="adascale", description="Adaptive receive scaling for over-the-air federated learning.")
+    root = Parser(prog="adascale", description="Adaptive receive scaling for over-the-air federated learning.")
     root.add_argument("--version", action="version", version=f"adascale {__version__}")
     added = root.add_subparsers(dest="command", required=True, metavar=f"{{{','.join(COMMANDS)}}}")
     for name, summary in COMMANDS.items():

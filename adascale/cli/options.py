@@ -2,12 +2,43 @@
 
 import argparse
 import contextlib
+import math
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from adascale import registry
 from adascale.cli.common import note
+from adascale.text import short, to_number, to_whole
+
+
+class _Once(argparse.Action):
+    """Store the value of an option, and refuse a second one."""
+
+    given = False
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+        if self.given and option:
+            raise argparse.ArgumentError(self, f"may be given once, got {short(str(values))} as well")
+        self.given = True
+        setattr(namespace, self.dest, values)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser without abbreviations, which reads numbers as tables do.
+
+    An option is given once, unless its action collects values.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **(options | {"allow_abbrev": False}))
+        self.register("action", None, _Once)
+        self.register("type", int, _whole)
+        self.register("type", float, _number)
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line and exit with code 2, without the usage."""
+        self.exit(2, f"{self.prog}: error: {' '.join(message.split())}\n")
 
 
 def add_options(parser: argparse.ArgumentParser, command: str) -> None:
@@ -108,25 +139,38 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
 
 
 def _seed(text: str) -> int:
-    if not text.isdecimal() or len(text) > 18:
-        raise argparse.ArgumentTypeError(f"must be a whole number >= 0 of at most 18 digits, got {text!r}")
-    return int(text)
+    if (value := to_whole(text)) is None or value < 0:
+        raise argparse.ArgumentTypeError(f"must be a whole number >= 0 of at most 18 digits, got {short(text)}")
+    return value
+
+
+def _number(text: str) -> float:
+    if (value := to_number(text)) is None or not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"expected a finite number, got {short(text)}")
+    return value
+
+
+def _whole(text: str) -> int:
+    if (value := to_whole(text)) is None:
+        raise argparse.ArgumentTypeError(f"expected a whole number of at most 18 digits, got {short(text)}")
+    return value
 
 
 def _event(text: str) -> tuple[float, ...]:
     """Parse ``Q,SIGMA`` or ``Q,SIGMA,COUNT``."""
-    with contextlib.suppress(ValueError):
-        if len(event := tuple(float(each) for each in text.split(","))) in (2, 3):
-            return event
-    raise argparse.ArgumentTypeError(f"expected Q,SIGMA or Q,SIGMA,COUNT, got {text!r}")
+    return _numbers(text, 2, 3, "Q,SIGMA or Q,SIGMA,COUNT")
 
 
 def _orders(text: str) -> tuple[float, ...]:
     """Parse ``MAX`` or ``MIN,MAX`` to the arguments of :func:`adascale.accounting.order_grid`, largest first."""
-    with contextlib.suppress(ValueError):
-        if len(ends := [float(end) for end in text.split(",")]) <= 2:
-            return tuple(reversed(ends))
-    raise argparse.ArgumentTypeError(f"expected MAX or MIN,MAX, got {text!r}")
+    return _numbers(text, 1, 2, "MAX or MIN,MAX")[::-1]
+
+
+def _numbers(text: str, least: int, most: int, form: str) -> tuple[float, ...]:
+    values = [to_number(field) for field in text.split(",")]
+    if not least <= len(values) <= most or not all(value is not None and math.isfinite(value) for value in values):
+        raise argparse.ArgumentTypeError(f"expected {form}, got {short(text)}")
+    return tuple(value for value in values if value is not None)
 
 
 def policy_text(text: str) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from adascale.cli import common, report
 from adascale.errors import InvalidFile
 from adascale.files import write_atomically
-from adascale.tables import short, to_number
+from adascale.text import short, to_number
 
 if TYPE_CHECKING:
     import pandas as pd

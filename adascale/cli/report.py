@@ -9,7 +9,7 @@ import numpy as np
 
 from adascale.errors import InvalidInput
 from adascale.statistics import interval, log_interval
-from adascale.tables import short
+from adascale.text import short
 
 if TYPE_CHECKING:
     import pandas as pd

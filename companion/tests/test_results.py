@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from companion.__main__ import RESULTS, main
 from companion.results import load, ratio
 
 KEYS = ["policy", "nu", "seed"]
@@ -77,3 +78,10 @@ def test_ratio_refuses_what_the_table_does_not_have():
     ]:
         with pytest.raises(ValueError, match=message):
             ratio(both, **({"policy": "A", "reference": "B"} | wrong))
+
+
+@pytest.mark.parametrize("prefix", ["--ou", "--process"])
+def test_no_prefix_of_an_option_of_the_companion_is_taken_for_it(capsys, prefix):
+    with pytest.raises(SystemExit):
+        main(["make", next(iter(RESULTS)), prefix, "2"])
+    assert f"unrecognized arguments: {prefix} 2" in capsys.readouterr().err

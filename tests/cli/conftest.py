@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from ..command import run
+from ..command import overridden, run
 from .streams import NU, write_inputs
 
 
@@ -37,7 +37,7 @@ def stream(place, monkeypatch, capsys):
         data = text if isinstance(text, bytes) else f"{text}{chr(10) * (text[-1:] not in ('', chr(10)))}".encode()
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
         budget = [] if nu is None else ["--nu", nu]
-        code = run("stream", "--scenario", scenario, *budget, "--state", state, *arguments)
+        code = run(*overridden("stream", "--scenario", scenario, *budget, "--state", state, *arguments))
         said = capsys.readouterr()
         return code, said.out.splitlines(), said.err.splitlines()
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from ..command import refused
+from ..command import overridden, refused
 from .streams import HEADER, SMALL, WHOLE
 
 OWN = """
@@ -178,7 +178,7 @@ def test_what_is_wrong_is_one_line_and_changes_no_file(place, monkeypatch, capsy
     monkeypatch.setenv("ADASCALE_DATA", str(place))
     monkeypatch.setattr(sys, "stdin", None if given is None else io.TextIOWrapper(io.BytesIO(given.encode())))
     before = contents(place)
-    command, *arguments = shlex.split(f"{usual} {more}")
+    command, *arguments = overridden(*shlex.split(f"{usual} {more}"))
     line = refused(capsys, command, *arguments, heading=command == "stream")
     assert re.search(said, line)
     assert len(line) < 400 + len(str(place))

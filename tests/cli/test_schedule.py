@@ -14,7 +14,7 @@ from adascale.policies import Best, EqualAlloc, Truncated
 from adascale.streaming import Stream
 from companion.methods import METHODS
 
-from ..command import run
+from ..command import overridden, run
 from .streams import GAINS, NU, PAST, POLICIES, SMALL, WHOLE, measured
 
 GIVEN = ["schedule", "--scenario", "my.toml", "--gains"]
@@ -35,7 +35,7 @@ def place(place):
 
 
 def schedule(capsys, *arguments, gains="gains.csv", nu=("--nu", NU)):
-    code = run(*GIVEN, gains, "--json", *nu, *arguments)
+    code = run(*overridden(*GIVEN, gains, "--json", *nu, *arguments))
     said = capsys.readouterr()
     assert code == 0, said.err
     totals = json.loads(said.out)
