@@ -32,7 +32,7 @@ COMPUTED = dict.fromkeys(
 )
 # Absolute. Another processor moved an accuracy by 0.0048 at most.
 TRAINED = {"test_accuracy": 0.01, "test_loss": 0.05}
-STUDY = 1e-4  # relative: seven digits are stored, and [28] is tuned to 1e-4 of the cost
+STUDY = 1e-4  # relative: seven digits are stored, and the method of Shi et al. is tuned to 1e-4 of the cost
 DATASETS = {"MNIST": "mnist", "CIFAR-10": "cifar10"}
 
 

@@ -1,4 +1,4 @@
-"""The chapter on the benchmarks: protocols, late and needless leakage, orders and choices, the queue of [28]."""
+"""The chapter on the benchmarks: protocols, late and needless leakage, orders and choices, the queue of Shi et al."""
 
 import math
 from dataclasses import replace

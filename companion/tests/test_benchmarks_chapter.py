@@ -1,4 +1,4 @@
-"""The chapter on the benchmarks: sums of scalings, their epsilon, the queue of [28], a policy of one's own."""
+"""The chapter on the benchmarks: sums of scalings, their epsilon, Shi et al.'s queue, a policy of one's own."""
 
 import re
 import shlex

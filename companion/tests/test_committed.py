@@ -143,7 +143,7 @@ def test_rows_of_a_committed_table_are_made_again(case):
     if table == "channels/exact":
         stored = stored[stored.policy.isin(["Optimal", "EqualAlloc"])]
     stored, again = (each.sort_values(key, ignore_index=True) for each in (stored, again))
-    # seven digits are stored, and [28] is tuned to 1e-4 of the cost
+    # seven digits are stored, and the method of Shi et al. is tuned to 1e-4 of the cost
     rtol = 1e-4 if "growth" in table else 1e-5
     pd.testing.assert_frame_equal(again[[*stored]], stored, rtol=rtol, check_dtype=False)
 

@@ -1,4 +1,4 @@
-"""[28] brought to a cost: every pair costs it, the kindest is chosen; and a variant that fills its queue."""
+"""The power control of Shi et al. at a given cost: the chosen pair, and a variant with a filled queue."""
 
 import math
 

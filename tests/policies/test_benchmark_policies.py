@@ -1,4 +1,4 @@
-"""EstimFuture and the power controls of [19] and [28], against plain loops and generic solvers."""
+"""EstimFuture and the power controls of Liu and Simeone and of Shi et al., against plain loops and generic solvers."""
 
 from dataclasses import replace
 
