@@ -4,6 +4,12 @@
 PYTHON ?= python3
 CHAPTERS = $(wildcard notebooks/*.md)
 
+# Every path below is relative: in another folder, `make -f` would remove that folder's .venv.
+quoted = '$(subst ','\'',$(1))'
+ifneq ($(shell printf '%s\n' $(call quoted,$(MAKEFILE_LIST)) | { read -r file; [ "$$file" -ef Makefile ] && [ ! -L Makefile ] && echo here; }),here)
+  $(error make works in its own folder alone: call it there, or with -C and that folder instead of -f)
+endif
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL: # book, notebooks and test share .venv and _build: under -j too they take turns
@@ -12,7 +18,8 @@ CHAPTERS = $(wildcard notebooks/*.md)
 # matplotlib only when MPLBACKEND is unset; fonts and rc files, IPython's start-up files and Jupyter's settings come from
 # .venv, never from the home directory.
 unexport MPLBACKEND MATPLOTLIBRC PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONDONTWRITEBYTECODE PYTHONWARNINGS
-unexport JUPYTER_PATH JUPYTER_CONFIG_PATH PYTEST_ADDOPTS
+unexport PYTHONOPTIMIZE PYTHONSAFEPATH JUPYTER_PATH JUPYTER_CONFIG_PATH PYTEST_ADDOPTS
+unexport PIP_TARGET PIP_PREFIX PIP_ROOT PIP_USER # where pip installs
 export MPLCONFIGDIR := $(CURDIR)/.venv/settings/matplotlib
 export IPYTHONDIR := $(CURDIR)/.venv/settings/ipython
 export JUPYTER_CONFIG_DIR := $(CURDIR)/.venv/settings/jupyter
@@ -24,8 +31,9 @@ export OPENBLAS_NUM_THREADS := 1
 # an attempt was interrupted, it is made again. A changed pyproject.toml asks for the editable installs alone.
 
 BIN := .venv/bin
-python_version := $(shell $(PYTHON) -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null)
-made_from := $(python_version) $(CURDIR) $(shell cksum < requirements.lock)
+ipython := .venv/settings/ipython/profile_default
+python_version := $(shell "$(PYTHON)" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>/dev/null)
+made_from := $(python_version) $(shell { pwd -P; cat requirements.lock; } | cksum)
 installed_from := $(made_from) $(shell cat pyproject.toml companion/pyproject.toml | cksum)
 
 venv: ## make or refresh .venv
@@ -33,33 +41,34 @@ ifneq ($(shell cat .venv/made-from 2>/dev/null),$(made_from))
 	@case "$(python_version)" in 3.11.*|3.12.*|3.13.*) ;; *) \
 	  echo "$(PYTHON) $(if $(python_version),is Python $(python_version),cannot be run); what is needed is Python 3.11, 3.12 or 3.13, as in: make PYTHON=python3.12 test" >&2; exit 1;; esac
 	rm -rf .venv
-	$(PYTHON) -m venv .venv
+	"$(PYTHON)" -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-deps --no-compile --require-hashes -r requirements.lock
 	$(BIN)/python -m pip check
 	$(BIN)/python -c 'import matplotlib.font_manager' # builds the font cache here, not under some chapter's first figure
-	@mkdir -p $(IPYTHONDIR)/profile_default/startup && echo 'c.IPKernelApp.log_level = "ERROR"' \
-	  > $(IPYTHONDIR)/profile_default/ipython_kernel_config.py # no notice per kernel that it talks TCP
+	@mkdir -p $(ipython)/startup && echo 'c.IPKernelApp.log_level = "ERROR"' \
+	  > $(ipython)/ipython_kernel_config.py # no notice per kernel that it talks TCP
 	@# what a cell prints goes out at its end, in one piece: in pieces, a line may be cut before its end, which becomes an empty line
 	@echo 'for _ in "stdout", "stderr": getattr(__import__("sys"), _).flush_interval = 86400' \
-	  > $(IPYTHONDIR)/profile_default/startup/in_one_piece.py
+	  > $(ipython)/startup/in_one_piece.py
 	@echo '$(made_from)' > .venv/made-from
 endif
 ifneq ($(shell cat .venv/installed-from 2>/dev/null),$(installed_from))
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . --editable companion
+	$(BIN)/python tools/scripts.py
 	@echo '$(installed_from)' > .venv/installed-from
 endif
 
 .PHONY: help book pdf notebooks check test fuzz coverage mutants variants twice reproduce quick bench lint clean lock venv book-key
 
 help: ## list the targets (the default)
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' Makefile
 
 # ---------------------------------------------------------------------------------------------------------------------
 # The book. Jupyter's cache of executed chapters knows their cells and nothing else, so _build is dropped whenever what the cells
 # call has changed: the package and the names that it registers, committed results, the environment. Pages are always rendered
 # afresh (seconds): Sphinx reports a warning only when it reads a page, and -W must see every one, every time.
 
-key = { cat .venv/made-from; awk '/^\[/ { on = /entry-points/ } on' pyproject.toml; find adascale companion results -type f ! -path 'companion/tests/*' ! -name '*.pyc' ! -name '*.nb[ci]' ! -name coverage.txt 2>/dev/null | LC_ALL=C sort | xargs cksum; } | cksum
+key = { cat .venv/made-from; awk '/^\[/ { on = /entry-points/ } on' pyproject.toml; find adascale companion results -type f ! -path 'companion/tests/*' ! -name '*.pyc' ! -name '*.nb[ci]' ! -name coverage.txt -exec cksum {} + 2>/dev/null | LC_ALL=C sort; } | cksum
 
 cache = _build/.jupyter_cache
 
@@ -132,11 +141,11 @@ MODULE ?= adascale/tuning.py
 TESTS ?= tests/test_tuning.py
 CR = ../cosmic-ray/bin
 mutants: venv ## change MODULE=adascale/tuning.py in small ways: do TESTS=tests/test_tuning.py notice?
-	[ -x _build/cosmic-ray/bin/cosmic-ray ] || { $(PYTHON) -m venv _build/cosmic-ray \
+	[ -x _build/cosmic-ray/bin/cosmic-ray ] || { "$(PYTHON)" -m venv _build/cosmic-ray \
 	  && _build/cosmic-ray/bin/python -m pip install --quiet cosmic-ray==8.7.0; }
 	rm -rf _build/mutants && git clone --quiet . _build/mutants
 	cd _build/mutants && printf '%s\n' '[cosmic-ray]' 'module-path = "$(MODULE)"' 'timeout = 120.0' 'excluded-modules = []' \
-	  'test-command = "$(CURDIR)/.venv/bin/python -m pytest -q -x $(TESTS)"' '[cosmic-ray.distributor]' 'name = "local"' > mutants.toml \
+	  'test-command = "../../.venv/bin/python -m pytest -q -x $(TESTS)"' '[cosmic-ray.distributor]' 'name = "local"' > mutants.toml \
 	  && $(CR)/cosmic-ray baseline mutants.toml && $(CR)/cosmic-ray init mutants.toml mutants.sqlite \
 	  && $(CR)/cosmic-ray exec mutants.toml mutants.sqlite && $(CR)/cr-report mutants.sqlite
 
@@ -204,7 +213,7 @@ clean: ## remove everything that a target made, .venv included
 # uv resolves for both platforms and all three Pythons at once; it is needed here only, in a venv that does not stay.
 # Pins stay as they are unless pyproject.toml asks otherwise; `make lock UPGRADE=--upgrade` takes the newest of everything.
 lock: ## resolve requirements.lock from pyproject.toml (UPGRADE=--upgrade: newest versions)
-	rm -rf _build/uv && $(PYTHON) -m venv _build/uv && _build/uv/bin/python -m pip install --quiet uv
+	rm -rf _build/uv && "$(PYTHON)" -m venv _build/uv && _build/uv/bin/python -m pip install --quiet uv
 	_build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes \
 	  --no-emit-index-url --no-emit-find-links --prerelease disallow --custom-compile-command 'make lock' $(UPGRADE) \
 	  --output-file requirements.lock pyproject.toml

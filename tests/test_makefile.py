@@ -1,8 +1,11 @@
 """What `make` remakes after which change. Dry runs and stand-ins for what .venv holds: nothing is installed."""
 
+import os
 import re
+import runpy
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,7 @@ touch _build/.jupyter_cache/executed
 
 
 def copy_to(folder):
+    folder.mkdir(exist_ok=True)
     for name in ("Makefile", "pyproject.toml", "requirements.lock"):
         shutil.copy(ROOT / name, folder)
 
@@ -47,9 +51,9 @@ def make(folder, *arguments, check=True):
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=check)
 
 
-def planned(folder):
+def planned(folder, *arguments):
     """What `make venv` would do: nothing, install the project, or make the environment."""
-    commands = make(folder, "-n", "venv").stdout
+    commands = make(folder, "-n", "venv", *arguments).stdout
     if "-m venv .venv" in commands:
         assert "rm -rf .venv" in commands, "a half-made .venv stays under the new one"
         return "environment"
@@ -88,6 +92,83 @@ def test_wrong_python_is_one_line_and_touches_nothing(checkout):
     (complaint,) = [line for line in result.stderr.splitlines() if not line.startswith("make")]
     assert "cannot be run; what is needed is Python 3.11, 3.12 or 3.13" in complaint
     assert not (checkout / ".venv").exists()
+
+
+# Folders of any name, and the folders of others.
+
+NAMES = ["a b", """it's 5\" wide""", "$HOME $(HOME) `x`", "a#b é 中", "(a, b); c & d", "-n a%b * ? \\"]
+EVERY = "venv book pdf notebooks check test reproduce quick bench lint clean lock".split()
+PYTHON = """#!/bin/sh
+# Stands in for every Python: it makes a .venv of itself, and anything else succeeds.
+case "$1 $2" in
+  "-c import sys"*) echo 3.12.0 ;;
+  "-m venv") mkdir -p "$3/bin" && for name in python jupyter-book jcache adascale uv; do cp "$0" "$3/bin/$name"; done ;;
+esac
+"""
+
+
+def files(folder):
+    """What a folder has, by path."""
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def python(tmp_path_factory):
+    path = tmp_path_factory.mktemp("an interpreter") / "python 3"
+    append(path, PYTHON)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_target_works_in_a_folder_of_any_name_and_leaves_no_file_beside_it(name, tmp_path, python):
+    copy_to(tmp_path / name)
+    append(tmp_path / name / "companion/pyproject.toml", "[project]\n")
+    append(tmp_path / name / "results/mnist/accuracy.toml", "[[runs]]\n")
+    make(tmp_path / name, "venv", f"PYTHON={python}")
+    assert planned(tmp_path / name, f"PYTHON={python}") == "nothing"
+    assert (tmp_path / name / ".venv/settings/ipython/profile_default/startup/in_one_piece.py").exists()
+    make(tmp_path / name, *EVERY, f"PYTHON={python}")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    make(tmp_path / name, "clean")
+    assert not (tmp_path / name / ".venv").exists()
+
+
+def test_make_refuses_every_other_folder_in_one_line_and_touches_nothing_there(checkout, tmp_path_factory, python):
+    other = tmp_path_factory.mktemp("another project")
+    for path in (".venv/bin/python", "_build/kept", "build/kept", "src/__pycache__/kept", "requirements.lock"):
+        append(other / path)
+    before = files(other)
+    (other / "linked.mk").symlink_to(checkout / "Makefile")
+    for file in (checkout / "Makefile", os.path.relpath(checkout / "Makefile", other), "linked.mk"):
+        for target in ("help", "venv", "clean"):
+            result = make(other, "-f", file, target, f"PYTHON={python}", check=False)
+            assert result.returncode != 0
+            assert result.stderr.count("\n") == 1
+            assert "-C" in result.stderr
+    (other / "linked.mk").unlink()
+    (other / "Makefile").symlink_to(checkout / "Makefile")  # the .venv beside it is no more ours than before
+    assert make(other, "clean", check=False).returncode != 0
+    (other / "Makefile").unlink()
+    assert files(other) == before
+    for arguments in (["-f", checkout / "Makefile"], ["-f", "./Makefile"], ["-C", checkout]):
+        append(checkout / ".venv/made")
+        make(checkout, *arguments, "clean")
+        assert not (checkout / ".venv").exists()
+
+
+def test_a_script_of_pip_runs_from_a_folder_of_any_name(tmp_path):
+    beside = runpy.run_path(str(ROOT / "tools/scripts.py"))["beside"]
+    for name in NAMES:
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "python").symlink_to(sys.executable)
+        by_path = f"""'''exec' "{folder}/python" "$0" "$@"\n' '''"""
+        (folder / "script").write_bytes(beside(f"#!/bin/sh\n{by_path}\nimport sys\nprint(sys.argv[1])\n".encode()))
+        (folder / "script").chmod(0o755)
+        done = subprocess.run([folder / "script", "an argument"], capture_output=True, text=True, check=True)
+        assert done.stdout == "an argument\n"
+    assert beside(b"\x7fELF") == b"\x7fELF"
 
 
 # Jupyter's cache knows the cells of a chapter; what they call is in the Makefile's key.
