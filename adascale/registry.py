@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _FUNCTION = "a function without arguments, written in Python outside the standard library"
 KINDS = {
-    "policies": "a subclass of adascale.policies.Policy, or a class with start and step",
+    "policies": "a subclass of adascale.policies.Policy",
     "channels": "a subclass of adascale.channel.ChannelModel",
     "accountants": "a class with a method epsilon, see adascale.accounting.Accountant",
     "datasets": _FUNCTION,
@@ -121,7 +121,7 @@ def _fits(kind: str, value: Any) -> bool:
         above = {f"{each.__module__}.{each.__qualname__}" for each in value.__mro__}
         has = {name for each in value.__mro__[:-1] for name in vars(each)}
         return {
-            "policies": "adascale.policies.base.Policy" in above or {"start", "step"} <= has,
+            "policies": "adascale.policies.base.Policy" in above,
             "channels": "adascale.channel.model.ChannelModel" in above,
             "accountants": "epsilon" in has,
             "models": "torch.nn.modules.module.Module" in above,

@@ -166,6 +166,10 @@ class Scenario:
         r"""Compute :math:`h_{\min,t}^2 = \min_m |h_{m,t}|^2 P_m / (P_{\max} k_m^2)` of linear gains (..., M, T)."""
         return np.asarray(self.scaled_gain(gain).min(axis=-2))
 
+    def floor(self, min_gain: ArrayLike) -> FloatArray:
+        r"""Compute the noise energy at full power, :math:`w_{\min,t} = d \sigma_n^2 / (x_{\max} h_{\min,t}^2)`."""
+        return np.asarray(self.noise_scale / (self.x_max * np.asarray(min_gain)))
+
     def scaled_gain(self, gain: ArrayLike) -> FloatArray:
         r"""Compute :math:`|h_{m,t}|^2 P_m / (P_{\max} k_m^2)` of linear gains, both of shape (..., M, T)."""
         gain = check.positive("gain", gain)

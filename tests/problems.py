@@ -56,14 +56,12 @@ def best_energy(floor, queue, penalty, leakage):
     return policies.adascale_energies(floor, 1.0, penalty, leakage, queue)[0][..., 0]
 
 
-class FullPower:
-    """Decides by rounds and is no OnlinePolicy yet."""
-
+class FullPower(policies.OnlinePolicy):
     def start(self, scenario, budget):
         return scenario
 
-    def step(self, scenario, min_gain_t):
-        return scenario, scenario.x_max * min_gain_t
+    def decide(self, scenario, floor):
+        return scenario, floor
 
 
 class OnlySome(policies.EqualAlloc):

@@ -12,7 +12,7 @@ from adascale import ReceiveScalingProblem, Scenario, accounting, channel, error
 from adascale import checks as check
 from adascale.files import from_mapping
 from adascale.policies import adascale_energies, estimated_min_gain, water_level
-from adascale.policies.base import RoundsPolicy
+from adascale.policies.base import CompiledPolicy
 from adascale.problem import RoundLeakage
 from adascale.tables import read_table
 from companion.theory import optimal_cvxpy
@@ -97,7 +97,8 @@ ENTRIES = {
         lambda: PROBLEM.cost(ETA[:3]),
     ],
     "noise_energy": [lambda: RoundLeakage(TINY)(0), lambda: RoundLeakage(TINY).slope([1.0, -1.0])],
-    "penalty": [lambda: policies.AdaScale(0), lambda: policies.AdaScale([0.1, 0.2, 0.3]).schedule(PROBLEM)],
+    "penalty": [lambda: policies.AdaScale(0)],
+    "problem": [lambda: policies.AdaScale([0.1, 0.2, 0.3]).schedule(PROBLEM)],
     "mean_gain": [
         lambda: policies.EstimFuture(np.ma.masked_array([1e-10] * 3, [1, 0, 0])),
         lambda: estimated_min_gain(1.0, "devices"),
@@ -106,7 +107,7 @@ ENTRIES = {
         *(lambda each=each: water_level(each, 1.0) for each in (np.ma.masked_array([1.0, 2.0], [0, 1]), 1.0, [])),
         lambda: adascale_energies(1.0, 1.0, 1.0, RoundLeakage(MIXED)),
     ],
-    "initial_queue": [lambda: adascale_energies([1.0], 1.0, 1.0, RoundLeakage(MIXED), [1.0, -1.0])],
+    "initial_queue": [lambda: policies.AdaScale(0.1, [1.0, -1.0])],
     "guess": [lambda: tuning.match_budget(policies.AdaScale, PROBLEM, guess=0.0)],
     "tolerance": [lambda: tuning.match_budget(policies.AdaScale, PROBLEM, tolerance=[1, 2])],
     "statistics": [lambda: tuning.match_budget(policies.EstimFuture, PROBLEM, ["x"])],
@@ -132,7 +133,7 @@ UNFIT = [
     (lambda: accounting.to_dp([1.0, 2.0, 3.0], [2.0, 3.0]), r"2 orders.*\(3,\)"),
     (lambda: ReceiveScalingProblem(TINY, np.ones((3, 4)), [0.1, 0.2]), r"budget \(2,\).*min_gain \(3,\)"),
     (lambda: THREE.cost(np.ones((2, 4))), r"eta \(2, 4\).*\(3, 4\)"),
-    (lambda: policies.AdaScale([0.1, 0.2]).schedule(THREE), r"penalty \(2,\).*\(3,\)"),
+    (lambda: policies.AdaScale([0.1, 0.2]).schedule(THREE), "shape mismatch"),
     (lambda: adascale_energies([[1.0], [2.0]], 1.0, 1.0, RoundLeakage(TINY), np.zeros(3)), "shape"),
     (lambda: accounting.find("numpy:ndarray"), "numpy:ndarray"),
     *((lambda d=d: channel.cost_hata_path_loss(d), "path loss of these distances") for d in (1e-300, 1e300)),
@@ -151,8 +152,8 @@ def test_a_policy_without_its_methods_says_which():
     class Nothing(policies.OnlinePolicy):
         """A policy that defines nothing."""
 
-    calls = (Nothing().start, (MIXED, np.ones(1))), (Nothing().step, (None, np.ones(1)))
-    calls = *calls, (RoundsPolicy().energy, (None, np.ones(1)))
+    calls = (Nothing().start, (MIXED, np.ones(1))), (Nothing().decide, (None, np.ones(1)))
+    calls = *calls, (CompiledPolicy().decide_rounds, (None, np.ones(1)))
     for call, arguments in (*calls, (policies.Policy().schedule, (make(MIXED, 1.0),))):
         with pytest.raises(NotImplementedError, match=f"has no {call.__name__}"):
             call(*arguments)

@@ -200,7 +200,7 @@ def test_arrays_of_any_make_give_what_plain_ones_give_and_stay_as_they_are(given
         np.testing.assert_array_equal(policy.schedule(made), policy.schedule(plain))
     np.testing.assert_array_equal(accounting.rdp(0.01, make(1e9 * gain), 3), accounting.rdp(0.01, 1e9 * gain, 3))
     eta = policies.EqualAlloc().schedule(plain)
-    np.testing.assert_array_equal(policies.run(policies.EqualAlloc(), made), eta)
+    np.testing.assert_array_equal(policies.EqualAlloc().schedule(made), eta)
     for measure in (plain.cost, plain.rdp, plain.noise_multiplier):
         np.testing.assert_array_equal(measure(make(eta)), measure(eta))
     np.testing.assert_array_equal(

@@ -63,7 +63,7 @@ def test_bad_arguments_are_refused(text):
         ("models", "os:abort", "not one of Python's standard library"),
         ("models", "adascale.cli:main", "must be a subclass of .*, got function"),
         ("accountants", "adascale.channel:Rayleigh", "must be a class with a method epsilon, .* got type"),
-        ("policies", "adascale.checks:positive", "must be a subclass of .*Policy, or .* start and step, got function"),
+        ("policies", "adascale.checks:positive", "must be a subclass of .*Policy, got function"),
         ("datasets", "adascale.registry:KINDS", "must be a function without arguments, .* got dict"),
     ],
 )

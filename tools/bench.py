@@ -132,10 +132,10 @@ def adascale_rounds():
 def adascale_steps():
     """The same one round at a time, as a server runs it."""
     problem, policy = mnist(), policies.AdaScale(0.03)
-    peer, expected = timed(lambda: policies.run(policy, problem), 5)
+    peer, expected = timed(lambda: policies.OnlinePolicy.schedule(policy, problem), 5)
     own, found = timed(lambda: policy.schedule(problem), 50)
     differ = np.abs(found / expected - 1).max()
-    yield "AdaScale, a whole horizon of 500 rounds", own, "start and step", peer, differ
+    yield "AdaScale, a whole horizon of 500 rounds", own, "round by round", peer, differ
 
 
 def tuning_one():

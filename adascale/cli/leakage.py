@@ -14,7 +14,7 @@ taken within each realisation. [28] is LyapunovPowerControl, reconstructed witho
 --policy truncated and best:number=8 choose who sends, at the total of the other policies. A parameter that is given, as
 in truncated:epsilon=2, is not tuned to --nu, --total or --epsilon.
 
---policy my_module:MyPolicy is your own subclass of adascale.policies.OnlinePolicy, with start and step. The parameter
+--policy my_module:MyPolicy is your own subclass of adascale.policies.OnlinePolicy, with start and decide. The parameter
 that its class declares as tuned is tuned until the cost is nu, and is a column of --out; with needs_mean_gain it is
 given the mean gains. Your own channel model (--channel) and accountant (--accountant) work in the same way.
 

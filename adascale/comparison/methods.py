@@ -18,16 +18,13 @@ SEED = 51_000_017
 
 
 class PolicyClass:
-    """A policy class, or any class with ``start`` and ``step``, with some arguments fixed."""
+    """A policy class with some arguments fixed."""
 
     def __init__(self, policy: type, **fixed: Any):
-        decides = hasattr(policy, "start") and hasattr(policy, "step")
-        if not isinstance(policy, type) or not (decides or issubclass(policy, Policy)):
+        if not isinstance(policy, type) or not issubclass(policy, Policy):
             raise ValueError(f"policy must be {registry.KINDS['policies']}, got {policy!r}")
         name = policy.__name__
-        if not issubclass(policy, Policy):
-            policy = type(name, (policy, OnlinePolicy), {"__module__": policy.__module__})
-        self.policy, self.fixed = cast("type[Policy]", policy), fixed
+        self.policy, self.fixed = policy, fixed
         declared: object = self.policy.tuned
         if not isinstance(declared, tuple | list) or not all(isinstance(each, str) for each in declared):
             raise ValueError(f"policy {name}: tuned must be a tuple of names, got {declared!r}")
@@ -93,7 +90,7 @@ class TunedOnModel(PolicyClass):
     Parameters
     ----------
     policy : type
-        A subclass of :class:`~adascale.policies.OnlinePolicy`, or any class with ``start`` and ``step``.
+        A subclass of :class:`~adascale.policies.OnlinePolicy`.
     channel : ChannelModel, optional
         The assumed model; default: that of the :func:`~adascale.comparison.leakage_table`, or else Rayleigh.
     draws : int, >= 1

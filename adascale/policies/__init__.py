@@ -1,7 +1,7 @@
 """Policies that choose the receive scaling."""
 
 from adascale.policies.adascale import AdaScale, adascale_energies
-from adascale.policies.base import OnlinePolicy, Policy, run
+from adascale.policies.base import OnlinePolicy, Policy
 from adascale.policies.constant_level import ConstantLevel
 from adascale.policies.dynamic_programme import DynamicProgramme
 from adascale.policies.equal_alloc import EqualAlloc
@@ -33,7 +33,6 @@ __all__ = [
     "Truncated",
     "adascale_energies",
     "estimated_min_gain",
-    "run",
     "seen_coherence",
     "water_level",
 ]

@@ -1,6 +1,6 @@
 """AdaScale: the paper's online policy (Algorithm 1)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +10,7 @@ from adascale import checks as check
 from adascale.accounting.kernels import are_few
 from adascale.channel import FloorLaw
 from adascale.compiled import njit
-from adascale.policies.base import LawPolicy, RoundsPolicy, State, check_fit, in_rows, renamed
+from adascale.policies.base import CompiledPolicy, State, find_law, in_rows
 from adascale.policies.optimal import water_level
 from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, slopes
 from adascale.rootfind import Search, power_law_step, search_from
@@ -31,7 +31,7 @@ class AdaScaleState(State):
 
 
 @dataclass(frozen=True)
-class AdaScale(RoundsPolicy):
+class AdaScale(CompiledPolicy):
     r"""The paper's online policy: leakage against a queue and a quadratic term (:eq:`eq:adascale-round`).
 
     .. math::
@@ -77,7 +77,7 @@ class AdaScale(RoundsPolicy):
         stiffness : float, :math:`s \ge 1`; at 1 the queue starts empty
         """
         budget, stiff = check.positive("budget", budget), check.number("stiffness", stiffness, 1)
-        level = LawPolicy(mean_gain, law).known(scenario).level(budget)  # type: ignore[arg-type]
+        level = find_law(scenario, mean_gain, law).level(budget)
         with np.errstate(all="ignore"):
             penalty = -stiff * budget / RoundLeakage(scenario).slope(level)
         check.finite(f"the penalty at a level of {np.max(level, initial=0):.3g}", penalty)
@@ -91,25 +91,27 @@ class AdaScale(RoundsPolicy):
             return -5 * problem.budget / slope
 
     def start(self, scenario: Scenario, budget: FloatArray) -> AdaScaleState:
-        check_fit(budget.shape, penalty=np.shape(self.penalty), initial_queue=np.shape(self.initial_queue))
-        zero = np.zeros(budget.shape)
+        zero = np.zeros(np.shape(budget))
         return AdaScaleState(scenario, budget, RoundLeakage(scenario), zero + self.initial_queue, zero)
 
-    def energies(self, state: AdaScaleState, floor: FloatArray) -> tuple[AdaScaleState, FloatArray]:
-        energy, queue = _run(floor, state.queue, state.energy, state.budget, self.penalty, state.leakage)
-        return replace(state, queue=queue, energy=energy[..., -1]), energy
+    def decide_rounds(self, state: AdaScaleState, floor: FloatArray) -> tuple[AdaScaleState, FloatArray]:
+        energy, queue = adascale_energies(
+            floor, state.budget, self.penalty, state.leakage, state.queue, first_guess=state.energy
+        )
+        return state.after(floor.shape[-1], queue=queue, energy=energy[..., -1]), energy
 
     def skip(self, state: AdaScaleState) -> AdaScaleState:
-        return replace(state, queue=np.maximum(state.queue - state.budget, 0.0))
+        return state.after(1, queue=np.maximum(state.queue - state.budget, 0.0))
 
 
-@renamed(floor="min_noise_energy")
 def adascale_energies(
     min_noise_energy: ArrayLike,
     budget: ArrayLike,
     penalty: ArrayLike,
     leakage: RoundLeakage,
     initial_queue: ArrayLike = 0.0,
+    *,
+    first_guess: ArrayLike = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
     r"""Return AdaScale's noise energies, shape (..., T), and last queue :math:`Q_T`.
 
@@ -123,27 +125,21 @@ def adascale_energies(
         They broadcast against the leading axes of ``min_noise_energy``.
     leakage : RoundLeakage, :math:`F`
     initial_queue : array_like, :math:`Q_0 \ge 0`
+    first_guess : array_like, :math:`\ge 0`
+        Where the search of the first round starts; it changes nothing but the time.
     """
-    floor, budget = check.positive("min_noise_energy", min_noise_energy), check.positive("budget", budget)
-    penalty, queue = check.positive("penalty", penalty), check.at_least("initial_queue", initial_queue, 0)
-    if floor.ndim == 0:
-        raise ValueError(f"min_noise_energy must have a last axis of rounds, got {floor}")
-    return _run(floor, queue, 0.0, budget, penalty, leakage)
-
-
-def _run(
-    floor: FloatArray, queue: ArrayLike, start: ArrayLike, budget: ArrayLike, penalty: ArrayLike, leakage: RoundLeakage
-) -> tuple[FloatArray, FloatArray]:
+    floor = check.positive("min_noise_energy", min_noise_energy, "rounds")
     *outer, T = floor.shape
-    batch = np.broadcast_shapes(outer, *(np.shape(each) for each in (queue, start, budget, penalty)))
+    parameters = (initial_queue, first_guess, budget, penalty)
+    batch = np.broadcast_shapes(outer, *map(np.shape, parameters))
     rows = in_rows(floor, batch, T)
-    last, before, nu, V = (in_rows(one, batch) for one in (queue, start, budget, penalty))
-    energy, i, t = all_rounds(rows, last, before, nu, V, leakage.terms, are_few(leakage.terms.moments))
+    queue, start, nu, V = (in_rows(parameter, batch) for parameter in parameters)
+    energy, i, t = all_rounds(rows, queue, start, nu, V, leakage.terms, are_few(leakage.terms.moments))
     if i >= 0:
-        where = tuple(map(int, np.unravel_index(i, batch)))
-        named = f" of instance {where}" if where else ""
-        raise NoRoot(f"no root found in round {t}{named}: floor {rows[i, t]}, queue {last[i]}, penalty {V[i]}")
-    return energy.reshape(*batch, T), last.reshape(batch)
+        instance = tuple(map(int, np.unravel_index(i, batch)))
+        place = f" of instance {instance}" if instance else ""
+        raise NoRoot(f"no root found in round {t}{place}: floor {rows[i, t]}, queue {queue[i]}, penalty {V[i]}")
+    return energy.reshape(*batch, T), queue.reshape(batch)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

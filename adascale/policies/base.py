@@ -1,48 +1,26 @@
-"""Base classes of policies: a whole schedule, or one decision per round."""
+"""What a policy is: a map from noise floors to noise energies, for all rounds at once or one after the other."""
 
 import math
-import warnings
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import wraps
-from inspect import isfunction
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.channel import FloorLaw, RayleighFloors
+from adascale.errors import InvalidInput
 from adascale.problem import ReceiveScalingProblem, scaling
 from adascale.scenario import FloatArray, Scenario
 
-AnyCallable = TypeVar("AnyCallable", bound=Callable[..., Any])
-
-
-def _checked_start(start: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(start)
-    def checked(self: OnlinePolicy, scenario: Scenario, budget: ArrayLike, *rest: Any, **more: Any) -> Any:
-        return start(self, scenario, check.positive("budget", budget), *rest, **more)
-
-    return checked
-
-
-def _checked_step(step: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(step)
-    def checked(self: OnlinePolicy, state: Any, min_gain_t: ArrayLike, *rest: Any, **more: Any) -> Any:
-        gain, scenario = check.positive("min_gain_t", min_gain_t)[()], getattr(state, "scenario", state)
-        if isinstance(scenario, Scenario):
-            check.within("min_gain_t", gain, *scenario.gain_limits)
-        batch = getattr(state, "lanes", None)
-        if isinstance(batch, tuple) and batch != gain.shape:
-            raise ValueError(f"min_gain_t must have the shape of the instances, {batch}, got {gain.shape}")
-        return step(self, state, gain, *rest, **more)
-
-    return checked
+_ROUNDING = 1e-9  # relative distance below the floor that passes for a rounding error
 
 
 class Policy:
-    """A policy that sees all rounds at once; a subclass defines ``schedule``."""
+    """A policy that sees all rounds at once; a subclass defines ``schedule``.
+
+    Derive from :class:`OnlinePolicy` instead if the policy decides round by round: then it can be streamed as well.
+    """
 
     tuned: ClassVar[tuple[str, ...]] = ()
     r"""Positive parameters chosen so that the cost is :math:`\nu`."""
@@ -52,8 +30,6 @@ class Policy:
     """Whether the constructor takes ``law``, a :class:`~adascale.channel.FloorLaw`."""
     label: ClassVar[str] = ""
     """Name in a legend, by default the name of the class."""
-    former: ClassVar[Mapping[str, str]] = {}
-    """New names of parameters by their old names."""
 
     @classmethod
     def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
@@ -66,65 +42,96 @@ class Policy:
 
 
 class OnlinePolicy(Policy):
-    """A policy that decides one round at a time; a subclass defines ``start`` and ``step``.
+    """A policy that decides one round at a time; a subclass defines ``start`` and ``decide``.
 
-    Both must be pure: a state is never changed, so it can be kept and resumed from.  Their arguments are validated
-    float64 arrays.  After a ``ValueError`` the round can be repeated or skipped.
+    This is the class to derive a policy of your own from.  ``start`` returns the state before round 0, and ``decide``
+    maps the noise floor of a round to its noise energy, which must be finite and at least the floor.  Both are pure:
+    return a new state instead of changing the old one, because a state may be kept and used again.  Do not look for
+    later rounds: ``schedule`` and :class:`~adascale.streaming.Stream` hand over one floor at a time and nothing else.
+    Arrays have one entry per problem instance, so write ``np.maximum`` instead of ``max``.  Arguments are validated
+    before they get here.
     """
 
-    def __init_subclass__(cls, **options: Any) -> None:
-        """Validate the arguments of ``start`` and ``step``; redefining one of them drops an inherited schedule."""
-        super().__init_subclass__(**options)
-        own = vars(cls).keys()
-        if own & {"start", "step"} and not own & {"schedule", "rounds", "energies", "energy"}:
-            cls.schedule = OnlinePolicy.schedule  # type: ignore[method-assign]  # this replaces an inherited schedule
-        for name, checked in (("start", _checked_start), ("step", _checked_step)):
-            method = getattr(cls, name)  # its own, or that of another base class
-            known = method is vars(OnlinePolicy)[name] or hasattr(method, "checks_arguments")
-            if isfunction(method) and not known:
-                setattr(cls, name, checked(method))
-                getattr(cls, name).checks_arguments = True
-
     def start(self, scenario: Scenario, budget: FloatArray) -> Any:
-        r"""Return the state before round 0, for noise budgets :math:`\nu > 0` of any shape.
-
-        If the state has an attribute ``lanes``, ``step`` refuses gains of any other shape.
-        """
+        r"""Return the state before round 0, for noise budgets :math:`\nu > 0`, one per problem instance."""
         raise NotImplementedError(f"{type(self).__name__} has no start")
 
-    def step(self, state: Any, min_gain_t: FloatArray) -> tuple[Any, FloatArray]:
-        r"""Return the next state and :math:`\eta_t` in watts, with the shape of the gains :math:`h_{\min,t}^2 > 0`."""
-        raise NotImplementedError(f"{type(self).__name__} has no step")
+    def decide(self, state: Any, floor: FloatArray) -> tuple[Any, FloatArray]:
+        r"""Return the next state and :math:`w_t`, given the floors :math:`w_{\min,t}`, one per problem instance."""
+        raise NotImplementedError(f"{type(self).__name__} has no decide")
 
     def skip(self, state: Any) -> Any:
         """Return the next state if no device transmits, which spends nothing; by default, the same state."""
         return state
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        return run(self, problem)
+        """Decide round by round."""
+        state = self.start(problem.scenario, np.broadcast_to(problem.budget, problem.lanes))
+        energy = np.empty((*problem.lanes, problem.num_rounds))
+        floor = np.broadcast_to(problem.min_noise_energy, energy.shape)
+        for t in range(problem.num_rounds):
+            floor_t = floor[..., t].copy()[()]  # a copy, as a view would give access to later rounds
+            state, energy[..., t] = checked_decision(self, state, floor_t, t)
+        return to_eta(energy, problem)
 
 
-def renamed(**names: str) -> Callable[[AnyCallable], AnyCallable]:
-    """Let a policy or a function accept old names of arguments, with a ``DeprecationWarning``."""
+def checked_decision(policy: OnlinePolicy, state: Any, floor: FloatArray, t: int) -> tuple[Any, FloatArray]:
+    """Return what a policy decides in round t, or raise a ``ValueError`` unless it is a noise energy per floor."""
+    name = type(policy).__name__
+    decision = policy.decide(state, floor)
+    if not (isinstance(decision, tuple) and len(decision) == 2):
+        got = type(decision).__name__
+        raise ValueError(f"{name}.decide must return the next state and a noise energy, got {got} in round {t}")
+    next_state, energy = decision[0], np.asarray(decision[1])
+    if energy.shape != np.shape(floor) or energy.dtype.kind not in "iuf":
+        wanted, got = f"shape {np.shape(floor)} like the floors", f"{energy.dtype} of shape {energy.shape}"
+        raise ValueError(f"{name}.decide must return noise energies of {wanted}, got {got} in round {t}")
+    good = (energy >= floor * (1 - _ROUNDING)) & (energy < np.inf)
+    if not good.all():
+        worst = np.unravel_index(good.argmin(), good.shape)
+        wanted = f"finite and at least its floor {np.asarray(floor)[worst]}"
+        raise ValueError(f"{name} returned a noise energy of {energy[worst]} in round {t}, expected {wanted}")
+    return next_state, np.maximum(energy, floor)
 
-    def decorate(called: AnyCallable) -> AnyCallable:
-        cls: Any = called if isinstance(called, type) else None
-        function: Any = cls.__init__ if cls else called
 
-        @wraps(function)
-        def renaming(*given: Any, **options: Any) -> Any:
-            for old, new in names.items():
-                if old in options and new not in options:
-                    warnings.warn(f"{old} is deprecated, use {new}", DeprecationWarning, stacklevel=2)
-                    options[new] = options.pop(old)
-            return function(*given, **options)
+def to_eta(energy: FloatArray, problem: ReceiveScalingProblem) -> FloatArray:
+    r"""Return the :math:`\eta_t` of noise energies, exactly the power limit where the energy is the floor."""
+    return scaling(energy, problem.min_noise_energy, problem.max_eta, problem.scenario.noise_scale)
 
-        if not cls:
-            return cast("AnyCallable", renaming)
-        cls.former, cls.__init__ = names, renaming
-        return called
 
-    return decorate
+class CompiledPolicy(OnlinePolicy):
+    """An online policy of this package that decides many rounds in one call; a subclass defines ``decide_rounds``.
+
+    A subclass that overrides ``decide`` alone is scheduled round by round, as any other online policy.
+    """
+
+    def decide_rounds(self, state: Any, floor: FloatArray) -> tuple[Any, FloatArray]:
+        r"""Return the state after rounds with these floors, shape (..., rounds), and their :math:`w_t`."""
+        raise NotImplementedError(f"{type(self).__name__} has no decide_rounds")
+
+    def decide(self, state: Any, floor: FloatArray) -> tuple[Any, FloatArray]:
+        state, energy = self.decide_rounds(state, np.asarray(floor)[..., None])
+        return state, energy[..., 0]
+
+    def skip(self, state: Any) -> Any:
+        return state.after(1)
+
+    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
+        if type(self).decide is not CompiledPolicy.decide:
+            return super().schedule(problem)
+        state = self.start(problem.scenario, np.broadcast_to(problem.budget, problem.lanes))
+        self._check_instances(np.shape(state.budget), problem)
+        floor = np.broadcast_to(problem.min_noise_energy, (*problem.lanes, problem.num_rounds))
+        _, energy = self.decide_rounds(state, floor)
+        self._check_instances(energy.shape[:-1], problem)
+        return to_eta(energy, problem)
+
+    def _check_instances(self, shape: tuple[int, ...], problem: ReceiveScalingProblem) -> None:
+        if shape != problem.lanes:
+            name = type(self).__name__
+            raise InvalidInput(
+                f"{name} has parameters for instances {shape}, the problem has {problem.lanes}", "problem"
+            )
 
 
 @dataclass(frozen=True)
@@ -134,136 +141,50 @@ class State:
     scenario: Scenario
     budget: FloatArray
 
-    @property
-    def lanes(self) -> tuple[int, ...]:
-        """Shape of the gains of a round."""
-        return self.budget.shape
-
-
-class RoundsPolicy(OnlinePolicy):
-    """An online policy that runs many rounds at once; a subclass defines ``energy``, ``energies`` or ``rounds``."""
-
-    def energy(self, state: Any, floor: FloatArray) -> tuple[Any, FloatArray]:
-        r"""Return the state after a round with this floor, and its :math:`w_t`."""
-        raise NotImplementedError(f"{type(self).__name__} has no energy")
-
-    def energies(self, state: Any, floor: FloatArray) -> tuple[Any, FloatArray]:
-        r"""Return the state after rounds with these floors, shape (..., rounds), and their :math:`w_t`."""
-        energy = np.empty(floor.shape)
-        for t in range(floor.shape[-1]):
-            state, energy[..., t] = self.energy(state, floor[..., t].copy())
-        return state, energy
-
-    def rounds(self, state: Any, max_eta: FloatArray) -> tuple[Any, FloatArray]:
-        r"""Return the state after rounds with these power limits, shape (..., rounds), and their :math:`\eta_t`."""
-        noise_scale = state.scenario.noise_scale
-        floor = noise_scale / max_eta
-        state, energy = self.energies(state, floor)
-        return state, scaling(energy, floor, max_eta, noise_scale)
-
-    def step(self, state: Any, min_gain_t: FloatArray) -> tuple[Any, FloatArray]:
-        state, eta = self.rounds(state, np.asarray(state.scenario.x_max * min_gain_t)[..., None])
-        return state, eta[..., 0]
-
-    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        state = self.start(problem.scenario, np.broadcast_to(problem.budget, problem.lanes))
-        check_fit(problem.lanes, batch_of_parameters=state.lanes)
-        _, eta = self.rounds(state, np.broadcast_to(problem.max_eta, (*problem.lanes, problem.num_rounds)))
-        return within_limit(eta, problem, type(self).__name__)
+    def after(self, rounds: int, **changes: Any) -> Self:
+        """Return the state after some rounds, in which these fields have changed."""
+        return replace(self, **changes) if changes else self
 
 
 @dataclass(frozen=True)
 class HorizonState(State):
-    """The number of rounds after the next one, and the remaining budget."""
+    """The state of a policy that divides a budget among T rounds."""
 
     later: int
+    """Number of rounds after the next one."""
     left: FloatArray
+    """The remaining budget of all rounds together."""
+
+    @classmethod
+    def begin(cls, scenario: Scenario, budget: FloatArray, *rest: Any) -> Self:
+        r"""Return the state before round 0, when :math:`T \nu` is left; ``rest`` are the fields of a subclass."""
+        T = scenario.num_rounds
+        with np.errstate(over="ignore"):
+            left = np.asarray(budget * T)
+        check.finite(f"the budget of all {T} rounds", left)
+        return cls(scenario, budget, T - 1, left, *rest)
+
+    def after(self, rounds: int, **changes: Any) -> Self:
+        if rounds > self.later + 1:
+            T = self.scenario.num_rounds
+            raise InvalidInput(f"the policy has planned for num_rounds = {T}, and all rounds are over", "num_rounds")
+        return replace(self, later=self.later - rounds, **changes)
 
 
-class HorizonPolicy(RoundsPolicy):
-    """An online policy that divides a budget among T rounds."""
-
-    def skip(self, state: Any) -> Any:
-        return replace(state, later=self.count_down(state))
-
-    def count_down(self, state: Any, rounds: int = 1) -> int:
-        """Return the ``later`` of the state after some rounds; raise a ``ValueError`` beyond the horizon."""
-        if state.later < 0:
-            name, T = type(self).__name__, state.scenario.num_rounds
-            raise ValueError(f"{name} has planned for scenario.num_rounds = {T} rounds, and all are over")
-        return int(state.later) - rounds
+def check_law(mean_gain: ArrayLike | None, law: FloorLaw | None) -> None:
+    """Raise an ``InvalidInput`` unless exactly one of the two describes the channel."""
+    if (mean_gain is None) == (law is None):
+        raise InvalidInput(f"exactly one of mean_gain and law must be given, got {mean_gain} and {law}", "law")
+    if mean_gain is not None:
+        check.positive("mean_gain", mean_gain, "devices")
+    elif not isinstance(law, FloorLaw):
+        raise InvalidInput(f"law must be a FloorLaw, got {law!r}", "law")
 
 
-@dataclass(frozen=True)
-class LawPolicy(RoundsPolicy):
-    """An online policy that knows the distribution of the floors: a ``law``, or Rayleigh fading of ``mean_gain``."""
-
-    needs_law: ClassVar[bool] = True
-
-    mean_gain: FloatArray | None = None
-    law: FloorLaw | None = None
-
-    def __post_init__(self) -> None:
-        if (self.mean_gain is None) == (self.law is None):
-            raise ValueError(f"exactly one of mean_gain and law must be given, got {self.mean_gain} and {self.law}")
-        if self.mean_gain is not None:
-            check.positive("mean_gain", self.mean_gain, "devices")
-        if self.law is not None and not isinstance(self.law, FloorLaw):
-            raise ValueError(f"law must be a FloorLaw, got {self.law!r}")
-
-    def known(self, scenario: Scenario) -> FloorLaw:
-        """Return the distribution of the floors."""
-        return RayleighFloors.of(scenario, self.mean_gain) if self.law is None else self.law  # type: ignore[arg-type]
-
-
-def run(policy: OnlinePolicy, problem: ReceiveScalingProblem) -> FloatArray:
-    r"""Run an online policy round by round, and return its :math:`\eta_t` in watts, shape (..., T)."""
-    state = policy.start(problem.scenario, np.broadcast_to(problem.budget, problem.lanes))
-    eta = np.empty((*problem.lanes, problem.num_rounds))
-    gain = np.broadcast_to(problem.min_gain, eta.shape)
-    for t in range(problem.num_rounds):
-        returned = policy.step(state, gain[..., t].copy()[()])  # a copy, as a view would give access to later rounds
-        is_pair = isinstance(returned, tuple) and len(returned) == 2
-        eta_t = np.asarray(returned[1] if is_pair else "")
-        if eta_t.shape != problem.lanes or eta_t.dtype.kind not in "iuf":
-            wanted = f"the next state and eta, numbers of shape {problem.lanes} like the gains"
-            got = f"a state and {eta_t.dtype} of shape {eta_t.shape}" if is_pair else type(returned).__name__
-            raise ValueError(f"{type(policy).__name__}.step must return {wanted}, got {got}")
-        state, eta[..., t] = returned[0], eta_t
-    return within_limit(eta, problem, type(policy).__name__)
-
-
-def within_limit(eta: FloatArray, problem: ReceiveScalingProblem, name: str) -> FloatArray:
-    """Return ``eta``, or raise a ``ValueError`` unless it is in (0, cap]."""
-    good = (eta > 0) & (eta <= problem.max_eta)
-    if not good.all():
-        worst = tuple(int(i) for i in np.argwhere(~good)[0])
-        cap = np.broadcast_to(problem.max_eta, eta.shape)[worst]
-        raise ValueError(f"{name} returned eta = {eta[worst]} in round {worst[-1]}, expected 0 < eta <= {cap}")
-    return eta
-
-
-def check_fit(batch: tuple[int, ...], **shapes: tuple[int, ...]) -> None:
-    """Raise a ``ValueError`` unless each shape broadcasts to that of the instances and adds no axis."""
-    for name, shape in shapes.items():
-        if check.broadcast(**{name: shape, "instances": batch}) != batch:
-            raise ValueError(f"{name} must broadcast to instances {batch}, got shape {shape}")
-
-
-def spread(budget: FloatArray, **shapes: tuple[int, ...]) -> FloatArray:
-    """Return the budget of every instance, given the shapes of a policy's parameters."""
-    return np.broadcast_to(budget, check.broadcast(**shapes, budget=np.shape(budget)))
-
-
-def whole_horizon(
-    scenario: Scenario, budget: FloatArray, **shapes: tuple[int, ...]
-) -> tuple[Scenario, FloatArray, int, FloatArray]:
-    r"""Return the fields of a :class:`HorizonState` before round 0, when :math:`T \nu` is left."""
-    budget, T = spread(budget, **shapes), scenario.num_rounds
-    with np.errstate(over="ignore"):
-        left = budget * T
-    check.finite(f"the budget of all {T} rounds", left)
-    return scenario, budget, T - 1, left
+def find_law(scenario: Scenario, mean_gain: ArrayLike | None, law: FloorLaw | None) -> FloorLaw:
+    """Return the distribution of the floors: ``law``, or Rayleigh fading of ``mean_gain``."""
+    check_law(mean_gain, law)
+    return RayleighFloors.of(scenario, mean_gain) if law is None else law  # type: ignore[arg-type]
 
 
 def in_rows(array: ArrayLike, batch: tuple[int, ...], *rounds: int) -> FloatArray:

@@ -5,7 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from adascale.policies.base import LawPolicy, State
+from adascale.channel import FloorLaw
+from adascale.policies.base import CompiledPolicy, State, check_law, find_law
 from adascale.scenario import FloatArray, Scenario
 
 
@@ -17,7 +18,7 @@ class ConstantLevelState(State):
 
 
 @dataclass(frozen=True)
-class ConstantLevel(LawPolicy):
+class ConstantLevel(CompiledPolicy):
     r"""One level for all rounds, from the distribution of the floors.
 
     .. math:: w_t = \max(\ell, w_{\min,t}), \qquad g(\ell) = \mathbb E \max(\ell - w_{\min}, 0) = \nu
@@ -30,11 +31,17 @@ class ConstantLevel(LawPolicy):
         Any other distribution of the floors; exactly one of the two must be given.
     """
 
+    needs_law: ClassVar[bool] = True
     label: ClassVar[str] = "constant level"
 
-    def start(self, scenario: Scenario, budget: FloatArray) -> ConstantLevelState:
-        level = self.known(scenario).level(budget)
-        return ConstantLevelState(scenario, np.broadcast_to(budget, level.shape), level)
+    mean_gain: FloatArray | None = None
+    law: FloorLaw | None = None
 
-    def energies(self, state: ConstantLevelState, floor: FloatArray) -> tuple[ConstantLevelState, FloatArray]:
+    def __post_init__(self) -> None:
+        check_law(self.mean_gain, self.law)
+
+    def start(self, scenario: Scenario, budget: FloatArray) -> ConstantLevelState:
+        return ConstantLevelState(scenario, budget, find_law(scenario, self.mean_gain, self.law).level(budget))
+
+    def decide_rounds(self, state: ConstantLevelState, floor: FloatArray) -> tuple[ConstantLevelState, FloatArray]:
         return state, np.maximum(state.level[..., None], floor)

@@ -1,7 +1,7 @@
 """DynamicProgramme: the causal optimum that never exceeds the budget."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from adascale import checks as check
 from adascale.accounting.kernels import are_few
 from adascale.channel import FloorLaw
 from adascale.compiled import njit
-from adascale.policies.base import HorizonPolicy, HorizonState, LawPolicy, in_rows, whole_horizon
+from adascale.policies.base import CompiledPolicy, HorizonState, check_law, find_law, in_rows
 from adascale.problem import LeakageTerms, RoundLeakage, slopes
 from adascale.rootfind import power_law_step, search_from
 from adascale.scenario import FloatArray, Scenario
@@ -32,7 +32,7 @@ class ProgrammeState(HorizonState):
 
 
 @dataclass(frozen=True)
-class DynamicProgramme(LawPolicy, HorizonPolicy):
+class DynamicProgramme(CompiledPolicy):
     r"""The causal optimum that knows the floors' distribution and never exceeds :math:`T\nu`.
 
     With n later rounds and b left, the price of budget is
@@ -48,19 +48,27 @@ class DynamicProgramme(LawPolicy, HorizonPolicy):
     mean_gain, law : see :class:`ConstantLevel`
     """
 
+    needs_law: ClassVar[bool] = True
     label: ClassVar[str] = "dynamic programme"
 
-    def start(self, scenario: Scenario, budget: FloatArray) -> ProgrammeState:
-        law = self.known(scenario)
-        begun = whole_horizon(scenario, budget, batch_of_law=law.lanes)
-        return ProgrammeState(*begun, *_tables(scenario, law, begun[-1]))
+    mean_gain: FloatArray | None = None
+    law: FloorLaw | None = None
 
-    def energies(self, state: ProgrammeState, floor: FloatArray) -> tuple[ProgrammeState, FloatArray]:
-        batch, rounds = state.lanes, floor.shape[-1]
-        later = self.count_down(state, rounds)
+    def __post_init__(self) -> None:
+        check_law(self.mean_gain, self.law)
+
+    def start(self, scenario: Scenario, budget: FloatArray) -> ProgrammeState:
+        law = find_law(scenario, self.mean_gain, self.law)
+        budget = np.broadcast_to(budget, np.broadcast_shapes(np.shape(budget), law.lanes))
+        with np.errstate(over="ignore"):
+            tables = _tables(scenario, law, budget * scenario.num_rounds)
+        return ProgrammeState.begin(scenario, budget, *tables)
+
+    def decide_rounds(self, state: ProgrammeState, floor: FloatArray) -> tuple[ProgrammeState, FloatArray]:
+        *batch, rounds = floor.shape
         left, whole = in_rows(state.left, batch), in_rows(state.budget * state.scenario.num_rounds, batch)
         spend = _spend(in_rows(floor, batch, rounds), state.table, state.which, whole, left, state.later)
-        return replace(state, later=later, left=left.reshape(batch)), floor + spend.reshape(floor.shape)
+        return state.after(rounds, left=left.reshape(batch)), floor + spend.reshape(floor.shape)
 
 
 def _tables(scenario: Scenario, law: FloorLaw, whole: FloatArray) -> tuple[FloatArray, NDArray[np.intp]]:

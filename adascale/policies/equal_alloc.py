@@ -3,12 +3,12 @@
 import numpy as np
 
 from adascale.accounting import calibrate
-from adascale.policies.base import RoundsPolicy, State
+from adascale.policies.base import CompiledPolicy, State
 from adascale.problem import RoundLeakage
 from adascale.scenario import FloatArray, Scenario
 
 
-class EqualAlloc(RoundsPolicy):
+class EqualAlloc(CompiledPolicy):
     r"""An even split of the budget: :math:`w_t = w_{\min,t} + \nu` (:eq:`eq:equal-alloc`).
 
     In the paper, :math:`x_t = x_{\max} / (1 + x_{\max} \nu h_{\min,t}^2 / (d \sigma_n^2))` ("Numerical Experiments").
@@ -17,8 +17,8 @@ class EqualAlloc(RoundsPolicy):
     def start(self, scenario: Scenario, budget: FloatArray) -> State:
         return State(scenario, budget)
 
-    def energies(self, state: State, floor: FloatArray) -> tuple[State, FloatArray]:
-        return state, floor + state.budget[..., None]
+    def decide_rounds(self, state: State, floor: FloatArray) -> tuple[State, FloatArray]:
+        return state, floor + np.asarray(state.budget)[..., None]
 
     @staticmethod
     def budget_for(scenario: Scenario, epsilon: float, delta: float = 1e-5) -> float:

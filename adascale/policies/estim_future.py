@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adascale import checks as check
-from adascale.policies.base import HorizonPolicy, HorizonState, whole_horizon
+from adascale.policies.base import HorizonState, OnlinePolicy
 from adascale.scenario import FloatArray, Scenario
 
 
@@ -28,7 +28,7 @@ def estimated_min_gain(mean_gain: ArrayLike, estimate: str) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class EstimFuture(HorizonPolicy):
+class EstimFuture(OnlinePolicy):
     r"""Water-filling over this round's floor and the estimated floors of later rounds.
 
     .. math::
@@ -56,13 +56,17 @@ class EstimFuture(HorizonPolicy):
 
     def start(self, scenario: Scenario, budget: FloatArray) -> HorizonState:
         check.within("mean_gain", self._later_gain, *scenario.gain_limits)
-        return HorizonState(*whole_horizon(scenario, budget, batch_of_mean_gain=self._later_gain.shape))
+        batch = np.broadcast_shapes(np.shape(budget), self._later_gain.shape)
+        return HorizonState.begin(scenario, np.broadcast_to(budget, batch))
 
-    def energy(self, state: HorizonState, floor: FloatArray) -> tuple[HorizonState, FloatArray]:
-        scenario, later = state.scenario, self.count_down(state)
+    def decide(self, state: HorizonState, floor: FloatArray) -> tuple[HorizonState, FloatArray]:
+        scenario, after = state.scenario, state.after(1)
         later_floor = scenario.noise_scale / (scenario.x_max * self._later_gain)
         # the smallest valid level, with only this floor, only the later ones, or all of them under water
         both = (state.left + floor + state.later * later_floor) / (1 + state.later)
         alone = floor + state.left
         energy = np.maximum(np.where(alone <= later_floor, alone, both), floor) if state.later else alone
-        return replace(state, later=later, left=np.maximum(state.left - (energy - floor), 0.0)), energy
+        return replace(after, left=np.maximum(state.left - (energy - floor), 0.0)), energy
+
+    def skip(self, state: HorizonState) -> HorizonState:
+        return state.after(1)

@@ -1,13 +1,13 @@
 """Learn: re-solving with the floors seen so far, without channel statistics."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from adascale import checks as check
 from adascale.channel import FloorLaw
 from adascale.compiled import njit
-from adascale.policies.base import HorizonPolicy, HorizonState, in_rows, renamed, whole_horizon
+from adascale.policies.base import CompiledPolicy, HorizonState, in_rows
 from adascale.policies.resolve import check_options, next_coherence
 from adascale.scenario import FloatArray, Scenario
 
@@ -22,9 +22,8 @@ class LearnState(HorizonState):
     level: FloatArray
 
 
-@renamed(promise="budget_mode", reserve="safety_margin")
 @dataclass(frozen=True)
-class Learn(HorizonPolicy):
+class Learn(CompiledPolicy):
     r"""Re-solving as :class:`ReSolve` with the distribution of the floors seen so far.
 
     .. math::
@@ -61,17 +60,17 @@ class Learn(HorizonPolicy):
         if self.prior is not None:
             share = (np.arange(self.weight) + 0.5) / self.weight
             assumed = np.moveaxis(self.prior.quantile(share.reshape(-1, *[1] * len(self.prior.lanes))), 0, -1)
-        begun = whole_horizon(scenario, budget, batch_of_prior=assumed.shape[:-1])
-        left = begun[-1]
-        seen = np.repeat(in_rows(assumed, left.shape, assumed.shape[-1])[:, None], 2, axis=1)
+        batch = np.broadcast_shapes(np.shape(budget), assumed.shape[:-1])
+        seen = np.repeat(in_rows(assumed, batch, assumed.shape[-1])[:, None], 2, axis=1)
         for row in seen:
             for number in range(1, assumed.shape[-1] + 1):
                 _add(row, number)
-        return LearnState(*begun, seen, np.zeros((left.size, 6)), np.zeros(left.shape))
+        moments, level = np.zeros((len(seen), 6)), np.zeros(batch)
+        return LearnState.begin(scenario, np.broadcast_to(budget, batch), seen, moments, level)
 
-    def energies(self, state: LearnState, floor: FloatArray) -> tuple[LearnState, FloatArray]:
-        batch, rounds = state.lanes, floor.shape[-1]
-        later, moments = self.count_down(state, rounds), state.moments.copy()
+    def decide_rounds(self, state: LearnState, floor: FloatArray) -> tuple[LearnState, FloatArray]:
+        *batch, rounds = floor.shape
+        moments = state.moments.copy()
         seen = np.concatenate([state.seen, in_rows(floor, batch, rounds)[:, None].repeat(2, 1)], -1)
         left, level = in_rows(state.left, batch), in_rows(state.level, batch)
         margin = float(self.safety_margin) if self.budget_mode == "hard" else -1.0
@@ -80,7 +79,7 @@ class Learn(HorizonPolicy):
         spend = np.empty((len(seen), rounds))
         _spend(spend, state.later, seen, moments, left, level, options)
         left, level = left.reshape(batch), level.reshape(batch)
-        state = replace(state, later=later, left=left, seen=seen, moments=moments, level=level)
+        state = state.after(rounds, left=left, seen=seen, moments=moments, level=level)
         return state, floor + spend.reshape(floor.shape)
 
 

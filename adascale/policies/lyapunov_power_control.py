@@ -1,7 +1,7 @@
 """The power control of Shi et al., with a virtual queue of excess privacy spending."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.compiled import njit
-from adascale.policies.base import RoundsPolicy, State, in_rows, spread
+from adascale.policies.base import CompiledPolicy, State, in_rows
 from adascale.policies.power_control import check_contraction
 from adascale.scenario import FloatArray, Scenario
 
@@ -23,7 +23,7 @@ class LyapunovState(State):
 
 
 @dataclass(frozen=True)
-class LyapunovPowerControl(RoundsPolicy):
+class LyapunovPowerControl(CompiledPolicy):
     r"""The Lyapunov power control of Shi et al., without a reconfigurable surface.
 
     .. math::
@@ -55,20 +55,21 @@ class LyapunovPowerControl(RoundsPolicy):
 
     def start(self, scenario: Scenario, budget: FloatArray) -> LyapunovState:
         check_contraction(self.contraction, scenario.num_rounds)
-        budget = spread(budget, **{name: getattr(self, name).shape for name in ("penalty", "rate", "initial_queue")})
-        return LyapunovState(scenario, budget, 0, np.broadcast_to(self.initial_queue, budget.shape))
+        return LyapunovState(scenario, budget, 0, np.broadcast_to(self.initial_queue, np.shape(budget)))
 
-    def rounds(self, state: LyapunovState, max_eta: FloatArray) -> tuple[LyapunovState, FloatArray]:
-        batch, T, t = state.lanes, max_eta.shape[-1], state.round
+    def decide_rounds(self, state: LyapunovState, floor: FloatArray) -> tuple[LyapunovState, FloatArray]:
+        (*batch, T), t, noise_scale = floor.shape, state.round, state.scenario.noise_scale
         if t >= state.scenario.num_rounds:
             check_contraction(self.contraction, t)  # there is no horizon, but the weights grow
         weight = np.array([self.contraction ** -float(each) for each in range(t, t + T)])
         penalty, rate, queue = (in_rows(one, batch) for one in (self.penalty, self.rate, state.queue))
-        eta = _rounds(in_rows(max_eta, batch, T), penalty, rate, queue, weight)
-        return replace(state, round=t + T, queue=queue.reshape(batch)), eta.reshape(max_eta.shape)
+        cap = in_rows(noise_scale / floor, batch, T)
+        eta = _rounds(cap, penalty, rate, queue, weight)
+        energy = np.where(eta < cap, noise_scale / eta, 0.0).reshape(floor.shape)
+        return state.after(T, round=t + T, queue=queue.reshape(batch)), np.maximum(energy, floor)
 
     def skip(self, state: LyapunovState) -> LyapunovState:
-        return replace(state, round=state.round + 1, queue=np.maximum(state.queue - self.rate, 0.0))
+        return state.after(1, round=state.round + 1, queue=np.maximum(state.queue - self.rate, 0.0))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

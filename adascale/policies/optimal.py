@@ -4,12 +4,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from adascale.policies.base import Policy, renamed
-from adascale.problem import ReceiveScalingProblem, scaling
+from adascale.policies.base import Policy, to_eta
+from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import FloatArray
 
 
-@renamed(floor="min_noise_energy")
 def water_level(min_noise_energy: ArrayLike, budget: ArrayLike) -> FloatArray:
     r"""Return the :math:`\ell` with :math:`\frac1T \sum_t \max(\ell - w_{\min,t}, 0) = \nu` (:eq:`eq:water-level`).
 
@@ -46,4 +45,4 @@ class Optimal(Policy):
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         floor = problem.min_noise_energy
         energy = np.maximum(water_level(floor, problem.budget)[..., None], floor)
-        return scaling(energy, floor, problem.max_eta, problem.scenario.noise_scale)
+        return to_eta(energy, problem)

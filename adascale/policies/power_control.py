@@ -1,13 +1,13 @@
 """The power control of Liu and Simeone, with a budget on the sum of scalings."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from adascale import checks as check
 from adascale.compiled import njit
-from adascale.policies.base import HorizonPolicy, HorizonState, in_rows, spread
+from adascale.policies.base import CompiledPolicy, HorizonState, in_rows
 from adascale.policies.estim_future import estimated_min_gain
 from adascale.policies.optimal import Optimal
 from adascale.problem import ReceiveScalingProblem
@@ -15,7 +15,7 @@ from adascale.scenario import FloatArray, Scenario
 
 
 @dataclass(frozen=True)
-class PowerControl(HorizonPolicy):
+class PowerControl(CompiledPolicy):
     r"""The method of Liu and Simeone, which re-plans from mean channels in every round.
 
     .. math::
@@ -58,17 +58,19 @@ class PowerControl(HorizonPolicy):
         check_contraction(self.contraction, scenario.num_rounds)
         later_gain = estimated_min_gain(self.mean_gain, self.estimate)
         check.within("mean_gain", later_gain, *scenario.gain_limits)
-        budget = spread(budget, privacy_budget=self.privacy_budget.shape, batch_of_mean_gain=later_gain.shape)
-        left = np.broadcast_to(self.privacy_budget, budget.shape)
-        return HorizonState(scenario, budget, scenario.num_rounds - 1, left)
+        batch = np.broadcast_shapes(np.shape(budget), self.privacy_budget.shape, later_gain.shape)
+        left = np.broadcast_to(self.privacy_budget, batch)
+        return HorizonState(scenario, np.broadcast_to(budget, batch), scenario.num_rounds - 1, left)
 
-    def rounds(self, state: HorizonState, max_eta: FloatArray) -> tuple[HorizonState, FloatArray]:
-        batch, T = state.lanes, max_eta.shape[-1]
-        later, left = self.count_down(state, T), in_rows(state.left, batch)
-        later_cap = in_rows(state.scenario.x_max * estimated_min_gain(self.mean_gain, self.estimate), batch)
+    def decide_rounds(self, state: HorizonState, floor: FloatArray) -> tuple[HorizonState, FloatArray]:
+        *batch, rounds = floor.shape
+        scenario, left = state.scenario, in_rows(state.left, batch)
+        cap = in_rows(scenario.noise_scale / floor, batch, rounds)
+        later_cap = in_rows(scenario.x_max * estimated_min_gain(self.mean_gain, self.estimate), batch)
         growth = float(self.contraction) ** -0.5
-        eta = _rounds(in_rows(max_eta, batch, T), later_cap, left, state.later, growth, bool(self.subtract))
-        return replace(state, later=later, left=left.reshape(batch)), eta.reshape(max_eta.shape)
+        eta = _rounds(cap, later_cap, left, state.later, growth, bool(self.subtract))
+        energy = np.where(eta < cap, scenario.noise_scale / eta, 0.0).reshape(floor.shape)
+        return state.after(rounds, left=left.reshape(batch)), np.maximum(energy, floor)
 
 
 @njit(cache=True, nogil=True)

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from adascale import checks as check
 from adascale.channel import FloorLaw
 from adascale.compiled import njit
-from adascale.policies.base import HorizonPolicy, HorizonState, LawPolicy, renamed, whole_horizon
+from adascale.policies.base import HorizonState, OnlinePolicy, check_law, find_law
 from adascale.scenario import FloatArray, Scenario
 
 BUDGET_MODES = ("average", "hard")
@@ -28,9 +28,8 @@ class ReSolveState(HorizonState):
     seen: FloatArray
 
 
-@renamed(promise="budget_mode", reserve="safety_margin")
 @dataclass(frozen=True)
-class ReSolve(LawPolicy, HorizonPolicy):
+class ReSolve(OnlinePolicy):
     r"""Water-filling over this round's floor and the distribution of the later ones.
 
     .. math::
@@ -53,28 +52,32 @@ class ReSolve(LawPolicy, HorizonPolicy):
         Number of rounds for which a floor counts: 1 if rounds are independent; "seen" is :func:`seen_coherence`.
     """
 
+    needs_law: ClassVar[bool] = True
+
+    mean_gain: FloatArray | None = None
+    law: FloorLaw | None = None
     budget_mode: str = "average"
     safety_margin: float = 2.0
     hold: float = 0.1
     coherence: float | str = 1.0
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check_law(self.mean_gain, self.law)
         check_options(self.budget_mode, self.safety_margin, self.hold, self.coherence)
 
     def start(self, scenario: Scenario, budget: FloatArray) -> ReSolveState:
-        law = self.known(scenario)
-        begun = whole_horizon(scenario, budget, batch_of_law=law.lanes)
-        left = begun[-1]
-        return ReSolveState(*begun, law, np.zeros(left.shape), np.zeros((left.size, 6)))
+        law = find_law(scenario, self.mean_gain, self.law)
+        budget = np.broadcast_to(budget, np.broadcast_shapes(np.shape(budget), law.lanes))
+        return ReSolveState.begin(scenario, budget, law, np.zeros(budget.shape), np.zeros((budget.size, 6)))
 
-    def energy(self, state: ReSolveState, floor: FloatArray) -> tuple[ReSolveState, FloatArray]:
-        later, hard, n = self.count_down(state), self.budget_mode == "hard", state.later + 1
+    def decide(self, state: ReSolveState, floor: FloatArray) -> tuple[ReSolveState, FloatArray]:
+        after = state.after(1)
+        hard, n = self.budget_mode == "hard", state.later + 1
         level, seen = state.level, state.seen
         coherence: Any = self.coherence
         if isinstance(coherence, str):
-            seen, each = seen.copy(), floor.reshape(-1, 1)
-            coherence = np.reshape([next_coherence(*pair) for pair in zip(seen, each, strict=True)], floor.shape)
+            seen, each = seen.copy(), np.reshape(floor, (-1, 1))
+            coherence = np.reshape([next_coherence(*pair) for pair in zip(seen, each, strict=True)], np.shape(floor))
         if hard or n > self.hold * state.scenario.num_rounds:
             own = np.minimum(coherence, n)
             margin = self.safety_margin * (1 + coherence) / 2 * np.log(np.maximum(n / coherence, 1.0)) if hard else 0.0
@@ -83,7 +86,10 @@ class ReSolve(LawPolicy, HorizonPolicy):
         if hard:
             spend = np.minimum(spend, state.left) if state.later else state.left
         left = np.maximum(state.left - spend, 0.0)  # a frozen level may spend more than is left
-        return replace(state, later=later, left=left, level=level, seen=seen), floor + spend
+        return replace(after, left=left, level=level, seen=seen), floor + spend
+
+    def skip(self, state: ReSolveState) -> ReSolveState:
+        return state.after(1)
 
 
 def check_options(budget_mode: str, safety_margin: float, hold: float, coherence: float | str) -> None:
@@ -95,7 +101,6 @@ def check_options(budget_mode: str, safety_margin: float, hold: float, coherence
         check.number("coherence", coherence, 1)
 
 
-@renamed(floor="min_noise_energy")
 def seen_coherence(min_noise_energy: ArrayLike) -> FloatArray:
     r"""Estimate by von Neumann's ratio for how many rounds a floor counts, shape (...).
 

@@ -83,7 +83,11 @@ class Selection(NamedTuple):
 
 
 class Selecting(Policy):
-    """A policy that chooses who sends, by the channel alone; a subclass defines ``start`` and ``rounds``."""
+    """A policy that chooses who sends, by the channel alone; a subclass defines ``start`` and ``decide``.
+
+    It sees the gains of all devices, where an :class:`OnlinePolicy` sees the floor.  ``decide`` is for any number of
+    rounds, which are on the last axis, and must treat each of them without looking at the others.
+    """
 
     fixed_by: ClassVar[tuple[str, ...]] = ()
     """Parameters of which one must be given, or be found by a class method ``of_total`` of the subclass."""
@@ -92,15 +96,9 @@ class Selecting(Policy):
         """Return the state before round 0."""
         raise NotImplementedError(f"{type(self).__name__} has no start")
 
-    def rounds(self, state: State, gain: FloatArray) -> tuple[State, FloatArray, NDArray[np.bool_]]:
+    def decide(self, state: State, gain: FloatArray) -> tuple[State, FloatArray, NDArray[np.bool_]]:
         """Return the state, eta (..., T) and senders (..., M, T) of rounds with scaled gains (..., M, T)."""
-        raise NotImplementedError(f"{type(self).__name__} has no rounds")
-
-    def step(self, state: State, scaled_gain_t: ArrayLike) -> tuple[State, FloatArray, NDArray[np.bool_]]:
-        """Return the state, eta (...) and senders (..., M) of a round with the ``Scenario.scaled_gain`` (..., M)."""
-        gain = check.per_device("scaled_gain_t", scaled_gain_t, state[0].num_devices)
-        state, eta, senders = self.rounds(state, gain[..., None])
-        return state, eta[..., 0], senders[..., 0]
+        raise NotImplementedError(f"{type(self).__name__} has no decide")
 
     def skip(self, state: State) -> State:
         """Return the state after a round in which no device transmits; by default, the same."""
@@ -110,7 +108,7 @@ class Selecting(Policy):
         """Run all rounds of linear gains :math:`|h_{m,t}|^2`, shape (..., M, T), whose T overrides the scenario's."""
         scaled = scenario.scaled_gain(gain)
         scenario = replace(scenario, num_rounds=scaled.shape[-1])
-        return Selection(scenario, *self.rounds(self.start(scenario), scaled)[1:])
+        return Selection(scenario, *self.decide(self.start(scenario), scaled)[1:])
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         """Refuse a problem, which has no gains to choose from."""
@@ -153,7 +151,7 @@ class Truncated(Selecting):
         check.within("threshold", threshold, *scenario.gain_limits)
         return scenario, threshold
 
-    def rounds(self, state: State, gain: FloatArray) -> tuple[State, FloatArray, NDArray[np.bool_]]:
+    def decide(self, state: State, gain: FloatArray) -> tuple[State, FloatArray, NDArray[np.bool_]]:
         senders = gain >= state[1][..., None, None]
         return state, (senders.sum(-2) / state[0].num_devices) ** 2 * (state[0].x_max * state[1][..., None]), senders
 
@@ -223,7 +221,7 @@ class Best(Selecting):
         check.whole("number", self.number, most=scenario.num_devices)
         return scenario, check.at_least("level", self.level, 0)
 
-    def rounds(self, state: State, gain: FloatArray) -> tuple[State, FloatArray, NDArray[np.bool_]]:
+    def decide(self, state: State, gain: FloatArray) -> tuple[State, FloatArray, NDArray[np.bool_]]:
         check.within("gain", gain, *state[0].gain_limits)
         senders = np.argsort(np.argsort(-gain, axis=-2, kind="stable"), axis=-2) < self.number
         max_eta = (self.number / state[0].num_devices) ** 2 * (state[0].x_max * np.where(senders, gain, np.inf).min(-2))

@@ -19,7 +19,8 @@ from adascale.accounting.renyi import as_orders, conversion_offset
 from adascale.channel import FloorLaw
 from adascale.errors import InvalidInput
 from adascale.policies import OnlinePolicy, Selecting, Selection
-from adascale.problem import RoundLeakage
+from adascale.policies.base import checked_decision
+from adascale.problem import RoundLeakage, scaling
 from adascale.scenario import Scenario
 from adascale.streaming.journal import Journal
 
@@ -210,23 +211,24 @@ class Stream:
 
     def _decide(self, gain: Any) -> tuple[Any, float, Any]:
         """Return the next state, eta, and who sends if the policy selects."""
-        row: Any = np.array(gain)[()]  # like a row of one instance
-        name, senders = type(self.policy).__name__, ()
         if self._selects:
-            row = self.scenario.scaled_gain(row[:, None])[:, 0]
-        returned: Any = self.policy.step(self._now.state, row)
-        cap = self.scenario.x_max * row
-        if self._selects:
-            *returned, senders = returned
-            if not senders.any():
-                return returned[0], 0.0, senders
-            returned, cap = tuple(returned), (senders.sum() / senders.size) ** 2 * cap[senders].min()
-        scaling = np.asarray(returned[1]) if isinstance(returned, tuple) and len(returned) == 2 else np.array("")
-        if scaling.shape != () or scaling.dtype.kind not in "iuf":
-            raise ValueError(f"{name}.step must return the next state and eta, a number, got {returned!r:.80}")
-        if not 0 < (eta := float(scaling)) <= cap:
+            return self._select(np.array(gain))
+        max_eta = self.scenario.x_max * gain
+        floor = np.float64(self.scenario.noise_scale / max_eta)
+        state, energy = checked_decision(self.policy, self._now.state, floor, self.round)
+        return state, float(scaling(energy, floor, max_eta, self.scenario.noise_scale)), ()
+
+    def _select(self, gain: NDArray[np.float64]) -> tuple[Any, float, Any]:
+        scaled = self.scenario.scaled_gain(gain[:, None])
+        state, eta_t, senders_t = self.policy.decide(self._now.state, scaled)
+        eta, senders = float(eta_t[0]), senders_t[:, 0]
+        if not senders.any():
+            return state, 0.0, senders
+        cap = (senders.sum() / senders.size) ** 2 * self.scenario.x_max * scaled[senders].min()
+        if not 0 < eta <= cap * (1 + 1e-9):
+            name = type(self.policy).__name__
             raise ValueError(f"{name} returned eta = {eta} in round {self.round}, expected 0 < eta <= {cap}")
-        return returned[0], eta, senders
+        return state, min(eta, cap), senders
 
     def _skipped(self) -> tuple[Any, float, Any]:
         return self.policy.skip(self._now.state), 0.0, ()
@@ -266,9 +268,6 @@ class Stream:
             there = json.loads(heading.removeprefix(_FORM)) if heading.startswith(_FORM) else None
         if not isinstance(there, dict):
             raise ValueError(f"{path} is not a stream state of this version: it begins with {heading[:40]!r}")
-        for old, new in self.policy.former.items():  # names of parameters in 0.2
-            if old in there:
-                there[new] = there.pop(old)
         if (key := "unit of gains") not in there:
             there[key] = known[key]
             lacks = f"it has no {key} ({known[key]} now), and missing rounds at its end go unnoticed"

@@ -11,7 +11,6 @@ from scipy.special import lambertw
 
 from adascale import checks as check
 from adascale.policies import Policy
-from adascale.policies.base import check_fit
 from adascale.policies.power_control import check_contraction
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import FloatArray, Scenario
@@ -33,7 +32,6 @@ class OfflinePowerControl(Policy):
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         check_contraction(self.contraction, problem.num_rounds)
-        check_fit(problem.lanes, privacy_budget=self.privacy_budget.shape)
         weight = self.contraction ** (-0.5 * np.arange(problem.num_rounds))
         mean = np.broadcast_to(self.privacy_budget, problem.lanes) / problem.num_rounds
         tau = capped_level(problem.max_eta, mean, weight)

@@ -146,8 +146,8 @@ def our_first(plan: Plan, budget: float, contraction: float) -> float:
     scenario = replace(Scenario.mnist(), num_rounds=plan.caps.size)
     now, later = plan.caps[[0, -1]] * (_WATT / scenario.x_max)
     policy = PowerControl(np.array([later]), np.array(budget * _WATT), contraction)
-    _, eta = policy.step(policy.start(scenario, np.array(1.0)), np.array(now))
-    return float(eta) / _WATT
+    _, energy = policy.decide(policy.start(scenario, np.array(1.0)), scenario.floor(now))
+    return float(scenario.noise_scale / energy) / _WATT
 
 
 def budgets() -> dict[str, Any]:

@@ -98,8 +98,8 @@ def hard_blocks(block):
         floor, programme = floors(rounds=rounds), policies.DynamicProgramme(law=LAW)
         state, energy = programme.start(replace(MNIST, num_rounds=rounds), np.full(400, NU)), []
         for t in range(rounds):
-            state, eta = programme.step(state, MNIST.noise_scale / (MNIST.x_max * floor[:, t]))
-            energy.append(MNIST.noise_scale / eta)
+            state, energy_t = programme.decide(state, floor[:, t])
+            energy.append(energy_t)
         paths.append(surplus(F, VALUE, floor, np.stack(energy, axis=-1)).sum(axis=-1))
     return block * (paths[1] - paths[0]) / (float(VALUE.log_coefficient) * np.log(10))
 

@@ -81,7 +81,7 @@ def test_the_resting_queue_repels_below_a_quarter_of_the_cubed_rate(over_rate_cu
     state = replace(policy.start(scenario, np.array(1.0)), queue=np.array(start * resting))
     distance = []
     for one in gain:
-        state, _ = policy.step(state, one)
+        state, _ = policy.decide(state, scenario.floor(one))
         distance.append(abs(float(state.queue) / resting - 1))
     assert (max(distance[-50:]) < 0.02) is settles
 

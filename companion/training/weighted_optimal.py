@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.compiled import njit
-from adascale.policies.base import Policy, in_rows
-from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, scaling, slopes
+from adascale.policies.base import Policy, in_rows, to_eta
+from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, slopes
 from adascale.rootfind import Search, power_law_step, search_from
 from adascale.scenario import FloatArray
 
@@ -53,7 +53,7 @@ class WeightedOptimal(Policy):
         energy, lane = _fill(floor, counts, slope, nu, leakage.terms)
         if lane >= 0:
             raise RuntimeError(f"no price found in lane {lane}: budget {nu[lane]}, floors from {floor[lane].min()}")
-        return scaling(energy.reshape(shape), problem.min_noise_energy, problem.max_eta, problem.scenario.noise_scale)
+        return to_eta(energy.reshape(shape), problem)
 
 
 def weights_for(problem: ReceiveScalingProblem, weights: ArrayLike) -> FloatArray:

@@ -65,8 +65,8 @@ def exact_of_learn(scenario):
     policy, eta = policies.Learn(budget_mode="hard"), []
     state = policy.start(scenario, 0.04)
     for least in scenario.min_gain(channel.draw(10, scenario.num_rounds, seed=0).gain):
-        state, found = policy.step(state, least)
-        eta.append(float(found))
+        state, energy = policy.decide(state, scenario.floor(least))
+        eta.append(float(scenario.noise_scale / energy))
     return exact(scenario, eta)
 
 

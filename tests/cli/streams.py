@@ -28,26 +28,25 @@ GAINS = measured(12, 0)
 WHOLE = "".join(["h2_1,h2_2\n", *lines(GAINS)])
 OWN = """
 from collections import namedtuple
+from adascale.policies import OnlinePolicy
 State = namedtuple("State", "scenario rounds")
-class Own:
+class Own(OnlinePolicy):
     def start(self, scenario, budget): return State(scenario, 0)
-    def step(self, state, min_gain_t):
-        if min_gain_t > 1e-9:
+    def decide(self, state, floor):
+        if floor < state.scenario.floor(1e-9):
             raise KeyError("too good")
-        cap = state.scenario.x_max * min_gain_t
-        return State(state.scenario, state.rounds + 1), cap / (2 + state.rounds)
+        return State(state.scenario, state.rounds + 1), floor * (2 + state.rounds)
     def skip(self, state): return State(state.scenario, state.rounds + 1)
 class Wrong(Own):
-    def step(self, state, min_gain_t): return state, 2 * state.scenario.x_max * min_gain_t
+    def decide(self, state, floor): return state, floor / 2
 """
 CONSTANT = """
-class Constant:
+from adascale.policies import OnlinePolicy
+class Constant(OnlinePolicy):
     tuned = ("extra",)
     def __init__(self, extra): self.extra = extra
     def start(self, scenario, budget): return scenario
-    def step(self, scenario, min_gain_t):
-        floor = scenario.noise_scale / (scenario.x_max * min_gain_t)
-        return scenario, scenario.noise_scale / (floor + self.extra)
+    def decide(self, scenario, floor): return scenario, floor + self.extra
 class Thrifty(Constant):
     tuned = ()
     def __init__(self): super().__init__(1e-4)

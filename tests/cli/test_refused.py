@@ -18,15 +18,16 @@ OWN = """
 import sys
 from dataclasses import dataclass
 from adascale.channel import ChannelModel
+from adascale.policies import OnlinePolicy
 @dataclass(frozen=True)
 class Own(ChannelModel):
     def fading(self, rng, num_rounds):
         return rng.standard_normal(num_rounds - 1) + 0j
-class One:
+class One(OnlinePolicy):
     def start(self, scenario, budget): return scenario
-    def step(self, scenario, min_gain_t): return scenario.x_max * min_gain_t
+    def decide(self, scenario, floor): return floor
 class Divides(One):
-    def step(self, state, min_gain_t): return state, 1 / 0
+    def decide(self, state, floor): return state, 1 / 0
 class Starts(One):
     def start(self, scenario, budget): sys.exit(0)
 class Counts:
@@ -92,8 +93,8 @@ REFUSED = {
         ("--nu 1 --orders 64 --accountant renyi:orders=(2,3)", "--orders applies only to the accountant renyi"),
         ("--nu 1 --accountant renyi:order=3", "--accountant renyi:order=3: "),
         ("--nu 1 --channel mine_too:Own", r"Own.fading must return 12 finite coefficients, got shape \(11,\)"),
-        ("--nu 1 --policy mine_too:Divides", "Divides.step in mine_too.py, line 13: ZeroDivisionError: division by"),
-        ("--nu 1 --policy mine_too:Starts", "Starts.start in mine_too.py, line 15: SystemExit: 0"),
+        ("--nu 1 --policy mine_too:Divides", "Divides.decide in mine_too.py, line 14: ZeroDivisionError: division by"),
+        ("--nu 1 --policy mine_too:Starts", "Starts.start in mine_too.py, line 16: SystemExit: 0"),
         ("--nu 1 --policy quits:P", "cannot import 'quits': quits.py, line 1: SystemExit: 0"),
         ("--nu 1 --accountant mine_too:Counts", "--accountant mine_too:Counts: SystemExit: 3"),
         # before any work, of which there would be hours
@@ -124,7 +125,7 @@ REFUSED = {
         ("--nu 1 --policy constantlevel", "needs the distribution of the channel: .* as --past$"),
         ("--nu 1 --policy adascale", "as --past, or V by --policy adascale:penalty=V$"),
         ("--nu 1 --policy estimfuture --past least.csv", "EstimFuture needs the gains of every device"),
-        ("--nu 1 --policy learn:promise=hard,budget_mode=hard", "twice|duplicate"),
+        ("--nu 1 --policy learn:hold=.1,hold=.1", "twice|duplicate"),
         ("--nu 1 --policy powercontrol --past gains.csv --gains past.csv", "40 rounds, .* 12$"),
         ("--nu 1 --hindsight --past past.csv", "--past cannot be combined with --hindsight"),
         ("--nu 1 --split 0.5 --past past.csv", "--past cannot be combined with --split"),
@@ -158,7 +159,7 @@ REFUSED = {
     "train --rounds 2 --out new.csv --history new-too.csv": [
         ("", "--nu"),
         ("--nu 1 --dataset mnist", "download it once, python -c "),
-        ("--nu 1 --dataset mine_too:read", "dataset 'mine_too:read' failed: read in mine_too.py, line 19: SystemExit"),
+        ("--nu 1 --dataset mine_too:read", "dataset 'mine_too:read' failed: read in mine_too.py, line 20: SystemExit"),
         ("--nu 1 --dataset digits.toml --out base.toml", "--out 'base.toml' is the file of"),
         ("--nu 1 --out new.csv --history ./new.csv", "--history 'new.csv' is the file of --out"),
     ],

@@ -101,13 +101,13 @@ def test_split_schedules_the_rest_as_with_a_past_in_every_form(place, capsys, po
 
 
 HARD = """
-class Spender:
+from adascale.policies import OnlinePolicy
+class Spender(OnlinePolicy):
     promise = "hard"
     def start(self, scenario, budget):
         return scenario, budget
-    def step(self, state, min_gain_t):
-        scenario, nu = state
-        return state, scenario.noise_scale / (scenario.noise_scale / (scenario.x_max * min_gain_t) + FACTOR * nu)
+    def decide(self, state, floor):
+        return state, floor + FACTOR * state[1]
 """
 
 
@@ -209,8 +209,8 @@ def test_stream_answers_who_sends_and_goes_on(stream, kind):
 class Own(Best):
     factor, other = 0.01, False
 
-    def rounds(self, state, gain):
-        state, eta, senders = super().rounds(state, gain)
+    def decide(self, state, gain):
+        state, eta, senders = super().decide(state, gain)
         return state, self.factor * eta, senders ^ self.other
 
 

@@ -127,7 +127,7 @@ def test_a_policy_that_fails_in_a_round_is_named_and_goes_on(stream):
     sent[3:3] = ["1,1"]
     code, answered, said = stream("\n".join(sent), "--policy", "mine:Own")
     assert (code, len(said)) == (0, 3)
-    assert "Own.step in mine.py, line 8: KeyError: 'too good'; round 2 is to be sent again" in said[1]
+    assert "Own.decide in mine.py, line 9: KeyError: 'too good'; round 2 is to be sent again" in said[1]
     assert split(answered)[0] == stream(WHOLE, "--policy", "mine:Own", state="plain")[1]
     code, answered, said = stream("\n".join(sent[:2]), "--policy", "mine:Wrong", state="wrong")
     assert (code, split(answered)[0]) == (1, [HEADER])
@@ -148,9 +148,9 @@ def test_a_skipped_round_has_eta_0_and_counts(stream, arguments):
         state = policy.start(SMALL, NU)
         for gain in SMALL.min_gain(GAINS.T)[:10]:
             state = policy.skip(policy.skip(state)) if len(etas) == 2 else state
-            state, eta = policy.step(state, gain)
-            etas.append(float(eta))
-        assert [each.eta for each in found[:2] + found[4:]] == etas
+            state, energy = policy.decide(state, SMALL.floor(gain))
+            etas.append(float(SMALL.noise_scale / energy))
+        assert [each.eta for each in found[:2] + found[4:]] == pytest.approx(etas, rel=1e-15 * 4)  # two roundings
 
 
 def test_the_last_round_with_its_number_is_answered_again(stream):

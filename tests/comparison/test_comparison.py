@@ -121,7 +121,7 @@ Both = type("Both", (policies.ReSolve,), {"tuned": ("safety_margin",)})  # needs
 def refusals():
     for method in (TunedOnModel, TunedOnRealisation):
         yield "penalty, rate", lambda method=method: method(policies.LyapunovPowerControl)
-        yield "start and step", lambda method=method: method(dict)
+        yield "subclass of .*Policy", lambda method=method: method(dict)
         yield "tuned", lambda method=method: method(Misspelt)
         yield "Undeclared: .*level.*`tuned`", lambda method=method: method(Undeclared)(*lanes())
         yield "AdaScale: .*depth", lambda method=method: method(policies.AdaScale, depth=3)(*lanes())

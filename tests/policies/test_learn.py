@@ -60,14 +60,14 @@ def test_rounds_of_learn_are_its_schedule_beyond_4096_floors_and_a_state_can_be_
     floor = 0.03 / np.random.default_rng(0).exponential(size=(2, 8300))
     policy, problem = policies.Learn(coherence="seen", prior=LAW, weight=3), with_floors(MNIST, floor, 0.04)
     eta, state, kept = policy.schedule(problem), policy.start(problem.scenario, problem.budget + np.zeros(2)), []
-    for t, gain in enumerate(problem.min_gain.T):
+    for t, floor_t in enumerate(problem.min_noise_energy.T):
         kept.append(state)
-        state, eta_t = policy.step(state, gain)
-        np.testing.assert_array_equal(eta_t, eta[:, t])
+        state, energy = policy.decide(state, floor_t)
+        np.testing.assert_allclose(MNIST.noise_scale / energy, eta[:, t], rtol=1e-15)  # the limit itself at the floor
     for t in (0, 1, 63, 4091, 4092, 4093, 4094, 4095, 4096):
-        first, _ = policy.step(kept[t], problem.min_gain[:, t])
-        policy.step(kept[t], 2 * problem.min_gain[:, t])
-        again, _ = policy.step(kept[t], problem.min_gain[:, t])
+        first, _ = policy.decide(kept[t], problem.min_noise_energy[:, t])
+        policy.decide(kept[t], problem.min_noise_energy[:, t] / 2)
+        again, _ = policy.decide(kept[t], problem.min_noise_energy[:, t])
         for name, value in vars(first).items():
             np.testing.assert_array_equal(value, getattr(again, name))
 

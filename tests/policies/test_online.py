@@ -87,8 +87,8 @@ def test_the_causality_check_catches_what_looks_ahead():
 
 
 def assert_both_ways_agree(policy, problem):
-    """The compiled schedule and the one of ``start`` and ``step``, which must be one."""
-    whole, rounds = policy.schedule(problem), policies.run(policy, problem)
+    """The compiled schedule and the one of ``start`` and ``decide``, which must be one."""
+    whole, rounds = policy.schedule(problem), policies.OnlinePolicy.schedule(policy, problem)
     assert whole.shape == rounds.shape == (*problem.lanes, problem.num_rounds)
     np.testing.assert_allclose(whole, rounds, rtol=1e-12)
 
@@ -162,27 +162,28 @@ def test_a_policy_is_handed_no_later_round():
     seen = []
 
     class Spy(policies.EqualAlloc):
-        def step(self, state, min_gain_t):
-            reachable = min_gain_t
+        def decide(self, state, floor):
+            reachable = floor
             while getattr(reachable, "base", None) is not None:
                 reachable = reachable.base
             seen.append(np.size(reachable))
-            return super().step(state, min_gain_t)
+            return super().decide(state, floor)
 
     Spy().schedule(make(MIXED, 0.1))
     assert set(seen) == {1}
 
 
 @pytest.mark.parametrize("name", ONLINE)
-def test_start_and_step_change_nothing_and_a_run_goes_on_from_any_state(name):
+def test_start_and_decide_change_nothing_and_a_run_goes_on_from_any_state(name):
     problem = make(MIXED, np.array([0.01, 0.1]), seeds=[0, 1])
-    policy, gain = ONLINE[name](problem), problem.min_gain.copy()
+    policy, gain, floor = ONLINE[name](problem), problem.min_gain.copy(), problem.min_noise_energy
     eta, states = policy.schedule(problem), [policy.start(problem.scenario, problem.budget)]
     kept = copy.deepcopy(states[0])
     for t in range(problem.num_rounds):
-        states.append(policy.step(states[t], problem.min_gain[..., t])[0])
+        states.append(policy.decide(states[t], floor[..., t])[0])
     for t in (5, 2, 7, 0):  # in any order
-        np.testing.assert_allclose(policy.step(states[t], problem.min_gain[..., t])[1], eta[..., t], rtol=1e-12)
+        energy = policy.decide(states[t], floor[..., t])[1]
+        np.testing.assert_allclose(problem.scenario.noise_scale / energy, eta[..., t], rtol=1e-12)
     np.testing.assert_array_equal(problem.min_gain, gain)
     np.testing.assert_array_equal(problem.budget, [0.01, 0.1])
     for field, old in vars(kept).items():
@@ -202,41 +203,43 @@ def test_lanes_do_not_touch_each_other(name):
         np.testing.assert_array_equal(eta[k, r], policy.schedule(alone))
 
 
-class Returning:
-    """Full power, times a factor in one round."""
+class Returning(policies.OnlinePolicy):
+    """Full power, with another factor on the noise energy in one round."""
 
     def __init__(self, factor):
         self.factor = factor
 
     def start(self, scenario, budget):
-        return scenario, 0
+        return 0
 
-    def step(self, state, min_gain_t):
-        scenario, t = state
-        return (scenario, t + 1), scenario.x_max * min_gain_t * (self.factor if t == 3 else 1.0)
+    def decide(self, t, floor):
+        return t + 1, floor * (self.factor if t == 3 else 1.0)
 
 
-@pytest.mark.parametrize("factor", [1 + 1e-15, 2.0, math.nan, 0.0, -1.0, math.inf])
-def test_run_refuses_what_the_power_limit_forbids(factor):
+@pytest.mark.parametrize("factor", [1 - 1e-8, 0.5, math.nan, 0.0, -1.0, math.inf])
+def test_schedule_refuses_what_the_power_limit_forbids(factor):
     problem = make(MIXED, 0.1)
-    with pytest.raises(ValueError, match=r"^Returning returned eta = \S+ in round 3, expected 0 < eta <= "):
-        policies.run(Returning(factor), problem)
-    np.testing.assert_array_equal(policies.run(Returning(1.0), problem), problem.max_eta)  # the limit itself is allowed
+    with pytest.raises(ValueError, match=r"^Returning returned a noise energy of \S+ in round 3, expected finite and "):
+        Returning(factor).schedule(problem)
+    for rounded in (1.0, 1 - 1e-15):
+        np.testing.assert_array_equal(Returning(rounded).schedule(problem), problem.max_eta)
 
 
 @pytest.mark.parametrize("kind", [policies.AdaScale, policies.PowerControl, policies.LyapunovPowerControl])
-def test_who_changes_a_round_is_run_by_rounds(kind):
+def test_subclass_that_redefines_decide_is_scheduled_by_it(kind):
     class FullPower(kind):
-        def step(self, state, min_gain_t):
-            return state, state.scenario.x_max * min_gain_t
+        def decide(self, state, floor):
+            return state, floor
 
-    class Relabelled(kind):
-        label = "another word"
-
-    assert FullPower.schedule is policies.OnlinePolicy.schedule
-    assert Relabelled.schedule is kind.schedule
     problem = make(MNIST, 0.04, rounds=5)
-    known = {"penalty": 1.0, "rate": 1e-9, "privacy_budget": 1e-8, "mean_gain": np.full(10, 1e-11)}
-    wanted = [*kind.tuned, *(["mean_gain"] if kind.needs_mean_gain else [])]
-    found = FullPower(**{name: known[name] for name in wanted}).schedule(problem)
-    np.testing.assert_array_equal(found, problem.max_eta)
+    values = {"penalty": 1.0, "rate": 1e-9, "privacy_budget": 1e-8, "mean_gain": np.full(10, 1e-11)}
+    names = [*kind.tuned, *(["mean_gain"] if kind.needs_mean_gain else [])]
+    eta = FullPower(**{name: values[name] for name in names}).schedule(problem)
+    np.testing.assert_array_equal(eta, problem.max_eta)
+
+
+def test_parameters_for_other_instances_are_refused():
+    problem = make(MIXED, np.array([0.01, 0.1]), seeds=[0, 1])
+    for policy in (policies.AdaScale(np.ones((3, 1))), policies.ConstantLevel(law=channel.RayleighFloors([[1.0]] * 3))):
+        with pytest.raises(ValueError, match=r"instances \(3, 2\), the problem has \(2,\)"):
+            policy.schedule(problem)

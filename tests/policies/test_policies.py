@@ -83,7 +83,7 @@ def test_a_round_minimises_the_paper_s_objective_in_x(order):
         min_gain, queue, penalty = 10 ** rng.uniform(-12, -9), rng.exponential(), 10 ** rng.uniform(-5, 2)
         state = policies.AdaScale(penalty).start(scenario, np.array(0.04))
         state = replace(state, queue=np.array(queue))
-        _, eta = policies.AdaScale(penalty).step(state, np.array(min_gain))
+        _, energy = policies.AdaScale(penalty).decide(state, scenario.floor(min_gain))
 
         def objective(log_x, min_gain=min_gain, queue=queue, penalty=penalty):
             """That of problem (30) in x_t, with sum_m rho of the noise multipliers."""
@@ -95,7 +95,7 @@ def test_a_round_minimises_the_paper_s_objective_in_x(order):
 
         top = math.log(reference.x_max(scenario))
         found = minimize_scalar(objective, bounds=(top - 40, top), method="bounded", options={"xatol": 1e-10})
-        chosen = math.log(float(eta) / min_gain)
+        chosen = math.log(scenario.noise_scale / float(energy) / min_gain)
         # no x does better than the chosen one by more than the rounding of the objective
         assert objective(min(chosen, top)) <= found.fun * (1 + 1e-12)
         # an objective is flat at its minimum: its last digit moves x by about the square root of it
@@ -143,7 +143,7 @@ def test_a_round_left_out_counts_towards_the_weights_of_shi_et_al():
     state = policy.start(MIXED, 0.1)
     for n in range(1, 4):
         state = policy.skip(state)
-        eta = policy.step(state, 1e-9)[1]  # a cap of 10 scales, which no round here reaches
+        eta = MIXED.noise_scale / policy.decide(state, MIXED.floor(1e-9))[1]  # a cap of 10 scales, never reached
         assert eta == pytest.approx(scale * np.sqrt(contraction**-n / (4 - n / 8)), rel=1e-12)
 
 
@@ -160,27 +160,16 @@ MEAN_GAIN = np.array([[1e-10, 2e-10, 4e-10], [3e-11, 1e-10, 1e-10]])
 
 @pytest.mark.parametrize("of", [policies.EstimFuture, lambda gain: policies.PowerControl(gain, 3e-9)])
 def test_two_rows_of_mean_gains_make_two_lanes_of_one_budget(of):
-    policy, gain = of(MEAN_GAIN), np.array([2e-11, 5e-11])
-    state, eta = policy.step(policy.start(MIXED, 0.1), gain)
-    assert state.lanes == (2,)
+    policy, floor = of(MEAN_GAIN), MIXED.floor([2e-11, 5e-11])
+    _, energy = policy.decide(policy.start(MIXED, 0.1), floor)
     for lane in range(2):
         alone = of(MEAN_GAIN[lane])
-        assert eta[lane] == alone.step(alone.start(MIXED, 0.1), gain[lane])[1]
-    with pytest.raises(ValueError, match="broadcast together"):
+        assert energy[lane] == alone.decide(alone.start(MIXED, 0.1), floor[lane])[1]
+    with pytest.raises(ValueError, match="mismatch"):
         policy.start(MIXED, [0.1, 0.2, 0.3])
 
 
 SECOND = replace(MIXED, order=2)  # few moments: quick also where nothing is compiled
-
-
-class Unplaced(policies.OnlinePolicy):
-    """Full power for a transmitter of 1 W; the state is how many rounds there were, and no scenario."""
-
-    def start(self, scenario, budget):
-        return 0
-
-    def step(self, state, min_gain_t):
-        return state + 1, min_gain_t
 
 
 def test_with_two_rounds_each_lane_plans_for_the_second_floors_of_its_own_law():
@@ -217,31 +206,18 @@ def test_each_lane_learns_from_the_prior_of_its_own():
     assert policies.Learn(prior=RayleighFloors(scale), weight=4).start(MIXED, 0.1).seen.shape == (2, 2, 4)
 
 
-@pytest.mark.parametrize("kind", [np.float64, ">f8", np.float32, np.int64, object])
-def test_a_step_computes_in_float64_whatever_numbers_it_is_given(kind):
-    """A third has 53 bits in float64, and 24 in float32."""
+def test_decide_that_returns_no_state_and_energy_per_instance_is_refused():
+    class Careless(policies.OnlinePolicy):
+        def start(self, scenario, budget):
+            return 0
 
-    class Third(Unplaced):
-        def step(self, state, min_gain_t):
-            return state, min_gain_t / np.float32(3)
-
-    given = np.array([[1, 3], [4, 7]]).astype(kind)
-    eta = Third().step(0, given)[1]
-    assert eta.dtype == np.dtype(float)
-    assert eta.dtype.isnative
-    np.testing.assert_array_equal(eta, [[1 / 3, 1.0], [4 / 3, 7 / 3]])
-    for no_number in (np.array([True, True]), np.array([1.0 + 0j, 1.0]), np.array(["1", "2"])):
-        with pytest.raises(ValueError, match=r"^min_gain_t must be a number or an array of numbers, got "):
-            Third().step(0, no_number)
-
-
-def test_step_that_returns_no_state_and_number_per_lane_is_refused():
-    class Careless(Unplaced):
-        def step(self, state, min_gain_t):
+        def decide(self, state, floor):
             return self.returned
 
-    problem, two = make(MIXED, np.array([0.1, 0.2]), seeds=[0, 1]), [1e-12, 1e-12]
-    wrong = [(0, eta) for eta in (1e-12, [two], ["1e-12", "1e-12"], [True, True])]
+    problem, two = make(MIXED, np.array([0.1, 0.2]), seeds=[0, 1]), [1e12, 1e12]
+    wrong = [(0, energy) for energy in (1e12, [two], ["1e12", "1e12"], [True, True])]
     for Careless.returned in (*wrong, [0, two], (0, two, 0), np.array(two), None):
-        with pytest.raises(ValueError, match=r"^Careless\.step must return the next state and eta, "):
-            policies.run(Careless(), problem)
+        with pytest.raises(ValueError, match=r"^Careless\.decide must return "):
+            Careless().schedule(problem)
+    Careless.returned = 0, two  # the control
+    assert Careless().schedule(problem).shape == (2, 8)

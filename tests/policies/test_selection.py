@@ -76,9 +76,9 @@ def test_rounds_one_by_one_are_the_schedule_and_every_sender_is_within_its_power
     found, state, scaled, most = policy.select(UNEQUAL, gain), policy.start(UNEQUAL), UNEQUAL.scaled_gain(gain), 0.0
     assert found.scenario.num_rounds == 200
     for t in range(200):
-        state, eta, senders = policy.step(state, scaled[..., t])
-        np.testing.assert_array_equal(eta, found.eta[..., t])
-        np.testing.assert_array_equal(senders, found.senders[..., t])
+        state, eta, senders = policy.decide(state, scaled[..., t : t + 1])
+        np.testing.assert_array_equal(eta[..., 0], found.eta[..., t])
+        np.testing.assert_array_equal(senders[..., 0], found.senders[..., t])
     for m, t in np.argwhere(found.senders):
         size, data = UNEQUAL.batch_size[m], UNEQUAL.dataset_size[m]
         second = UNEQUAL.clip_norm**2 * (1 + (1 - size / data) / size)  # of the norm of the mean gradient
@@ -205,11 +205,9 @@ def test_bad_arguments_are_named():
             policy.schedule(problem)
         with pytest.raises(InvalidInput, match=r"gain must have shape \(..., 10, T\), got \(12,\)"):
             policy.select(MNIST, problem.min_gain)
-        with pytest.raises(InvalidInput, match=r"scaled_gain_t must have shape \(..., 10\), got \(\)"):
-            policy.step(policy.start(MNIST), problem.min_gain[0])
     with pytest.raises(BudgetNotReached, match="total must be more than"):
         Best.of_total(MNIST, gain, 1e-6, 10)
-    for method in (Selecting().start, lambda scenario: Selecting().rounds((scenario, gain), gain)):
+    for method in (Selecting().start, lambda scenario: Selecting().decide((scenario, gain), gain)):
         with pytest.raises(NotImplementedError, match="Selecting has no"):
             method(MNIST)
     chosen = Truncated(1e-11).select(MNIST, gain)

@@ -37,7 +37,8 @@ class OverTheAir(FedAvg):
         sent = [each.content["arrays"].to_numpy_ndarrays()[0] for each in replies if each.has_content()]
         if len(sent) != self.scenario.num_devices:
             raise RuntimeError(f"{len(sent)} clients answered: the round is lost, and nothing is released")
-        self.state, eta = self.policy.step(self.state, self.min_gain[server_round - 1])
+        self.state, energy = self.policy.decide(self.state, self.scenario.floor(self.min_gain[server_round - 1]))
+        eta = self.scenario.noise_scale / energy
         noise = np.random.default_rng().normal(0, np.sqrt(self.scenario.noise_power / (2 * eta)), sent[0].size)
         theta = parameters_to_vector(self.model.parameters()) - self.rate * torch.tensor(np.mean(sent, 0) + noise)
         vector_to_parameters(theta.float(), self.model.parameters())

@@ -26,9 +26,10 @@ def train(model, optimiser, devices, h, policy, *budget, s=OWN, seed=0):
     eta, sends = np.zeros(s.num_rounds), np.ones(h.shape, dtype=bool)
     for t in range(s.num_rounds):
         if isinstance(policy, policies.Selecting):
-            state, eta[t], sends[:, t] = policy.step(state, gain[:, t])
+            state, eta[t : t + 1], sends[:, t : t + 1] = policy.decide(state, gain[:, t : t + 1])
         else:
-            state, eta[t] = policy.step(state, gain[:, t].min())
+            state, energy = policy.decide(state, s.floor(gain[:, t].min()))
+            eta[t] = s.noise_scale / energy
         if eta[t] > 0:  # 0 means that nobody sends
             weight, on = np.sqrt(eta[t]) / (sends[:, t].sum() * h[:, t]), np.flatnonzero(sends[:, t])
             sent = [weight[m] * gradient(model, *devices[m], rng, s) for m in on]

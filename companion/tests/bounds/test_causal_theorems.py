@@ -129,10 +129,10 @@ def programmed(floor):
     lanes, rounds = floor.shape
     problem = UNIT.problem(floor)
     policy = policies.DynamicProgramme(law=UNIT.law)
-    state, eta = policy.start(problem.scenario, np.full(lanes, UNIT.nu)), np.empty(floor.shape)
+    state, energy = policy.start(problem.scenario, np.full(lanes, UNIT.nu)), np.empty(floor.shape)
     for t in range(rounds):
-        state, eta[:, t] = policy.step(state, problem.min_gain[:, t])
-    return problem.noise_energy(eta)
+        state, energy[:, t] = policy.decide(state, problem.min_noise_energy[:, t])
+    return energy
 
 
 def test_programme_and_re_solving_pay_A_per_factor_e():
