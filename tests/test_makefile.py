@@ -97,7 +97,7 @@ def test_wrong_python_is_one_line_and_touches_nothing(checkout):
 # Folders of any name, and the folders of others.
 
 NAMES = ["a b", """it's 5\" wide""", "$HOME $(HOME) `x`", "a#b é 中", "(a, b); c & d", "-n a%b * ? \\"]
-EVERY = "venv book pdf notebooks check test reproduce quick bench lint clean lock".split()
+EVERY = ["venv", "book", "pdf", "notebooks", "check", "test", "reproduce", "quick", "bench", "lint", "clean", "lock"]
 PYTHON = """#!/bin/sh
 # Stands in for every Python: it makes a .venv of itself, and anything else succeeds.
 case "$1 $2" in

@@ -196,7 +196,7 @@ def test_the_law_is_given_in_one_way_and_is_the_same_in_both(kind):
     with pytest.raises(ValueError, match=r"^mean_gain"):
         kind(GAIN[:2]).start(MIXED, 0.1)
     two = RayleighFloors([0.1, 0.2])
-    with pytest.raises(ValueError, match="broadcast|mismatch"):
+    with pytest.raises(ValueError, match=r"broadcast|mismatch"):
         kind(law=two).start(MIXED, np.full(3, 0.1))
     for policy in (kind(law=two), policies.Learn(prior=two)):
         with pytest.raises(ValueError, match=r"\(2,\)"):
