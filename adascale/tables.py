@@ -1,10 +1,12 @@
 """Strict reading of tables of numbers, with errors that name file and line."""
 
+import contextlib
 import csv
 import math
 import re
 from array import array
 from collections.abc import Callable
+from datetime import date, datetime, time
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +33,8 @@ class Table(NamedTuple):
     """A function that quotes the text in the file for a row and column of ``values``, and its column."""
     unended: str | None = None
     """A note on the last row if its line has no line break."""
+    places: dict[str, FloatArray] = {}  # noqa: RUF012  # never changed
+    """The columns round, time and index, as far as there are any; an index in ISO 8601 is a time."""
 
     def error(self, t: int, message: str, m: int = 0) -> InvalidFile:
         """Return an error that names the file and the line of row ``t``, or of an entry."""
@@ -47,15 +51,47 @@ class Table(NamedTuple):
         return self.values[:, m]
 
 
+class Clock:
+    """The times of a column: numbers as they are, and ISO 8601 as seconds since the first; all are of one kind."""
+
+    def __init__(self) -> None:
+        self.kind = ""
+        """What the first time is, in words."""
+        self._first: datetime | None = None
+
+    @property
+    def expected(self) -> str:
+        """What a field must be, in words."""
+        return self.kind or "a number or a time in ISO 8601"
+
+    def __call__(self, field: str) -> float | None:
+        """Return the time as a number, or None if it is none, or of another kind than the first."""
+        number = to_number(field)
+        if number is not None:
+            kind, moment = "a number", None
+        elif moment := _moment(field.strip()):
+            day = "" if moment.year > 1 else " of day"
+            kind = f"a time{day} in ISO 8601, {moment.tzinfo or 'without a zone'}"
+        else:
+            return None
+        self.kind, self._first = self.kind or kind, self._first or moment
+        if kind != self.kind:
+            return None
+        return (moment - self._first).total_seconds() if moment and self._first else number
+
+
 class Lines:
     """A table read line by line: fields separated by ``;``, tabs, ``,`` or blanks, and comments beginning with ``#``.
 
-    ``choose`` maps the header, without an index, ``round`` and ``time``, to a :data:`Choice`; ``again`` allows repeats.
-    In a table with a column ``link``, rounds and times are columns like others.
+    ``choose`` maps the header, without an index, ``round`` and ``time``, to a :data:`Choice`; ``again`` allows repeats,
+    and ``sparse`` rounds that are left out.  In a table with a column ``link``, rounds and times are columns like
+    others.
     """
 
-    def __init__(self, name: str, choose: Callable[[list[str]], Choice], again: bool = False) -> None:
-        self.name, self.again, self.number = name, again, 0
+    def __init__(
+        self, name: str, choose: Callable[[list[str]], Choice], again: bool = False, sparse: bool = False
+    ) -> None:
+        self.name, self.again, self.sparse, self.number = name, again, sparse, 0
         self.columns: list[str] = []
         """The chosen columns, once the header is read; ``header`` has all columns."""
         self.header: list[str] = []
@@ -63,6 +99,7 @@ class Lines:
         """The texts of the chosen columns in the last row."""
         self.place: dict[str, float] = {}
         """The round, time and index of the last row, as far as there are such columns."""
+        self.clocks: dict[str, Clock] = {}
         self._choose, self._comment = choose, (0, "")
         self._last = self.place
 
@@ -111,6 +148,7 @@ class Lines:
             raise self.error(f"duplicate column {short(twice[0])}", number)
         times = () if "link" in names else ("round", "time")
         self._places = [each for each in names if each in times or (each == names[0] and each in _INDEX)]
+        self.clocks = {name: Clock() for name in self._places}
         try:
             self._convert = self._choose([name for name in names if name not in self._places])
         except ValueError as error:
@@ -129,7 +167,8 @@ class Lines:
             value = self._convert[name](field)
             if value is None:
                 hint = "; use a decimal point, and no separator of thousands" if "," in field else ""
-                raise self.error(f"expected a number, got {short(field)} in {name}{hint}")
+                expected = getattr(self._convert[name], "expected", "a number")
+                raise self.error(f"expected {expected}, got {short(field)} in {name}{hint}")
             values.append(value)
         self.place = {}
         for name in self._places:
@@ -137,25 +176,33 @@ class Lines:
         return values
 
     def _follow(self, name: str, field: str) -> None:
-        """Check that round, time or index increases from row to row; times need not be numbers."""
-        now, last = to_number(field), self._last.get(name)
-        if now is None and name != "round":
-            return
-        self.place[name] = now = math.nan if now is None else now
-        if last is None or (self.again and name == "round"):
-            good, expected = math.isfinite(now), "a number"
-        elif name == "round":
-            good, expected = now == last + 1, f"{last + 1:g}"
+        """Check that round, time or index increases from row to row; whole numbers of rows are consecutive."""
+        clock, last = self.clocks[name], self._last.get(name)
+        now = to_number(field) if name == "round" else clock(field)
+        if now is None or not math.isfinite(now):
+            now, expected = math.nan, "a number" if name == "round" else clock.expected
+        elif last is None or (self.again and name == "round"):
+            expected = ""
+        elif not (self.again or self.sparse or name == "time") and _counts(name, clock, last, now):
+            expected = f"{last + 1:g}" * (now != last + 1)
         else:
-            good, expected = now > last or (self.again and now == last), f"> {last:g}"
-        if not good:
+            later = "a later time" if clock.kind.startswith("a time") else f"> {last:g}"
+            expected = later * (not (now > last or (self.again and now == last)))
+        if expected:
             raise self.error(f"rounds must be in order: expected {name or 'an index'} {expected}, got {short(field)}")
+        self.place[name] = now
 
 
-def read_table(data: bytes, path: str, choose: Callable[[list[str]], Choice]) -> Table:
+def _counts(name: str, clock: Clock, *numbers: float) -> bool:
+    """Say whether these are numbers of rows or rounds, and not times."""
+    return name == "round" or (clock.kind == "a number" and all(number % 1 == 0 for number in numbers))
+
+
+def read_table(data: bytes, path: str, choose: Callable[[list[str]], Choice], sparse: bool = False) -> Table:
     """Read the content of a file as :class:`Lines`, skipping blank lines if there are two columns or more."""
     lines = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-    reader, values, numbers, blank = Lines(path, choose), array("d"), array("q"), 0
+    reader, values, numbers, blank = Lines(path, choose, sparse=sparse), array("d"), array("q"), 0
+    places = array("d")
     for line in lines:
         if not line.strip():
             reader.number += 1
@@ -165,6 +212,7 @@ def read_table(data: bytes, path: str, choose: Callable[[list[str]], Choice]) ->
                 raise reader.error("blank; a value may be missing here", blank)
             values.extend(row)
             numbers.append(reader.number)
+            places.extend(reader.place.values())
             reader.keep()
     if not numbers:
         raise InvalidFile(f"{path} {'has no rows' if reader.columns else 'is empty'}; expected a header and rows", path)
@@ -173,11 +221,27 @@ def read_table(data: bytes, path: str, choose: Callable[[list[str]], Choice]) ->
         i = reader.header.index(reader.columns[m]) if m >= 0 else m
         return f"{short(reader.split(lines[numbers[t] - 1].decode())[i])} in {reader.header[i]}"
 
-    table = Table(np.frombuffer(values).reshape(len(numbers), -1), reader.columns, path, np.array(numbers), text)
+    roles = [_role(name, clock) for name, clock in reader.clocks.items()]
+    order = dict(zip(roles, np.array(places).reshape(len(numbers), -1).T, strict=True))
+    rows = np.frombuffer(values).reshape(len(numbers), -1)
+    table = Table(rows, reader.columns, path, np.array(numbers), text, places=order)
     if numbers[-1] < len(lines):
         return table
     cut = f"no line break at its end, like a truncated file; it ends with {text(-1, -1)}"
     return table._replace(unended=str(table.error(-1, cut)))
+
+
+def _role(name: str, clock: Clock) -> str:
+    return name if name not in _INDEX else "index" if clock.kind == "a number" else "time"
+
+
+def _moment(text: str) -> datetime | None:
+    """Return a time in ISO 8601, one of day in the year 1, or None."""
+    with contextlib.suppress(ValueError):
+        return datetime.fromisoformat(text)
+    with contextlib.suppress(ValueError):
+        return datetime.combine(date.min, time.fromisoformat(text))
+    return None
 
 
 def known(

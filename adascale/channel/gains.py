@@ -9,13 +9,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adascale import checks as check
 from adascale.errors import InvalidFile, InvalidInput
 from adascale.scenario import Scenario
-from adascale.tables import Choice, FloatArray, Lines, Table, read_table
+from adascale.tables import Choice, Clock, FloatArray, Lines, Table, read_table
 from adascale.text import short, to_number, to_power
 
+Whole = NDArray[np.int64]
+
+_MOST_GAPS = 0.1  # share of the values, and half of that of one link's
+_FARTHEST = 0.25  # of a time from the middle of its round, in rounds
 _MISSING = ("", "-", "na", "nan", "none")
 
 
@@ -27,7 +32,7 @@ class Trace(NamedTuple):
     mean_gain: FloatArray | None
     """Mean of :math:`|h_{m,t}|^2 / k_m^2` times :attr:`~adascale.scenario.Scenario.power_share`, shape (M,)."""
     notes: tuple[str, ...] = ()
-    """Notes on a gain above 1, on missing values, and on a last row without a line break, as in a truncated file."""
+    """Notes on what is read but may be meant otherwise, and on missing values."""
     past: "Trace | None" = None
     """The rounds before the ``split``."""
     gain: FloatArray | None = None
@@ -46,12 +51,20 @@ class Reading:
     gaps : {"refuse", "hold", "floor"}
         A missing value is an error, the last value of its link, or the sensitivity.
     sensitivity : float, the least value that can be measured (with "csi" :math:`|h|`), for "floor" alone
+    max_gaps : float in [0, 1), default 0.1, for "hold" and "floor" alone
+        Largest share of the values that may be missing; of those of one link, twice this share.  Both parts of a trace
+        that is split must meet it; line by line, the rounds are those of the scenario.
+    round_time : float > 0, in the unit of the column ``time``, in seconds for times in ISO 8601
+        Round k holds the times within a quarter of ``round_time`` of t + k ``round_time``, with t the circular mean of
+        all times.  A time that is in no round, and a second value of a link in a round, are errors.
     """
 
     unit: str = "linear"
     transmit_power: float | None = None
     gaps: str = "refuse"
     sensitivity: float | None = None
+    max_gaps: float | None = None
+    round_time: float | None = None
 
     def __post_init__(self) -> None:
         check.one_of("unit", self.unit, "linear", "db", "dbm", "csi")
@@ -62,6 +75,15 @@ class Reading:
             check.number(name, getattr(self, name) or 0.0, -math.inf)
         if self.sensitivity is not None and self.sensitivity <= 0 and self.unit in ("linear", "csi"):
             raise InvalidInput(f"sensitivity must be > 0 ({self.unit}), got {self.sensitivity}", "sensitivity")
+        if self.max_gaps is not None and self.gaps == "refuse":
+            raise InvalidInput("max_gaps must be given only if gaps is hold or floor", "max_gaps")
+        check.between("max_gaps", self.most_gaps, 0, np.nextafter(1, 0))
+        check.positive("round_time", 1.0 if self.round_time is None else self.round_time)
+
+    @property
+    def most_gaps(self) -> float:
+        """Largest share of the values that may be missing."""
+        return _MOST_GAPS if self.max_gaps is None else self.max_gaps
 
 
 def read_gains(
@@ -72,10 +94,12 @@ def read_gains(
     A table has a header and one row per round, separated by commas, semicolons, tabs or blanks.  Its columns are
     ``min_gain`` (:math:`h_{\min,t}^2`), or ``h2_1`` ... ``h2_M`` (:math:`|h_{m,t}|^2`), or ``h_1`` ... ``h_M`` (complex
     :math:`h_{m,t}`, such as ``0.1+0.2j``), or in dBm M columns of any names.  Columns ``round``, ``time`` and a first
-    column without a name are optional and must increase.  Lines that begin with ``#`` are comments; the last one before
-    the numbers may be the header.  The long form has one row per value, with the columns ``link``, ``value``, and
-    ``round`` or ``time``, which increase for each link; each time is a round, as is each number from the first to the
-    last.  Links with names are sorted by these, with a2 before a10.
+    column without a name are optional and must increase; times are numbers, or ISO 8601 in one zone.  A number of
+    ``round``, or a whole number of the first column, that is left out is a round without values.  Lines that begin with
+    ``#`` are comments; the last one before the numbers may be the header.  The long form has one row per value, with
+    the columns ``link``, ``value``, and ``round`` or ``time``, which increase for each link; each time is a round, as
+    is each number from the first to the last.  Links whose clocks differ need a :attr:`Reading.round_time`.  Links
+    with names are sorted by these, with a2 before a10.
 
     Parameters
     ----------
@@ -94,13 +118,16 @@ def read_gains(
         table = _read_array(data, str(path), scenario.num_devices, how.unit)
     else:
         links: dict[str, int] = {}
-        table = read_table(data, str(path), _columns(scenario.num_devices, how, links))
-        table = _wide(table, links, scenario.num_devices) if links else table
-    value = _filled(table, how)
-    start = 0 if split is None else math.ceil(check.fraction("split", split) * len(value) - 1e-9)
-    if start == len(value):
+        table = read_table(data, str(path), _columns(scenario.num_devices, how, links), sparse=True)
+        table = _from_links(table, links, scenario.num_devices) if links else table
+    table = _in_rounds(table, how)
+    rounds = len(table.values)
+    start = 0 if split is None else math.ceil(check.fraction("split", split) * rounds - 1e-9)
+    if start == rounds:
         raise InvalidInput(f"split must leave a round, got {split:g} of {start} rounds in {path}", "split")
-    return _trace(table, value, scenario, how, start)
+    for part in filter(len, np.split(np.arange(rounds), [start])):
+        _check_gaps(table, how, part)
+    return _trace(table, _filled(table, how), scenario, how, start)
 
 
 class GainLines(Lines):
@@ -111,6 +138,7 @@ class GainLines(Lines):
         self.each_device = each_device
         """Whether the gains of all devices are needed, so that ``min_gain`` is refused."""
         self._before: FloatArray | None = None
+        self._lost = np.zeros((1, 1))
         super().__init__(name, _columns(scenario.num_devices, self._reading, each_device=each_device), again=True)
 
     def trace(self, line: bytes) -> Trace | None:
@@ -120,10 +148,36 @@ class GainLines(Lines):
         place = self.columns, self.name, np.array([self.number])
         table = Table(np.array([values]), *place, lambda _, m: f"{short(self.fields[m])} in {self.columns[m]}")
         value = _filled(table, self._reading, self._before)
+        lost = self._lost + np.isnan(table.values)
+        if self._reading.gaps != "refuse" and (much := _too_many(lost / self._scenario.num_rounds, self._reading)):
+            m = int(np.where(np.isnan(table.values), lost, 0).argmax())
+            if np.isnan(table.values[0, m]):
+                raise table.error(
+                    0, f"expected a value, got {table.text(0, m)}; {much} of the rounds of the scenario", m
+                )
         trace = _trace(table, value, self._scenario, self._reading)
-        self._before = value
+        self._before, self._lost = value, lost
         self.keep()
         return trace
+
+
+def _too_many(share: FloatArray, reading: Reading) -> str:
+    """Return what there is too much of if these shares of the values of every link are missing, or nothing."""
+    most, named = reading.most_gaps, f"more than max_gaps = {reading.most_gaps:g}"
+    if share.mean() > most:
+        return f"{share.mean():.3g} of the values are missing, {named}"
+    return f"{share.max():.3g} of the values of a link are missing, {named} twice" * bool(share.max() > 2 * most)
+
+
+def _check_gaps(table: Table, reading: Reading, part: Whole) -> None:
+    """Check that few of the values in these rounds are missing."""
+    lost = np.isnan(table.values[part])
+    share = lost.mean(axis=0)
+    if much := _too_many(share, reading):
+        m = int(share.argmax())
+        t = int(part[lost[:, m].argmax()])
+        whole = "" if len(part) == len(table.values) else f" in the rounds {part[0]} to {part[-1]}"
+        raise table.error(t, f"expected a value, got {table.text(t, m)}; {much}{whole}", m)
 
 
 def _filled(table: Table, reading: Reading, last: FloatArray | None = None) -> FloatArray:
@@ -165,6 +219,7 @@ def _trace(table: Table, value: FloatArray, scenario: Scenario, reading: Reading
     lost = np.argwhere(np.isnan(table.values))
     replaced = f"{len(lost)} of {value.size} values are missing, and replaced: {reading.gaps}"
     notes += [f"{table.error(t, table.text(t, m), m)}: {replaced}" for t, m in lost[:1].tolist()]
+    notes += _doubts(table, gains, reading)
     *past, trace = (
         Trace(part[0], None)
         if is_min
@@ -185,7 +240,7 @@ def _columns(
         columns = [f"h{'_' if convert is to_power else '2_'}{m + 1}" for m in range(num_devices)]
         if links is not None and sorted(names) in (["link", "round", "value"], ["link", "time", "value"]):
             columns, others = ["value"], {"link": lambda name: float(links.setdefault(name.strip(), len(links)))}
-            others |= dict.fromkeys(sorted(names)[1:2], to_number)
+            others |= {"time": Clock()} if "time" in names else {"round": to_number}
         elif names == ["min_gain"] and unit in ("linear", "db") and not each_device:
             columns = names
         elif unit == "dbm" and len(names) == num_devices and all(each and to_number(each) is None for each in names):
@@ -205,29 +260,156 @@ def _natural(name: str) -> tuple[str, int, str]:
     return name.rstrip("0123456789"), len(name), name
 
 
-def _wide(table: Table, links: dict[str, int], num_devices: int) -> Table:
-    """Return the long form as a table with a row per round and a column per link."""
-    name, most = table.names[2], check.MOST_ENTRIES // num_devices
+def _doubts(table: Table, gains: FloatArray, reading: Reading) -> list[str]:
+    """Return notes on numbers that look like those of another unit or quantity."""
+    sent, lost, notes = reading.transmit_power, np.isnan(table.values), []
+    if sent is not None and (0 < sent < 1 or sent > 60):
+        notes += [
+            f"transmit_power is {sent:g} dBm, which is {10 ** (sent / 10):.3g} mW; it is not in watts or milliwatts"
+        ]
+    if reading.unit == "dbm" and any("rsrp" in name for name in table.names):
+        less = "transmit_power must be that of one, 10 log10(12 N) dB less than that of N resource blocks"
+        notes += [f"{table.path}: RSRP is the power of one resource element; {less}"]
+    heard = np.where(lost, np.inf, gains)
+    least = heard.min(axis=0)
+    if reading.gaps == "floor" and lost.any() and (apart := least.min() / gains[lost].min()) > 100:
+        far = f"the least value is {10 * np.log10(apart):.0f} dB above the sensitivity {reading.sensitivity:g}"
+        notes += [f"{table.path}: {far}; the lower it is, the smaller is epsilon"]
+    stands = heard == least
+    above = np.where(stands, np.inf, heard).min(axis=0)
+    for m in np.flatnonzero((stands.sum(axis=0) > 2) & np.isfinite(above) & (above > 10 * least))[:1].tolist():
+        t, often = int(stands[:, m].argmax()), f"{stands[:, m].sum()} times, and 10 dB below all others of its link"
+        notes += [f"{table.error(t, table.text(t, m), m)}: {often}; if it stands for no value, leave it empty"]
+    return notes
+
+
+def _from_links(table: Table, links: dict[str, int], num_devices: int) -> Table:
+    """Return the long form as a table with a row per round or time, and a column per link."""
+    name, order = table.names[2], sorted(links, key=lambda link: _natural(link.casefold()))
+    plain = ["".join(link.split()).casefold() for link in order]
+    if same := [link for link, bare in zip(order, plain, strict=True) if plain.count(bare) > 1]:
+        raise table.error(-1, f"links differ in case or blanks alone: {short(', '.join(same))}")
     if len(links) != num_devices:
         raise table.error(-1, f"expected {num_devices} links, got {len(links)}: {short(', '.join(links))}")
     when = table.column(name, np.isfinite, "finite")
-    if name == "round":
-        table.column(name, lambda n: (n % 1 == 0) & (n < n.min() + most), f"whole, and at most {most} from the least")
-    order = sorted(links, key=_natural)
     device = np.argsort([links[link] for link in order])[table.values[:, 1].astype(int)]
     by = np.argsort(device, kind="stable")
     for i in by[1:][(np.diff(device[by]) == 0) & (np.diff(when[by]) <= 0)][:1].tolist():
         raise table.error(i, f"expected {table.text(i, 1)} after its last {name}, got {table.text(i, 2)}")
-    rounds = np.unique(when) if name == "time" else np.arange(when.min(), when.max() + 1)
-    row = np.full((rounds.size, num_devices), -1)
-    row[np.searchsorted(rounds, when), device] = np.arange(when.size)
+    times, number = np.unique(when, return_inverse=True)
+    if len(times) > check.MOST_ENTRIES // num_devices:
+        raise table.error(-1, f"expected at most {check.MOST_ENTRIES // num_devices} times, got {len(times)}")
+    row = np.full((len(times), num_devices), -1)
+    row[number, device] = np.arange(len(when))
 
     def text(t: int, m: int) -> str:
-        absent = f"none of link {short(order[m])} in {name} {rounds[t]:.15g}"
-        return table.text(row[t, m], 0) if row[t, m] >= 0 else absent
+        absent = f"none of link {short(order[m])} beside {table.text(int(row[t].max()), 2)}"
+        return table.text(int(row[t, m]), 0) if row[t, m] >= 0 else absent
 
     values, lines = np.append(table.values[:, 0], np.nan)[row], np.append(table.lines, 0)[row]
-    return Table(values, ["value"], table.path, lines, text, table.unended)
+    names = [f"link {short(link)}" for link in order]
+    return Table(values, names, table.path, lines, text, table.unended, {name: times})
+
+
+def _in_rounds(table: Table, reading: Reading) -> Table:
+    """Return a table with a row per round, from rows that have numbers or times."""
+    places, width = table.places, table.values.shape[1]
+    t, m = np.nonzero(~np.isnan(table.values))
+    if reading.round_time is not None:
+        if "time" not in places or "round" in places:
+            raise InvalidFile(f"{table.path}: round_time needs a column time, and no column round", table.path)
+        number = _nearest(table, places["time"], t, m, reading.round_time)
+    elif "round" in places or not (places.get("index", np.array(0.5)) % 1).any():
+        t, m = (each.ravel() for each in np.indices(table.values.shape))
+        number = _counted(table, places.get("round", places.get("index", np.zeros(1))))[t]
+    else:
+        if "time" in places:
+            _check_clocks(table, places["time"], t, m)
+        return table
+    cell = np.full((int(number.max(initial=0)) + 1, width), -1)
+    cell[number, m] = t * width + m
+
+    def text(t: int, m: int) -> str:
+        absent = f"none of {table.names[m]} in the round {t} after the first"
+        return table.text(*divmod(int(cell[t, m]), width)) if cell[t, m] >= 0 else absent
+
+    lines = np.broadcast_to(table.lines.reshape(len(table.values), -1), table.values.shape)
+    values, lines = np.append(table.values, np.nan)[cell], np.append(lines, 0)[cell]
+    return table._replace(values=values, lines=lines, text=text)
+
+
+def _counted(table: Table, count: FloatArray) -> Whole:
+    """Return the numbers of the rounds, from 0."""
+    most = check.MOST_ENTRIES // table.values.shape[1]
+    for t in np.flatnonzero(~((count % 1 == 0) & (count < count.min() + most)))[:1].tolist():
+        m = int(np.isnan(table.values[t]).argmin())
+        raise table.error(
+            t, f"expected a round that is whole, and at most {most} from the least, got {count[t]:.15g}", m
+        )
+    return np.asarray(count - count.min(), dtype=int)
+
+
+def _nearest(table: Table, times: FloatArray, t: Whole, m: Whole, interval: float) -> Whole:
+    """Return the numbers, from 0, of the rounds of these entries."""
+    when, most = times[t], check.MOST_ENTRIES // table.values.shape[1]
+    if not np.ptp(times) / interval < most:
+        over = f"round_time {interval:g} makes more than {most} rounds of times that are {np.ptp(times):g} apart"
+        raise InvalidFile(f"{table.path}: {over}; both are in the same unit, and ISO 8601 in seconds", table.path)
+    number, off = _turns(when, interval)
+    for i in np.flatnonzero(np.abs(off) > _FARTHEST)[:1].tolist():
+        away = f"is {abs(off[i]) * interval:.3g} from the middle of its round, and so in none of {interval:g}"
+        raise table.error(t[i], f"the time of {table.text(t[i], m[i])} {away}; {_advice(when, m)}", m[i])
+    for i in _twice(number, m)[:1].tolist():
+        twice = f"{table.text(t[i], m[i])} is a second value in one round of {interval:g}"
+        raise table.error(t[i], f"{twice}; {_advice(when, m)}", m[i])
+    return number
+
+
+def _turns(when: FloatArray, interval: float) -> tuple[Whole, FloatArray]:
+    """Return the numbers, from 0, of the nearest rounds, and the distances from their middles, in rounds."""
+    turns = (when - when.min(initial=math.inf)) / interval
+    middle = np.angle(np.exp(2j * np.pi * turns).sum()) / (2 * np.pi)
+    number = np.rint(turns - middle)
+    return (number - number.min(initial=math.inf)).astype(int), turns - middle - number
+
+
+def _twice(number: Whole, m: Whole) -> Whole:
+    """Return the entries that are not the first of their round and link."""
+    by = np.lexsort((number, m))
+    return np.asarray(by[1:][(np.diff(m[by]) == 0) & (np.diff(number[by]) == 0)])
+
+
+def _steps(when: FloatArray, m: Whole) -> FloatArray:
+    """Return the differences of times that follow each other on a link."""
+    by = np.lexsort((when, m))
+    return np.asarray(np.diff(when[by])[np.diff(m[by]) == 0])
+
+
+def _advice(when: FloatArray, m: Whole) -> str:
+    """Name a round time only if it leaves few gaps, with the spread of the times in a round."""
+    step = _steps(when, m)
+    own = step.sum() / np.rint(step / np.median(step)).sum() if step.size else 0.0
+    for digits in range(1, 8):
+        interval = float(f"{own:.{digits}g}")
+        if interval > 0 and np.ptp(when) / interval < len(when) / _MOST_GAPS:
+            number, off = _turns(when, interval)
+            share = 1 - np.bincount(m) / (number.max() + 1)
+            few = not _too_many(share, Reading()) and not _twice(number, m).size
+            if few and np.abs(off).max() <= _FARTHEST:
+                return f"in rounds of {interval:g} (round_time) the times of one differ by {np.ptp(off) * interval:.2g}"
+    return "no round_time fits these times; number the rounds in a column round"
+
+
+def _check_clocks(table: Table, times: FloatArray, t: Whole, m: Whole) -> None:
+    """Refuse times that are close to each other and of different links, as those of different clocks are."""
+    here = ~np.isnan(table.values)
+    own = np.median(_steps(times[t], m)) if len(t) > here.any(axis=0).sum() else math.inf
+    close = (np.diff(times) < own / 2) & here[:-1].any(axis=1) & here[1:].any(axis=1)
+    apart = close & ~(here[:-1] & here[1:]).any(axis=1)
+    for i in np.flatnonzero(apart)[:1].tolist():
+        alone = f"{here.sum(axis=1)[i]} and {here.sum(axis=1)[i + 1]} of {here.shape[1]} links share them"
+        said = f"{times[i]:.15g} and {times[i + 1]:.15g} are times of different links, as of clocks that differ"
+        raise InvalidFile(f"{table.path}: {said} ({alone}); {_advice(times[t], m)}", table.path)
 
 
 def _read_array(data: bytes, path: str, num_devices: int, unit: str) -> Table:

@@ -121,7 +121,10 @@ def input_files(option: str, name: str) -> dict[str, Path | None]:
 
 def reading(options: Namespace) -> Reading:
     """Return the form of a trace that the options give."""
-    return adascale.channel.Reading(options.unit, options.transmit_power, options.gaps, options.sensitivity)
+    if options.round_time is not None and getattr(options, "gains", options.past) is None:
+        raise ValueError("--round-time is for files, here --past; a line of a stream is a round")
+    gaps = options.gaps, options.sensitivity, options.max_gaps
+    return adascale.channel.Reading(options.unit, options.transmit_power, *gaps, options.round_time)
 
 
 def read_trace(path: Path, options: Namespace, scenario: adascale.Scenario, split: float | None = None) -> Trace:

@@ -80,6 +80,9 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--transmit-power", "schedule stream", "power of a device, with --unit dbm", metavar="DBM", **number)
     option("--gaps", "schedule stream", "what missing values are: errors, or filled", default="refuse", **gaps)
     option("--sensitivity", "schedule stream", "value of a gap, with --gaps floor", metavar="VALUE", **number)
+    share = "share of the values that may be missing, with --gaps hold or floor (default: 0.1)"
+    option("--max-gaps", "schedule stream", share, metavar="SHARE", **number)
+    option("--round-time", "schedule stream", "time of a round, if the clocks of links differ", metavar="S", **number)
     option("--split", "schedule", "share of the trace that is the past; the rest is scheduled", metavar="S", **number)
     option("--policy", "leakage", f"{policy}; may be repeated (default: the paper's)", **several, **policies)
     option("--policy", "benchmark", f"{policy}; added to those of the version; may be repeated", **several, **policies)

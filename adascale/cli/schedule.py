@@ -20,7 +20,9 @@ per device, h2_1 ... h2_M with |h_m|^2 or h_1 ... h_M with complex h_m such as 0
 commas, semicolons, tabs or blanks; an index, round and time are optional, and # begins a comment. Gains are linear
 power ratios, or dB with --unit db. With --unit dbm the columns are received powers, and have any names. A table can
 also have one row per value, with columns link, value, and round or time; a .npy file has an array of shape (M, T). With
---gaps hold a missing value is the last one of its link, and with --gaps floor it is --sensitivity, in the same unit.
+--gaps hold a missing value is the last one of its link, and with --gaps floor it is --sensitivity, in the same unit;
+more than --max-gaps of all values, or twice this share of a link's, are an error. If the clocks of the links differ,
+--round-time S, in the unit of the times (seconds for ISO 8601), makes a round of the times within S/4 of its middle.
 With --split 0.5 the first half of the trace is the past, and the other half is scheduled.
 
 A scenario file is TOML with the keys name, num_devices, num_rounds, num_parameters, batch_size, dataset_size,

@@ -2,7 +2,8 @@
 
 Standard input is a header and then one line of gains per round: a table as 'adascale schedule' reads it (min_gain, or
 h2_1 ... h2_M, or complex h_1 ... h_M, or received dBm), in its units. After a start, --gaps hold has nothing to repeat
-before the first value of a link. Standard output is a header, and then for each line
+before the first value of a link, and --max-gaps counts anew, as a share of T rounds. Standard output is a header, and
+then for each line
 
   round,eta,noise_energy,budget_left,epsilon
 

@@ -164,6 +164,13 @@ def filled_by_loop(column, gaps):
     return found
 
 
+def too_many_by_loop(columns, most):
+    """Whether more than this share of the values is missing, or twice this share of those of one link."""
+    lost = [sum(each != each for each in column) for column in columns]
+    size = len(columns[0])
+    return sum(lost) > most * size * len(columns) or max(lost) > 2 * most * size
+
+
 @st.composite
 def traces(draw):
     devices, rounds = draw(st.integers(1, 4)), draw(st.integers(1, 6))
@@ -183,15 +190,18 @@ def test_a_trace_is_the_same_in_every_form_and_unit(tmp_path_factory, gains, for
     with np.errstate(invalid="ignore"):
         content = in_form(form, UNITS[unit](gains), [f"{stem}{m + 1}" for m in range(devices)], data.draw)
     how = {"unit": unit, "gaps": gaps, "transmit_power": SENT if unit == "dbm" else None}
-    how = Reading(**how, sensitivity=abs(UNITS[unit](LEAST)) * (-1) ** ("d" in unit) if gaps == "floor" else None)
+    most = None if gaps == "refuse" else data.draw(st.sampled_from([None, 0.3, 0.6]))
+    least = abs(UNITS[unit](LEAST)) * (-1) ** ("d" in unit) if gaps == "floor" else None
+    how = Reading(**how, sensitivity=least, max_gaps=most)
     wanted = np.array([filled_by_loop(column, gaps) for column in gains.T.tolist()])
-    folder = tmp_path_factory.mktemp("trace")
-    if np.isnan(wanted).any():
+    folder, start = tmp_path_factory.mktemp("trace"), data.draw(st.integers(0, rounds - 1))
+    split, most = start / rounds if start else None, 0.1 if most is None else most
+    parts = [gains[:start], gains[start:]] if start else [gains]
+    if np.isnan(wanted).any() or any(too_many_by_loop(part.T.tolist(), most) for part in parts):
         with pytest.raises(InvalidFile, match="expected a value, got"):
-            read(folder, content, scenario, unit=how)
+            read(folder, content, scenario, unit=how, split=split)
         return
-    start = data.draw(st.integers(0, rounds - 1))
-    trace = read(folder, content, scenario, unit=how, split=start / rounds if start else None)
+    trace = read(folder, content, scenario, unit=how, split=split)
     exact = 0 if unit == "linear" else 1e-12
     for found, part in ((trace, wanted[:, start:]), (trace.past, wanted[:, :start])):
         if found is not None:
@@ -267,6 +277,10 @@ WRONG = [("unit", {"unit": "watt"}), ("gaps", {"gaps": "guess"}), ("transmit_pow
 WRONG += [("transmit_power", {"transmit_power": 1}), ("transmit_power", {"unit": "dbm", "transmit_power": math.nan})]
 WRONG += [("sensitivity", how) for how in ({"gaps": "floor"}, {"sensitivity": 1}, {"gaps": "hold", "sensitivity": 1})]
 WRONG += [("sensitivity", {"gaps": "floor", "sensitivity": -90})]
+WRONG += [("max_gaps", {"gaps": "hold", "max_gaps": each}) for each in (-0.1, 1, math.nan)] + [
+    ("max_gaps", {"max_gaps": 0.2})
+]
+WRONG += [("round_time", {"round_time": each}) for each in (0, -1, math.nan, math.inf)]
 
 
 def test_option_without_effect_or_value_is_refused(tmp_path):
@@ -307,3 +321,247 @@ def test_damaged_file_is_refused_in_one_line_or_is_a_trace(tmp_path_factory, tex
     if trace.mean_gain is not None:
         assert trace.mean_gain.shape == (2,)
         assert all(math.isfinite(each) and each > 0 for each in trace.mean_gain)
+
+
+# What a file is taken for ------------------------------------------------------------------------------------------
+
+SITE = replace(TWO, num_devices=4, num_rounds=60)
+NAMES = ["UE1", "UE2", "UE3", "UE10"]
+FAR = {"unit": "dbm", "transmit_power": SENT}
+
+
+def aligned(rounds=60, lost=(), seed=0):
+    """Received powers in dBm, a row a round, with NaN where one is lost."""
+    value = np.random.default_rng(seed).normal([-80, -90, -85, -100], 6, (rounds, 4)).round(2)
+    for t, m in lost:
+        value[t, m] = math.nan
+    return value
+
+
+def long_form(value, when, name="time"):
+    """A row a value that is there; ``when`` has the time of each value, or of each round."""
+    when = np.broadcast_to(np.asarray(when).reshape(len(value), -1), value.shape)
+    rows = [(when[t, m], NAMES[m], shown(value[t, m])) for t, m in np.argwhere(~np.isnan(value))]
+    rows.sort(key=lambda row: str(row[0]) if isinstance(row[0], str) else row[0])
+    return "".join([f"{name},link,value\n", *(",".join(map(str, row)) + "\n" for row in rows)])
+
+
+def wide_form(value, when, name="time"):
+    rows = [f"{when[t]},{','.join(map(shown, row))}\n" for t, row in enumerate(value)]
+    return "".join([f"{name},{','.join(NAMES)}\n", *rows])
+
+
+def outer_join(value, when):
+    """The long form, pivoted: a row a time, in which one link has a value."""
+    rows = {}
+    for t, m in np.argwhere(~np.isnan(value)):
+        rows.setdefault(when[t, m], [""] * 4)[m] = shown(value[t, m])
+    return "".join([f"time,{','.join(NAMES)}\n", *(f"{at},{','.join(rows[at])}\n" for at in sorted(rows))])
+
+
+def gains_of(tmp_path, content, scenario=SITE, **how):
+    return read(tmp_path, content, scenario, unit=Reading(**FAR | how)).gain.tolist()
+
+
+JITTER = st.lists(st.floats(0, 0.499), min_size=48, max_size=48)
+
+
+@given(JITTER, st.sampled_from([0.1, 1.0, 7.5, 1000.0]), st.floats(-1e6, 1e6), st.sets(st.integers(1, 11), max_size=1))
+def test_values_of_jittered_clocks_are_read_as_the_aligned_ones(tmp_path_factory, jitter, interval, start, lost):
+    """Whatever the jitter is, as long as it is below half a round; with a gap, and in both forms."""
+    folder, value = tmp_path_factory.mktemp("trace"), aligned(12, [(t, 1) for t in lost])
+    when = start + interval * (np.arange(12)[:, None] + np.array(jitter).reshape(12, 4) / 2)
+    how = {"gaps": "hold", "round_time": interval}
+    wanted = gains_of(folder, wide_form(value, range(12), "round"), gaps="hold")
+    for form in (long_form, outer_join):
+        assert gains_of(folder, form(value, when), **how) == wanted
+
+
+def test_clocks_that_differ_are_refused_with_the_round_time_that_is_right(tmp_path):
+    """Whatever replaces gaps; what the message names gives the aligned values."""
+    value = aligned(lost=[(7, 1), (30, 3)])
+    when = np.arange(60)[:, None] * 0.5 + np.random.default_rng(1).uniform(0, 0.08, (60, 4)).round(6)
+    filled = [{}, {"gaps": "hold"}, {"gaps": "floor", "sensitivity": -130}, {"gaps": "hold", "max_gaps": 0.999}]
+    for form in (long_form, outer_join):
+        for how in filled:
+            with pytest.raises(
+                InvalidFile, match=r"in rounds of 0\.5 \(round_time\) the times of one differ by 0\.0[78]"
+            ):
+                gains_of(tmp_path, form(value, when), **how)
+        for how in filled[1:]:
+            wanted = gains_of(tmp_path, wide_form(value, range(60), "round"), **how)
+            assert gains_of(tmp_path, form(value, when), **how, round_time=0.5) == wanted
+
+
+def test_no_option_is_recommended_where_none_is_right(tmp_path):
+    random = np.random.default_rng(2)
+    half, late = aligned(), aligned()
+    half[1::2, 2] = late[30:, 2] = math.nan
+    jitter = np.arange(60)[:, None] + random.uniform(0, 0.08, (60, 4))
+    turns = np.arange(60)[:, None] + np.arange(4) / 4  # links take turns
+    drift = np.arange(60)[:, None] * (1 + np.array([0, 0.02, -0.01, 0.01]))
+    away = jitter + np.array([0, 0, 3600, 0])  # a clock in summer time
+    cases = [(half, jitter), (late, jitter), (aligned(), turns), (aligned(), drift), (aligned(), away)]
+    for value, when in cases:
+        for how in ({}, {"gaps": "hold"}, {"gaps": "floor", "sensitivity": -130}, {"gaps": "hold", "round_time": 1}):
+            with pytest.raises(InvalidFile) as error:
+                gains_of(tmp_path, long_form(value, when), **how)
+            assert "hold" not in str(error.value)
+            assert "in rounds of" not in str(error.value)
+
+
+def test_wrong_round_time_is_refused(tmp_path):
+    """Twice and half the right one, milliseconds for seconds, and where there are no times."""
+    value, when = aligned(), np.arange(60)[:, None] + np.random.default_rng(3).uniform(0, 0.05, (60, 4))
+    for form in (long_form, outer_join):
+        for wrong in (2, 0.5, 0.9, 1000, 1e-3, 1e-9, 1e-300):
+            with pytest.raises(InvalidFile):
+                gains_of(tmp_path, form(value, when), gaps="hold", round_time=wrong)
+        with pytest.raises(InvalidFile):
+            gains_of(tmp_path, form(value, 1000 * when), gaps="hold", round_time=1)
+    for content in (wide_form(value, range(60), "round"), long_form(value, range(60), "round"), saved(value.T)):
+        with pytest.raises(InvalidFile, match="round_time needs a column time"):
+            gains_of(tmp_path, content, round_time=1)
+
+
+@pytest.mark.parametrize("form", ["table", "links", "array"])
+def test_gaps_above_the_share_are_refused_unless_it_is_named(tmp_path, form):
+    """Of all values, of one link, and of a part of a split trace; what is missing is the same in every form."""
+
+    def content(value):
+        tables = {"table": wide_form, "links": long_form}
+        return saved(value.T) if form == "array" else tables[form](value, range(60), "round")
+
+    spread = [(t, m) for t in range(1, 59) for m in range(4)]
+    few, many = spread[::10], spread[::9]
+    link = [(t, 2) for t in range(1, 58, 4)]  # a quarter of one link's, 6 % of all
+    late = [(t, 1 + t % 2) for t in range(48, 60)]  # 5 % of all, 25 % of the last twelve rounds
+    for lost, how, share in ((many, {}, "0.1"), (link, {}, "0.25"), (late, {"split": 0.8}, "0.25")):
+        for gaps in ({"gaps": "hold"}, {"gaps": "floor", "sensitivity": -130}):
+            with pytest.raises(
+                InvalidFile, match=rf"expected a value, got .*; {share}.* missing, more than max_gaps = 0\.1"
+            ):
+                read(tmp_path, content(aligned(lost=lost)), SITE, unit=Reading(**FAR, **gaps), **how)
+            named = Reading(**FAR, **gaps, max_gaps=0.3)
+            trace = read(tmp_path, content(aligned(lost=lost)), SITE, unit=named, **how)
+            assert any(f"{len(lost)} of 240 values are missing" in note for note in trace.notes)
+        with pytest.raises(InvalidFile) as error:
+            read(tmp_path, content(aligned(lost=lost)), SITE, unit=Reading(**FAR), **how)
+        assert "hold" not in str(error.value)
+    assert len(gains_of(tmp_path, content(aligned(lost=few)), gaps="hold")) == 4
+    with pytest.raises(InvalidFile, match="the gaps hold and floor replace"):
+        gains_of(tmp_path, content(aligned(lost=few)))
+
+
+def test_line_by_line_gaps_are_counted_over_the_rounds_of_the_scenario():
+    def sent(lost):
+        return f"{','.join(NAMES)}\n" + "".join(",".join(map(shown, row)) + "\n" for row in aligned(lost=lost))
+
+    hold = Reading(**FAR, gaps="hold")
+    found, refused = by_line(sent([(t, 2) for t in range(1, 60)]), SITE, unit=hold)
+    assert (len(found), refused) == (13, [*range(15, 62)])  # twelve of sixty
+    found, refused = by_line(sent([(t, m) for t in range(1, 60) for m in (0, 1, 2)]), SITE, unit=hold)
+    assert (len(found), refused) == (9, [*range(11, 62)])  # twenty-four of 240
+    assert by_line(sent([(t, 2) for t in range(1, 30)]), SITE, unit=replace(hold, max_gaps=0.3))[1] == []
+
+
+@pytest.mark.parametrize("name", ["round", "", "index", "Unnamed: 0"])
+def test_number_that_is_left_out_is_a_round_without_values_in_both_forms(tmp_path, name):
+    value = aligned(20)
+    at = [0, 1, *range(3, 21)]
+    filled = np.insert(value, 2, math.nan, axis=0)
+    wanted = gains_of(tmp_path, wide_form(filled, range(21), "round"), gaps="hold")
+    assert gains_of(tmp_path, wide_form(value, at, name), gaps="hold") == wanted
+    if name == "round":
+        assert gains_of(tmp_path, long_form(value, at, name), gaps="hold") == wanted
+    forms = [wide_form, long_form] if name == "round" else [wide_form]
+    for form in forms:
+        with pytest.raises(InvalidFile, match=r"expected a value, got none of .* in the round 2 after the first"):
+            gains_of(tmp_path, form(value, at, name))
+        with pytest.raises(InvalidFile, match="more than max_gaps"):
+            gains_of(tmp_path, form(value, [0, 1, *range(7, 25)], name), gaps="hold")
+
+
+def stamps(first, rounds=60, seconds=1.5, form="%Y-%m-%dT%H:%M:%S.%f"):
+    return [(pd.Timestamp(first) + pd.Timedelta(seconds=seconds * t)).strftime(form) for t in range(rounds)]
+
+
+TIMES = {
+    "naive": stamps("2024-03-09T23:59:00"),
+    "UTC": [f"{each}Z" for each in stamps("2024-03-09T23:59:00")],
+    "of a zone": [f"{each}+01:00" for each in stamps("2024-03-09T23:59:00")],
+    "with a blank": stamps("2024-03-09T23:59:00", form="%Y-%m-%d %H:%M:%S.%f"),
+    "of day": stamps("2024-03-09T12:00:00", form="%H:%M:%S.%f"),
+    "dates": stamps("2024-02-27", seconds=86400, form="%Y-%m-%d"),
+}
+
+
+@pytest.mark.parametrize("kind", TIMES)
+def test_times_in_iso_8601_are_read_in_both_forms(tmp_path, kind):
+    value, interval = aligned(lost=[(5, 1)]), 86400 if kind == "dates" else 1.5
+    wanted = gains_of(tmp_path, wide_form(value, range(60), "round"), gaps="hold")
+    for how in ({}, {"round_time": interval}):
+        for content in (
+            long_form(value, TIMES[kind]),
+            wide_form(value, TIMES[kind]),
+            wide_form(value, TIMES[kind], ""),
+        ):
+            assert gains_of(tmp_path, content, gaps="hold", **how) == wanted
+
+
+def test_times_that_run_back_or_are_of_several_kinds_are_refused(tmp_path):
+    value, naive, aware = aligned(), TIMES["naive"], TIMES["of a zone"]
+    wrong = {
+        "backwards": [*naive[:30], *naive[28:58]],
+        "twice": [*naive[:30], *naive[29:59]],
+        "summer time ends": [*stamps("2024-10-27T02:59:00", 40), *stamps("2024-10-27T02:00:00", 20)],
+        "midnight": [*stamps("2024-03-09T23:59:00", 60, form="%H:%M:%S")],
+        "two zones": [*aware[:30], *(each.replace("+01", "+02") for each in aware[30:])],
+        "with and without a zone": [*naive[:30], *aware[30:]],
+        "numbers and times": [*range(30), *naive[30:]],
+        "times and numbers": [*naive[:30], *range(30, 60)],
+        "day and time of day": [*naive[:30], *TIMES["of day"][30:]],
+        "no time": [*naive[:30], "later", *naive[31:]],
+        "another form": [f"3/9/2024 12:{t:02}" for t in range(60)],
+        "nothing": [*naive[:30], "", *naive[31:]],
+    }
+    for what, when in wrong.items():
+        rows = [f"{at},{NAMES[m]},{shown(value[t, m])}\n" for t, at in enumerate(when) for m in range(4)]
+        for content in (wide_form(value, when), wide_form(value, when, ""), "time,link,value\n" + "".join(rows)):
+            with pytest.raises(InvalidFile):
+                gains_of(tmp_path, content, gaps="hold")
+        assert by_line(wide_form(value, when), SITE, unit=Reading(**FAR))[1] or what == "twice"  # sent again
+
+
+def test_both_forms_have_the_same_devices(tmp_path):
+    """Names with capitals are sorted as the columns of a table, and two that may be one link are refused."""
+    value, names = aligned(), ["b10", "A2", "B9", "a11"]
+    wide = wide_form(value, range(60), "round").replace(",".join(NAMES), ",".join(names))
+    long = long_form(value, range(60), "round")
+    for old, new in zip(NAMES[::-1], names[::-1], strict=True):
+        long = long.replace(f",{old},", f",{new},")
+    assert gains_of(tmp_path, long) == gains_of(tmp_path, wide)
+    for twin in ("ue1", "UE 1", "uE1"):
+        twins = long_form(value, range(60), "round").replace("UE2", twin)
+        with pytest.raises(InvalidFile, match="case or blanks"):
+            gains_of(tmp_path, twins)
+
+
+def test_numbers_that_look_like_another_unit_are_noted(tmp_path):
+    """And those that do not are not."""
+
+    def notes(value=None, names=NAMES, **how):
+        content = wide_form(aligned(lost=[(5, 1)]) if value is None else value, range(60), "round")
+        how = FAR | {"gaps": "floor", "sensitivity": -125} | how
+        found = read(tmp_path, content.replace(",".join(NAMES), ",".join(names)), SITE, unit=Reading(**how)).notes
+        return [note for note in found if "values are missing" not in note]
+
+    sentinel = aligned(lost=[(5, 1)])
+    sentinel[[3, 9, 20], 2] = -140
+    assert notes() == notes(sensitivity=-125.5) == []
+    assert ["0.2 dBm" in note for note in notes(transmit_power=0.2)] == [True]
+    assert ["100 dBm" in note for note in notes(transmit_power=100)] == [True]
+    assert ["dB above the sensitivity" in note for note in notes(sensitivity=-200)] == [True]
+    assert ["one resource element" in note for note in notes(names=["rsrp 1", "rsrp 2", "rsrp 3", "rsrp 4"])] == [True]
+    assert ["'-140.0' in ue3: 3 times" in note for note in notes(sentinel, sensitivity=-145)] == [True]
+    assert by_line(wide_form(aligned(), range(60), "round"), SITE, unit=Reading("dbm", 0.2))[0][0][2]

@@ -76,6 +76,7 @@ REFUSED = {
     "epsilon --scenario my.toml --eta": [
         ("given", "line 2: expected a number that is finite and >= 0, got '-1' in eta", "eta\n-1\n"),
         ("given", "line 3: rounds must be in order: expected round 1, got '2'", "round,eta\n0,1\n2,1\n"),
+        ("given", "line 3: rounds must be in order: expected an index 1, got '2'", ",eta\n0,1\n2,1\n"),
         ("given", "line 4: rounds must be in order: expected round 1", f"{HEADER}\n0,1,1,1,1\n{HEADER}\n0,2,1,1,1\n"),
         ("given", "line 2: expected a number that is at most", "min_gain,eta\n1e-12,1e-3\n"),
         ("given", "not every device sends", "round,eta,number,senders\n0,1e-3,9,1 2\n"),

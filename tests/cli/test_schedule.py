@@ -100,6 +100,26 @@ def test_split_schedules_the_rest_as_with_a_past_in_every_form(place, capsys, po
     assert run("plot", "eta.csv", "eta.svg", "--x", "round", "--y", "noise_energy", "--linear", "x") == 0
 
 
+def test_clocks_that_differ_give_the_aligned_epsilon_or_an_error(place, capsys):
+    """The long and the wide form of a trace, whose times differ by up to 80 ms between links."""
+    value = pd.DataFrame(20 + 10 * np.log10(measured(40, 1)), columns=["b2", "b10"])
+    value.iloc[3, 0] = value.iloc[20, 1] = np.nan
+    value.rename_axis("round").to_csv("aligned.csv")
+    rows = value.rename_axis("time").reset_index().melt("time", var_name="link").dropna()
+    rows["time"] += np.random.default_rng(0).uniform(0, 0.08, len(rows))
+    rows = rows.sort_values("time").assign(time=pd.Timestamp("2025-03-30") + pd.to_timedelta(rows["time"], "s"))
+    rows.to_csv("jittered.csv", index=False)
+    rows.pivot(index="time", columns="link", values="value").to_csv("pivoted.csv")
+    how = ["--unit", "dbm", "--transmit-power", 20, "--gaps", "floor", "--sensitivity", -125]
+    expected, eta, _ = schedule(capsys, *how, gains="aligned.csv")
+    for name in ("jittered.csv", "pivoted.csv"):
+        totals, other, _ = schedule(capsys, *how, "--round-time", 1, gains=name)
+        assert totals["epsilon"] == expected["epsilon"]
+        np.testing.assert_array_equal(other, eta)
+        assert run(*GIVEN, name, "--nu", NU, *how) == 2
+        assert "in rounds of 1 (round_time) the times of one differ by 0.0" in capsys.readouterr().err
+
+
 HARD = """
 from adascale.policies import OnlinePolicy
 class Spender(OnlinePolicy):

@@ -65,6 +65,12 @@ def test_missing_received_power_is_replaced_and_noted(stream, gaps):
     assert "unit of gains is dbm of 20.0 sent there, and dbm of 21.0 sent here" in said[0]
 
 
+def test_round_time_of_lines_is_refused(stream):
+    code, _, said = stream(WHOLE, "--round-time", 1)
+    assert code == 2
+    assert "a line of a stream is a round" in said[0]
+
+
 BAD = [b"high,1e-12", b"1e-12", b"", b"nan,1e-12", b"\xff,1e-12", b'"\xc3\xa9 ""x""",1']  # others: test_gains.py
 
 
