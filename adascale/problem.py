@@ -1,21 +1,22 @@
 r"""Floors, cost, leakage and noise budget in :math:`w_t = d \sigma_n^2 / \eta_t` (:eq:`eq:problem-w`)."""
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from adascale import accounting
 from adascale import checks as check
 from adascale.accounting.kernels import MomentTerms, few_slopes, log_moment, log_moment_slopes, moment_terms
-from adascale.accounting.renyi import DEFAULT_ORDERS, as_orders
 from adascale.compiled import njit
 from adascale.errors import InvalidInput
 from adascale.scenario import FloatArray, Scenario
+
+RENYI = accounting.RenyiAccountant()
+"""The accountant of the paper and of Opacus, at Opacus' orders."""
 
 
 class LeakageTerms(NamedTuple):
@@ -58,10 +59,20 @@ class RoundLeakage:
         return value
 
 
+def kind_of_device(scenario: Scenario) -> NDArray[np.intp]:
+    """Return the index of each device's kind in the arrays of :class:`LeakageTerms`, shape (M,)."""
+    kind = np.unique(_pairs(scenario), axis=0, return_inverse=True)[1].ravel()
+    return np.broadcast_to(kind, scenario.num_devices)
+
+
+def _pairs(scenario: Scenario) -> FloatArray:
+    """Return sampling rate and batch size of each device, in a single row if all are alike."""
+    return np.stack(np.broadcast_arrays(scenario.sampling_rate, scenario.batch_size), axis=-1).reshape(-1, 2)
+
+
 @lru_cache(maxsize=64)
 def _terms(scenario: Scenario, order: float) -> LeakageTerms:
-    # a single row if all devices are alike
-    pairs = np.stack(np.broadcast_arrays(scenario.sampling_rate, scenario.batch_size), axis=-1).reshape(-1, 2)
+    pairs = _pairs(scenario)
     kinds, count = np.unique(pairs, axis=0, return_counts=True)
     count *= scenario.num_devices // len(pairs)
     unit = 2 * scenario.num_parameters * (scenario.clip_norm / (scenario.num_devices * kinds[:, 1])) ** 2
@@ -174,29 +185,33 @@ class ReceiveScalingProblem:
             return np.asarray(each.mean(axis=-1))
         return accounting.compose(leakage(self.noise_energy(eta))) / self.scenario.num_devices
 
-    def dp_epsilon(self, eta: ArrayLike, delta: float = 1e-5, orders: Sequence[float] = DEFAULT_ORDERS) -> FloatArray:
-        r"""Compute the mean over devices of the Rényi :math:`\varepsilon` at its best order, shape (...)."""
-        return self.epsilon(eta, accounting.RenyiAccountant(tuple(as_orders(orders))), delta)
+    def epsilon(self, eta: ArrayLike, accountant: accounting.Accountant = RENYI, delta: float = 1e-5) -> FloatArray:
+        r"""Compute the largest :math:`\varepsilon` over devices, which holds for every device, shape (...)."""
+        return over_devices(self.epsilons(eta, accountant, delta))["epsilon"]
 
-    def epsilon(self, eta: ArrayLike, accountant: accounting.Accountant, delta: float = 1e-5) -> FloatArray:
-        r"""Compute the mean over devices of :math:`\varepsilon` by any accountant, shape (...)."""
-        return self.device_epsilons(eta, accountant, delta)[0]
+    def epsilon_mean(
+        self, eta: ArrayLike, accountant: accounting.Accountant = RENYI, delta: float = 1e-5
+    ) -> FloatArray:
+        r"""Compute the mean over devices of :math:`\varepsilon`, which is no guarantee, shape (...)."""
+        return over_devices(self.epsilons(eta, accountant, delta))["epsilon_mean"]
 
-    def device_epsilons(
-        self, eta: ArrayLike, accountant: accounting.Accountant, delta: float = 1e-5
-    ) -> tuple[FloatArray, FloatArray]:
-        """Compute the mean and the largest epsilon, which holds for every device, by any accountant, shapes (...)."""
+    def epsilons(self, eta: ArrayLike, accountant: accounting.Accountant = RENYI, delta: float = 1e-5) -> FloatArray:
+        r"""Compute :math:`\varepsilon` of each device by any accountant, shape (..., M)."""
         if self.exposure is None:
             kinds, w = RoundLeakage(self.scenario), self.noise_energy(eta)  # the order does not matter
-            rate, number, each = kinds.rate, kinds.count, np.stack([np.sqrt(w / unit) for unit in kinds.unit])
+            rate, sigma, device = kinds.rate, [np.sqrt(w / unit) for unit in kinds.unit], kind_of_device(self.scenario)
         else:
-            each = np.moveaxis(self.noise_multiplier(eta), -2, 0)  # every device is a kind of its own
-            rate, number = np.broadcast_to(self.scenario.sampling_rate, len(each)), np.ones(len(each))
-        total = largest = np.zeros(each.shape[1:-1])
-        for q, count, sigma in zip(rate, number, each, strict=True):
-            epsilon = accounting.epsilon_by(accountant, float(q), sigma, delta)
-            total, largest = total + count * epsilon, np.maximum(largest, epsilon)
-        return total / self.scenario.num_devices, largest
+            sigma = [*np.moveaxis(self.noise_multiplier(eta), -2, 0)]  # every device is a kind of its own
+            device = np.arange(len(sigma))
+            rate = np.broadcast_to(self.scenario.sampling_rate, len(sigma))
+        by_kind = [accounting.epsilon_by(accountant, float(q), s, delta) for q, s in zip(rate, sigma, strict=True)]
+        return np.stack(by_kind, axis=-1)[..., device]
+
+
+def over_devices(epsilon: FloatArray) -> dict[str, FloatArray]:
+    """Return the largest epsilon of devices (..., M), which holds for every device, and the mean, by name."""
+    largest = np.asarray(epsilon.max(axis=-1))
+    return {"epsilon": largest, "epsilon_mean": np.minimum(epsilon.mean(axis=-1), largest)}  # rounding may exceed it
 
 
 def scaling(noise_energy: FloatArray, floor: FloatArray, max_eta: FloatArray, noise_scale: float) -> FloatArray:

@@ -36,7 +36,7 @@ def computed(name):
         found[f"{label}: cost"] = problem.cost(eta)
         found[f"{label}: rdp"] = problem.rdp(eta)
         found[f"{label}: rdp at order 2.5"] = problem.rdp(eta, 2.5)
-        found[f"{label}: epsilon"] = problem.dp_epsilon(eta)
+        found[f"{label}: epsilon"] = problem.epsilon(eta)
     found["tuned penalty"] = tuning.match_budget(policies.AdaScale, problem)
     return {key: np.atleast_1d(value).tolist() for key, value in found.items()}
 

@@ -93,14 +93,14 @@ def test_exposure_divides_the_noise_multiplier_of_each_device_and_round(scenario
     np.testing.assert_array_equal(problem.cost(eta), plain.cost(eta))
     accountant, order = accounting.RenyiAccountant(), scenario.order
     each = [accountant.epsilon(float(q), s, 1e-5) for q, s in zip(rates, sigma, strict=True)]
-    mean, most = problem.device_epsilons(eta, accountant)
-    assert (mean, most) == pytest.approx((np.mean(each), max(each)), rel=1e-12)
-    assert problem.epsilon(eta, accountant, 1e-5) == problem.dp_epsilon(eta) == problem.epsilon(eta, accountant) == mean
+    np.testing.assert_allclose(problem.epsilons(eta, accountant), each, rtol=1e-12)
+    assert problem.epsilon(eta, accountant, 1e-5) == problem.epsilon(eta) == pytest.approx(max(each), rel=1e-12)
+    assert problem.epsilon_mean(eta) == pytest.approx(np.mean(each), rel=1e-12)
     leaked = [math.fsum(reference.rdp(q, x, order) for x in s) for q, s in zip(rates, sigma, strict=True)]
     assert float(problem.rdp(eta)) == pytest.approx(math.fsum(leaked) / M, rel=1e-9)
     same = ReceiveScalingProblem(scenario, plain.min_gain, 0.05, np.ones((M, 8)))
-    found = [float(same.rdp(eta)), *same.device_epsilons(eta, accountant)]
-    assert found == pytest.approx([float(plain.rdp(eta)), *plain.device_epsilons(eta, accountant)], rel=1e-12)
+    found = [float(same.rdp(eta)), *same.epsilons(eta)]
+    assert found == pytest.approx([float(plain.rdp(eta)), *plain.epsilons(eta)], rel=1e-12)
     for wrong in (np.full((M, 8), 0.5), np.ones((M + 1, 8))):
         with pytest.raises(ValueError, match="exposure"):
             ReceiveScalingProblem(scenario, plain.min_gain, 0.05, wrong)
@@ -118,7 +118,7 @@ def test_budgets_and_realisations_span_lanes():
     assert problem.lanes == (3, 2)
     assert eta.shape == (3, 2, 6)
     assert problem.noise_multiplier(eta).shape == (3, 2, 3, 6)
-    cost, rdp, epsilon = problem.cost(eta), problem.rdp(eta), problem.dp_epsilon(eta)
+    cost, rdp, epsilon = problem.cost(eta), problem.rdp(eta), problem.epsilon(eta)
     assert cost.shape == rdp.shape == epsilon.shape == (3, 2)
     for k, r in np.ndindex(3, 2):
         alone = ReceiveScalingProblem(MIXED, min_gain[r], budgets[k])
@@ -127,7 +127,7 @@ def test_budgets_and_realisations_span_lanes():
         assert cost[k, r] == alone.cost(single)
         # the same terms; a sum over another memory layout may differ in its last digits
         assert rdp[k, r] == pytest.approx(float(alone.rdp(single)), rel=1e-14)
-        assert epsilon[k, r] == pytest.approx(float(alone.dp_epsilon(single)), rel=1e-14)
+        assert epsilon[k, r] == pytest.approx(float(alone.epsilon(single)), rel=1e-14)
     same = ReceiveScalingProblem(MIXED, np.full((2, 6), 1e-9), budgets[:, None])  # one schedule for all lanes
     assert (same.cost(same.max_eta[0] / 2).shape, same.rdp(same.max_eta[0] / 2).shape) == ((2,), ())
     assert same.scenario == replace(MIXED, num_rounds=6)  # the horizon is that of the gains
@@ -172,7 +172,7 @@ def test_a_leakage_or_slope_beyond_floating_point_is_refused_by_name():
             function(energy)
 
 
-@pytest.mark.parametrize("method", ["noise_energy", "noise_multiplier", "cost", "spend", "rdp", "dp_epsilon"])
+@pytest.mark.parametrize("method", ["noise_energy", "noise_multiplier", "cost", "spend", "rdp", "epsilon"])
 def test_eta_above_the_power_limit_is_refused(method):
     problem = make(MNIST, 0.05, rounds=8)
     call, above = getattr(problem, method), np.ones(8)

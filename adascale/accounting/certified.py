@@ -79,7 +79,7 @@ def beta(events: Events, alpha: float) -> CertifiedInterval:
         found = delta_interval(rounds, abs(t))
         for each in {math.exp(t), math.exp(-t)}:
             scale = min(each, 1.0)
-            points.append((each, scale * (1 - found.upper), scale * (1 - found.lower), scale * (1 - found.value)))
+            points.append((each, scale * (1 - found.upper), scale * (1 - found.lower), scale * (1 - found.estimate)))
             proofs[each] = found.ends[1]
         k, lower, upper, value = np.array(sorted(points)).T
         least = lower - alpha * k - 8 * ULP * (lower + alpha * k)
@@ -88,7 +88,7 @@ def beta(events: Events, alpha: float) -> CertifiedInterval:
         wanted = max(_TOLERANCE * min(most, 1 - least[best]), 1.5 * (upper[best] - lower[best]))
         if most - least[best] <= wanted or len(points) > _MOST_POINTS:
             break
-        guess = guess or _Guess(found.value, alpha)
+        guess = guess or _Guess(found.estimate, alpha)
         t = min(max(guess.next(k, value, best, after), -_LARGEST), _LARGEST)
         if not np.abs(k / math.exp(t) - 1).min() > 1e-9:
             break

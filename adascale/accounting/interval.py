@@ -6,9 +6,10 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 WIDEST = 0.01  # largest relative width of a certified interval
 
 
-def six_digits(value: float, up: bool) -> float:
-    """Round to six digits, up or down."""
-    return float(Context(6, ROUND_CEILING if up else ROUND_FLOOR).create_decimal(value))
+def round_outward(value: float, up: bool, digits: int = 6) -> float:
+    """Round up or down, unless the value has no more digits."""
+    nearest, way = float(f"{value:.{digits}g}"), ROUND_CEILING if up else ROUND_FLOOR
+    return nearest if nearest == value else float(Context(digits, way).create_decimal(value))
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,8 @@ class CertifiedInterval:
         The names of the proofs of the lower and of the upper bound.
     direction : str
         The direction that determines the number: ``add``, ``remove`` or ``both``.
-    value : float, within the bounds
-        The best estimate.
+    estimate : float, within the bounds
+        Near the number, but not proven.
     safe : float
         The bound that does not understate the leakage: ``lower`` for a miss rate, else ``upper``.
     negligible : float, >= 0
@@ -35,7 +36,7 @@ class CertifiedInterval:
     upper: float
     ends: tuple[str, str]
     direction: str
-    value: float
+    estimate: float
     safe: float
     negligible: float = 1e-290
 
@@ -46,7 +47,7 @@ class CertifiedInterval:
         return self.safe
 
     def __str__(self) -> str:
-        return f"[{six_digits(self.lower, up=False):.6g}, {six_digits(self.upper, up=True):.6g}]"
+        return f"[{round_outward(self.lower, up=False):.6g}, {round_outward(self.upper, up=True):.6g}]"
 
     @property
     def certified(self) -> bool:

@@ -9,6 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from adascale.accounting.certified import epsilon
+from adascale.accounting.interval import round_outward
 
 Phases = list[tuple[float, float, int]]
 CASES: dict[str, tuple[Phases, float, float]] = {
@@ -57,9 +58,15 @@ def rows(peers: dict[str, tuple[bool, Callable[[Phases, float], float]]]) -> Ite
     for case, (events, delta, known) in CASES.items():
         start = time.perf_counter()
         found = epsilon(events, delta)
-        remark = f"within {found.lower:.6g} ... {found.upper:.6g}"
+        remark = f"within {found}"
         missed = "" if found.lower <= known * (1 + 1e-6) and known * (1 - 1e-6) <= found.upper else "; MISSED"
-        yield case, "adascale", f"{found.value:.6f}", f"{time.perf_counter() - start:.2f}", f"{remark}{missed}"
+        yield (
+            case,
+            "adascale",
+            f"{round_outward(found.upper, up=True):.6f}",
+            f"{time.perf_counter() - start:.2f}",
+            f"{remark}{missed}",
+        )
         for name, (quick, peer) in peers.items():
             if case == "large epsilon" and not quick:
                 yield case, name, "", "", "not run, as it takes more than half a minute"

@@ -4,8 +4,9 @@ Give the mechanisms as --event SAMPLING_RATE,NOISE_MULTIPLIER,COUNT, or a log of
 history as JSON, which is [[noise multiplier, sampling rate, steps], ...] or an object with this as "history", or a
 table with the columns sigma, rate and count. calibrate finds the least common factor of all noise multipliers, so give
 them as 1 to find the noise multiplier itself. beta is the smallest miss rate of a test with the false-alarm rate
---alpha. safe is the bound that does not understate the leakage. Lower bounds are rounded down to six digits, and upper
-bounds and noise multipliers up; --json prints all digits.
+--alpha. The exact value lies between lower and upper, which are proven; epsilon is the upper bound, and estimate is
+near the exact value, but not proven. safe is the bound that does not understate the leakage. Lower bounds are rounded
+down to six digits, and upper bounds and noise multipliers up; --json prints all digits.
 
 example:
   adascale accounting epsilon --event .01,1.0,500 --event .02,1.5,500 --delta 1e-5 --json
@@ -48,14 +49,17 @@ def run(options: argparse.Namespace) -> None:
         calibrated = accounting.calibrate(events, options.epsilon, options.delta)
         found, sigma = calibrated.epsilon, calibrated.noise_multiplier
         totals = {"scale": calibrated.scale, "noise_multiplier": sigma if len(sigma) > 1 else sigma[0]}
+    totals |= {"epsilon": found.upper} if options.quantity in ("epsilon", "calibrate") else {}
     totals |= {key: value for key, value in dataclasses.asdict(found).items() if key != "negligible"}
     totals |= {"certified": found.certified, "ends": found.ends if options.json else ", ".join(found.ends)}
     if not options.json:
-        up = {"lower": False, "upper": True, "safe": found.safe > found.lower, "scale": True, "noise_multiplier": True}
-        six_digits = accounting.interval.six_digits
+        up = {"safe": found.safe > found.lower, "scale": True, "noise_multiplier": True}
+        round_outward = accounting.interval.round_outward
         for name in up.keys() & totals.keys():
             each, way = totals[name], up[name]
-            totals[name] = tuple(six_digits(x, way) for x in each) if isinstance(each, tuple) else six_digits(each, way)
+            totals[name] = (
+                tuple(round_outward(x, way) for x in each) if isinstance(each, tuple) else round_outward(each, way)
+            )
     print(common.shown(totals, options.json))
 
 

@@ -9,8 +9,9 @@ jointly. one_run assumes nothing. rates assumes independent scores, which holds 
 each run its own noise. scaled also assumes the claimed noise up to a factor. lower is the larger of one_run and rates,
 which assume nothing about the noise.
 
-epsilon is a proven upper bound on the exact value; renyi is the conversion at Opacus' orders. If a bound exceeds
-epsilon, the exit code is 1. This command needs the extra: pip install 'adascale[learn]'.
+epsilon is proven and holds for every device. accounted is that of the audited devices, which have the sampling rate and
+the batch size of the first one, and renyi is theirs by the conversion at Opacus' orders. If a bound exceeds accounted,
+the exit code is 1. This command needs the extra: pip install 'adascale[learn]'.
 
 example:
   adascale audit --dataset digits --policy learn --nu 0.04 --canaries 200 --confidence 0.95 --json
@@ -38,11 +39,11 @@ def run(options: argparse.Namespace) -> None:
         given = (problem, eta, wanted.training, dataset, options.seed, options.canaries)
         how = {"runs": options.runs, "delta": options.delta, "confidence": options.confidence}
         found = audit.audit_gradients(*given, **how)
+        epsilon = float(problem.epsilon(eta, adascale.ExactAccountant(), options.delta))
     totals = {"dataset": wanted.scenario.name, "policy": wanted.policy, "nu": wanted.nu, "seed": wanted.seed}
-    totals |= {"rounds": wanted.scenario.num_rounds, "epsilon": found.accounted, "lower": found.lower} | found._asdict()
-    del totals["accounted"]
+    totals |= {"rounds": wanted.scenario.num_rounds, "epsilon": epsilon, "lower": found.lower} | found._asdict()
     print(common.shown(totals, options.json), flush=True)
     if found.refuted:
         bounds = ", ".join(f"{name} {value:.4g}" for name, value in found.refuted.items())
-        accounted = f"epsilon {found.accounted:.4g} is refuted by {bounds}"
+        accounted = f"epsilon {found.accounted:.6g} is refuted by {bounds}"
         raise RuntimeError(f"the training leaks more than accounted: {accounted}")

@@ -38,16 +38,24 @@ def note(text: str | None) -> None:
         print(f"note: {' '.join(text.split())}", file=sys.stderr, flush=True)
 
 
+_UPPER = ("epsilon", "upper", "accounted", "rdp", "renyi")  # beginnings of the names of upper bounds
+
+
 def shown(totals: dict[str, Any], as_json: bool, **tables: Any) -> str:
-    """Return results as lines of names and values, or as JSON with ``tables``."""
+    """Return results as lines of names and values, with bounds rounded outwards, or as JSON with ``tables``."""
+    from adascale.accounting.interval import round_outward
     from adascale.files import json_text
 
     if as_json:
         return json_text(totals | tables)
     known = {key: value for key, value in totals.items() if value is not None}
-    texts = (f"{value:.6g}" if isinstance(value, float) else visible(f"{value}") for value in known.values())
     width = max(map(len, known))
-    return "\n".join(f"{key:<{width}} {text}" for key, text in zip(known, texts, strict=True))
+    lines = []
+    for key, value in known.items():
+        if isinstance(value, float) and key.startswith((*_UPPER, "lower")):
+            value = round_outward(value, up=not key.startswith("lower"))
+        lines.append(f"{key:<{width}} " + (f"{value:.6g}" if isinstance(value, float) else visible(f"{value}")))
+    return "\n".join(lines)
 
 
 def print_and_write(text: str, files: Mapping[Path | None, Any]) -> None:

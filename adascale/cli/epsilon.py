@@ -1,16 +1,18 @@
 """Compute the exact epsilon of Poisson-sampled Gaussian mechanisms in sequence, under add/remove adjacency.
 
-lower and upper are proven bounds, and rdp is the Renyi conversion at Opacus' orders. direction says which of two values
-is the larger and so counts: add compares the mixture with the null, and remove the null with the mixture.
+epsilon, also called upper, is proven and holds for every device. estimate is near the exact value, which lies between
+lower and upper, but is not proven. rdp is the Renyi conversion at Opacus' orders, a larger proven bound. direction says
+which of two values is the larger and so counts: add compares the mixture with the null, and remove the null with the
+mixture. Lower bounds are rounded down to six digits, and epsilons and upper bounds up; --json prints all digits.
 
 FILE is a table with a header and one row per round: the column sigma is the noise multiplier, and rate the sampling
 rate in [0, 1]; --rate gives one rate for all rounds instead. A column count (or steps) says how often each row counts.
 The order of rows does not matter. Lines that begin with # are comments.
 
 For a schedule of this package, give --scenario and, as --eta, the file that adascale schedule --out wrote, or what
-adascale stream wrote at all its starts. A round with eta 0 was skipped and leaks nothing. If devices differ, epsilon,
-lower, upper and rdp are those of the device that leaks most, which is named (devices are counted from 1): upper is the
-guarantee for every device. epsilon_mean and so on are means over devices.
+adascale stream wrote at all its starts. A round with eta 0 was skipped and leaks nothing. If devices differ, epsilon
+and its bounds are those of the device that leaks most, which is named (devices are counted from 1), and rdp is the
+largest. epsilon_mean, rdp_mean and so on are means over devices, which are no guarantee.
 
 example:
   adascale epsilon rounds.csv --delta 1e-5 --json
@@ -43,21 +45,18 @@ def run(options: argparse.Namespace) -> None:
     with common.noting_orders():
         renyi = [_renyi(rounds, options.delta) for rounds, *_ in kinds]
     worst = max(range(len(kinds)), key=lambda i: exact[i].upper)
-    names = {"epsilon": "value", "lower": "lower", "upper": "upper"}
+    names = {"epsilon": "upper", "estimate": "estimate", "lower": "lower", "upper": "upper"}
     found = {name: [getattr(one, field) for one in exact] for name, field in names.items()} | {"rdp": renyi}
     totals: dict[str, Any] = {"rounds": int(kinds[0][0][:, 2].sum()), "delta": options.delta}
     if len(kinds) > 1:
         totals["device"] = kinds[worst][2]
-    totals |= {key: values[worst] for key, values in found.items()} | {"direction": exact[worst].direction}
+    totals |= {key: values[worst] for key, values in found.items()}
+    totals |= {"rdp": max(renyi), "direction": exact[worst].direction}
     if len(kinds) > 1:
         weights = [number for _, number, _ in kinds]
         totals |= {f"{key}_mean": float(np.average(values, weights=weights)) for key, values in found.items()}
     if not exact[worst].certified:
         common.note(f"epsilon is not certified within one per cent: its proofs are {', '.join(exact[worst].ends)}")
-    if not options.json:
-        six_digits = adascale.accounting.interval.six_digits
-        bounds = [name for name in totals if name.startswith(("lower", "upper"))]
-        totals |= {name: six_digits(totals[name], name.startswith("upper")) for name in bounds}
     print(common.shown(totals, options.json))
 
 
@@ -74,8 +73,7 @@ def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, float, int
     scenario = common.read_scenario(options.scenario, options.interference).scenario
     eta = _read_eta(options.eta, scenario)
     sent, leakage = eta > 0, adascale.problem.RoundLeakage(scenario)
-    pairs = np.stack(np.broadcast_arrays(scenario.sampling_rate, scenario.batch_size), axis=-1).reshape(-1, 2)
-    first = np.unique(pairs, axis=0, return_index=True)[1]  # in the order of the kinds
+    first = np.unique(adascale.problem.kind_of_device(scenario), return_index=True)[1]  # in the order of the kinds
     with np.errstate(over="ignore", divide="ignore"):
         sigma = [np.sqrt(np.where(sent, scenario.noise_scale / eta / unit, 1.0)) for unit in leakage.unit]
     rounds = [np.column_stack([sent * q, s, np.ones(eta.size)]) for q, s in zip(leakage.rate, sigma, strict=True)]
@@ -84,7 +82,7 @@ def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, float, int
 
 def _read_eta(path: Path, scenario: adascale.Scenario) -> FloatArray:
     """Read the receive scalings of a schedule, within the power limit if the file has the gains."""
-    ignored = ("floor", "noise_energy", "budget_left", "epsilon")
+    ignored = ("floor", "noise_energy", "budget_left", "epsilon", "epsilon_mean")
     table = read_table(_answers(path), str(path), known("eta", optional=("min_gain",), ignored=ignored))
     common.note(table.unended)
     eta = table.column("eta", lambda x: (x >= 0) & (x < np.inf), "finite and >= 0")
@@ -99,7 +97,7 @@ def _answers(path: Path) -> bytes:
     """Read a file without what ``adascale stream`` writes besides one answer per round, in blank lines' place."""
     header, *lines = path.read_bytes().split(b"\n")
     if b"senders" in header:
-        raise ValueError(f"{path}: not every device sends; use epsilon_max of the stream, or of 'adascale schedule'")
+        raise ValueError(f"{path}: not every device sends; use epsilon of the stream, or of 'adascale schedule'")
     if b"budget_left" in header and header == ",".join(adascale.streaming.Answer._fields).encode():  # slow to import
         first = {line: i for i, line in reversed([*enumerate(lines)])} | {header: -1}
         lines = [line * (first[line] == i and not line.startswith(b"error,")) for i, line in enumerate(lines)]

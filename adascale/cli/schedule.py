@@ -28,7 +28,10 @@ With --split 0.5 the first half of the trace is the past, and the other half is 
 A scenario file is TOML with the keys name, num_devices, num_rounds, num_parameters, batch_size, dataset_size,
 clip_norm, max_power (W), noise_power (W), order, and optionally privacy_noise_power (W), the part of the noise that the
 server cannot cancel, for which --interference is another way. In Python, adascale.Scenario.mnist().to_toml() shows a
-preset's. If devices differ, epsilon and rdp are means over devices, and epsilon_max is the guarantee for every device.
+preset's.
+
+epsilon is proven and holds for every device. epsilon_mean is the mean over devices, which is no guarantee, and rdp is
+the mean over devices of the Renyi leakage in nats.
 
 example:
   adascale schedule --scenario my.toml --gains gains.csv --nu 0.04 --out eta.csv
@@ -80,7 +83,7 @@ def run(options: argparse.Namespace) -> None:
         else:
             made, given = problem, [eta := policy.schedule(problem)]
             energy, cost = problem.noise_energy(eta), float(problem.cost(eta))
-        epsilon, largest = made.device_epsilons(*given, accountant, options.delta)
+        epsilons = adascale.problem.over_devices(made.epsilons(*given, accountant, options.delta))
     spent = 1.0 if nu is None else cost / nu
     if budget_mode == causal.BUDGET_MODES["hard"] and spent > 1 + 1e-6:
         found = f"its cost is {cost:.6g}, {spent:.3g} times nu"
@@ -93,9 +96,7 @@ def run(options: argparse.Namespace) -> None:
     totals |= {each: float(value) for each in named if (value := getattr(policy, each)) is not None}
     totals |= {"budget_mode": budget_mode, "nu": nu, "cost": cost} | shares
     totals |= {"order": scenario.order, "rdp": float(made.rdp(*given)), "delta": options.delta}
-    if shares or adascale.problem.RoundLeakage(scenario).rate.size > 1:
-        totals["epsilon_max"] = float(largest)
-    totals["epsilon"] = float(epsilon)
+    totals |= {each: float(value) for each, value in epsilons.items()}
     text = common.shown(totals, options.json, schedule=[dict(zip(header, row, strict=True)) for row in rows])
     common.print_and_write(text, {options.out: "".join(f"{','.join(map(str, row))}\n" for row in (header, *rows))})
     if trace.past:

@@ -5,10 +5,11 @@ h2_1 ... h2_M, or complex h_1 ... h_M, or received dBm), in its units. After a s
 before the first value of a link, and --max-gaps counts anew, as a share of T rounds. Standard output is a header, and
 then for each line
 
-  round,eta,noise_energy,budget_left,epsilon
+  round,eta,noise_energy,budget_left,epsilon,epsilon_mean
 
 with rounds from 0 to T - 1, noise_energy = d sigma_n^2 / eta, the rest of T nu (negative if a policy that meets nu on
-average has overspent), and the epsilon of the rounds so far. The line 'skip' is a round in which no device transmits:
+average has overspent), and the epsilon of the rounds so far: epsilon is proven and holds for every device, and
+epsilon_mean is the mean over devices, which is no guarantee. The line 'skip' is a round in which no device transmits:
 eta is 0, noise_energy is inf, and nothing is spent. A comment gets no answer. The command ends after round T - 1. A
 line that is wrong, or lacks its line break at the end of the input, is not counted as a round. Its answer is
 error,round,"reason", with quotes doubled: send the gains of that round again. The error is also printed on standard
@@ -26,9 +27,9 @@ Policies, --past and --epsilon are as in 'adascale schedule'; T and nu are those
 the best of the orders 1.1 to 63; over few rounds, --orders 1024 lowers it. It exceeds that of the exact accountant,
 which --epsilon means. For policies that choose who sends, the gains are those of all devices, and an answer is
 
-  round,eta,noise_energy,epsilon,epsilon_max,senders
+  round,eta,noise_energy,epsilon,epsilon_mean,senders
 
-with the mean and the largest epsilon of a device, and the numbers of the devices that send, separated by blanks.
+with the numbers of the devices that send, separated by blanks.
 
 example:
   adascale stream --scenario my.toml --policy learn --nu 0.04 --state run.state < gains.csv

@@ -9,7 +9,8 @@ dataset and model may be module:function and module:Class, and a base, the prese
 policy NoiseFree is a receiver without noise, which has no noise budget and gives no privacy. Policies that choose who
 sends (truncated, best) get the total noise energy of the others: the mean floor of all devices plus nu.
 
-The history has one row per round, with test loss, accuracy and epsilon so far where the model was evaluated. To resume
+The history has one row per round, with test loss, accuracy and epsilon so far where the model was evaluated. epsilon is
+proven and holds for every device, and epsilon_mean is the mean over devices, which is no guarantee. To resume
 a stopped training, call it again with the same --store. This command needs the extra: pip install 'adascale[learn]'.
 
 example:

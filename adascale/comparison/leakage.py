@@ -15,7 +15,7 @@ from adascale.channel import ChannelModel, Rayleigh
 from adascale.comparison.methods import Method, PolicyClass, TunedOnRealisation, as_method, find_method
 from adascale.errors import BudgetNotReached
 from adascale.policies import EqualAlloc, LyapunovPowerControl, OnlinePolicy, Optimal, Policy
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import ReceiveScalingProblem, over_devices
 from adascale.scenario import FloatArray, Scenario
 
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 _BLOCK = 20  # realisations computed at once; more would only make the progress bar coarser
 _MOST_SEEDS = 1_000_000
 _WITHIN, _FARTHEST = 3e-5, 14.0  # of ln epsilon below its target; of ln nu from the budget that guarantees it
-_LEAKAGES = ("cost", "total", "participation", "participation_min", "rdp", "epsilon", "epsilon_max", "full_power")
+_LEAKAGES = ("cost", "total", "participation", "participation_min", "rdp", "epsilon", "epsilon_mean", "full_power")
 _MEASURED = ["cost", "floor", "total", "participation", "participation_min", "order", "rdp", "delta", "epsilon"]
-_MEASURED += ["epsilon_max", "full_power", "floor_max", "floor_max_round"]
+_MEASURED += ["epsilon_mean", "full_power", "floor_max", "floor_max_round"]
 
 
 def leakage_table(
@@ -69,9 +69,9 @@ def leakage_table(
         One row per ``dataset, policy``, level and ``seed``: its :func:`~adascale.comparison.knowledge`; ``nu`` and
         ``target_total`` or ``target_epsilon``; the tuned parameters; ``cost``, the mean ``floor`` and their sum;
         ``participation`` (mean over devices, and least); ``order, rdp`` (nats: sum over rounds, mean over devices);
-        ``delta, epsilon`` (mean over devices, and largest); ``full_power``, the share of rounds at the power limit;
-        ``floor_max, floor_max_round``, the largest floor and its round.  Cost and leakages are NaN where the target
-        cannot be reached.
+        ``delta, epsilon``, which holds for every device, and ``epsilon_mean``, the mean over devices; ``full_power``,
+        the share of rounds at the power limit; ``floor_max, floor_max_round``, the largest floor and its round.  Cost
+        and leakages are NaN where the target cannot be reached.
     """
     import pandas as pd  # slow to import
     from tqdm import tqdm
@@ -191,7 +191,7 @@ class _Realisations:
             while lane.size:
                 turn += 1
                 found, _ = self.take(lane % rows).measure(method, np.exp(start[lane] + x[lane]))
-                value = np.log(found["epsilon_max"].fillna(np.inf).to_numpy()) - aim[lane]
+                value = np.log(found["epsilon"].fillna(np.inf).to_numpy()) - aim[lane]
                 side = np.where(value > 0, 0, 1)
                 ends[side, lane], values[side, lane] = x[lane], value
                 (low, high), (above, below) = ends, values
@@ -230,8 +230,8 @@ class _Realisations:
                 whole = pd.concat([rows.set_axis(part) for (rows, _), part in zip(pieces, parts, strict=True)])
                 return whole.sort_index(), next((one for _, one in pieces if one is not None), None)
         else:
-            epsilon, largest = made.device_epsilons(*schedule, self.accountant, self.delta)
-            found |= {"rdp": made.rdp(*schedule), "epsilon": epsilon, "epsilon_max": largest}
+            epsilons = made.epsilons(*schedule, self.accountant, self.delta)
+            found |= {"rdp": made.rdp(*schedule)} | over_devices(epsilons)
             found |= {"participation": share.mean(axis=-1), "participation_min": share.min(axis=-1)}
             measured |= _found(policy) | found
         measured |= {"dataset": scenario.name, "order": scenario.order, "delta": self.delta, "floor": mean}

@@ -128,7 +128,7 @@ def _crossings(
     eta = LyapunovPowerControl(penalty, rate, contraction).schedule(chosen)
     with warnings.catch_warnings():  # warnings are mostly about pairs that are not chosen
         warnings.simplefilter("ignore", OrdersTooFew)
-        epsilon = chosen.dp_epsilon(eta, delta)
+        epsilon = chosen.epsilon(eta, delta=delta)
     import pandas as pd
 
     full = (eta == chosen.max_eta).mean(axis=-1)

@@ -12,15 +12,16 @@ from tqdm import tqdm
 
 from adascale import checks as check
 from adascale.accounting import Accountant, RenyiAccountant
+from adascale.accounting.interval import round_outward
 from adascale.errors import Diverged as Diverged
 from adascale.learning.data import Dataset
 from adascale.learning.fedsgd import FedSGD, State
 from adascale.learning.gradients import NotFinite
 from adascale.learning.settings import Training
 from adascale.policies import Selection
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import ReceiveScalingProblem, over_devices
 
-COLUMNS = ("round", "batch_size", "loss", "clipped", "noise_energy", "test_loss", "accuracy", "epsilon")
+COLUMNS = ("round", "batch_size", "loss", "clipped", "noise_energy", "test_loss", "accuracy", "epsilon", "epsilon_mean")
 """The columns of a history, see :class:`Trained`."""
 
 
@@ -29,7 +30,11 @@ class Trained(NamedTuple):
 
     state: State
     history: pd.DataFrame
-    """One row per round of :data:`COLUMNS`; ``test_loss, accuracy, epsilon`` are NaN where it was not evaluated."""
+    """One row per round of :data:`COLUMNS`.
+
+    ``epsilon`` holds for every device, and ``epsilon_mean`` is the mean over devices.  These, ``test_loss`` and
+    ``accuracy`` are NaN where the model was not evaluated.
+    """
 
 
 def train(
@@ -108,23 +113,27 @@ def train(
                 raise diverged(str(error)) from None
             if not torch.isfinite(state.parameters).all():
                 raise diverged("parameters are no longer finite")
-            test_loss = accuracy = epsilon = math.nan
+            test_loss = accuracy = math.nan
+            leaked = dict.fromkeys(("epsilon", "epsilon_mean"), math.nan)
             if (t + 1) % every == 0 or t + 1 == rounds:
                 test_loss, accuracy = federation.evaluate(state)
                 if not math.isfinite(test_loss):
                     raise diverged(f"the test loss is {test_loss}")
-                epsilon = math.inf
+                devices = np.array([math.inf])
                 seen = None if problem.exposure is None else problem.exposure[..., : t + 1]
                 if chosen:
                     begun = chosen._replace(eta=schedule[: t + 1], senders=chosen.senders[:, : t + 1])
                     begun = begun if seen is None else begun._replace(exposure=seen)
-                    epsilon = float(begun.device_epsilons(account, delta)[0])
+                    devices = begun.epsilons(account, delta)
                 elif given is not None:
                     so_far = ReceiveScalingProblem(scenario, problem.min_gain[: t + 1], problem.budget, seen)
-                    epsilon = float(so_far.epsilon(schedule[: t + 1], account, delta))
-                text = f"loss {test_loss:.3f}, accuracy {accuracy:.3f}, epsilon {epsilon:.2f}"
+                    devices = so_far.epsilons(schedule[: t + 1], account, delta)
+                leaked = {name: float(value) for name, value in over_devices(devices).items()}
+                shown_epsilon = f"{round_outward(leaked['epsilon'], up=True):.6g}"
+                text = f"loss {test_loss:.3f}, accuracy {accuracy:.3f}, epsilon {shown_epsilon}"
                 bar.set_postfix_str(text, refresh=False)
-            rows.append(dict(zip(COLUMNS, (t, *shown[:3], energy[t], test_loss, accuracy, epsilon), strict=True)))
+            row = (t, *shown[:3], energy[t], test_loss, accuracy, *leaked.values())
+            rows.append(dict(zip(COLUMNS, row, strict=True)))
             bar.update()
             if keep is not None:
                 keep(state, rows)

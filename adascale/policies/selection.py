@@ -12,7 +12,7 @@ from adascale.errors import BudgetNotReached, InvalidInput
 from adascale.policies.base import Policy
 from adascale.policies.equal_alloc import EqualAlloc
 from adascale.policies.optimal import water_level
-from adascale.problem import ReceiveScalingProblem, scaling
+from adascale.problem import RENYI, ReceiveScalingProblem, over_devices, scaling
 from adascale.scenario import FloatArray, Scenario
 
 State = tuple[Scenario, FloatArray]  # the threshold or level of every instance
@@ -68,18 +68,21 @@ class Selection(NamedTuple):
         rate = np.broadcast_to(self.scenario.sampling_rate, self.scenario.num_devices)[:, None]
         return np.asarray(rdp(rate, sigma, self.scenario.order).sum(axis=-1, where=self.senders).mean(axis=-1))
 
-    def epsilon(self, accountant: Accountant, delta: float = 1e-5) -> FloatArray:
+    def epsilon(self, accountant: Accountant = RENYI, delta: float = 1e-5) -> FloatArray:
+        r"""Compute the largest :math:`\varepsilon` over devices, which holds for every device, shape (...)."""
+        return over_devices(self.epsilons(accountant, delta))["epsilon"]
+
+    def epsilon_mean(self, accountant: Accountant = RENYI, delta: float = 1e-5) -> FloatArray:
+        r"""Compute the mean over devices of :math:`\varepsilon`, which is no guarantee, shape (...)."""
+        return over_devices(self.epsilons(accountant, delta))["epsilon_mean"]
+
+    def epsilons(self, accountant: Accountant = RENYI, delta: float = 1e-5) -> FloatArray:
         r"""Compute :math:`\varepsilon` of each device, that of its own rounds, shape (..., M); 0 without any."""
         sigma, rate = self.noise_multiplier, np.broadcast_to(self.scenario.sampling_rate, self.scenario.num_devices)
         out = np.zeros(sigma.shape[:-1])
         for place in map(tuple, np.argwhere(self.senders.any(axis=-1))):
             out[place] = epsilon_by(accountant, float(rate[place[-1]]), sigma[place][self.senders[place]], delta)
         return out
-
-    def device_epsilons(self, accountant: Accountant, delta: float = 1e-5) -> tuple[FloatArray, FloatArray]:
-        """Compute the mean over devices and the largest epsilon."""
-        epsilon = self.epsilon(accountant, delta)
-        return epsilon.mean(axis=-1), epsilon.max(axis=-1)
 
 
 class Selecting(Policy):
@@ -155,13 +158,11 @@ class Truncated(Selecting):
         senders = gain >= state[1][..., None, None]
         return state, (senders.sum(-2) / state[0].num_devices) ** 2 * (state[0].x_max * state[1][..., None]), senders
 
-    def guarantee(
-        self, scenario: Scenario, accountant: Accountant, delta: float = 1e-5
-    ) -> tuple[FloatArray, FloatArray]:
-        """Compute the epsilon of devices that send in all T rounds, which no channel exceeds."""
+    def guarantee(self, scenario: Scenario, accountant: Accountant = RENYI, delta: float = 1e-5) -> FloatArray:
+        r"""Compute the largest :math:`\varepsilon` of a device that sends in all T rounds, which no channel exceeds."""
         threshold = self.start(scenario)[1][..., None]
         everyone = ReceiveScalingProblem(scenario, threshold.repeat(scenario.num_rounds, axis=-1), 1.0)
-        return everyone.device_epsilons(everyone.max_eta, accountant, delta)
+        return everyone.epsilon(everyone.max_eta, accountant, delta)
 
     @classmethod
     def of_total(cls, scenario: Scenario, gain: ArrayLike, total: ArrayLike) -> "Truncated":

@@ -42,9 +42,10 @@ def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
 
     ``device, progress, resume`` and ``keep`` are those of :func:`adascale.learning.training.train`.  The row has
     ``run`` (the address), ``dataset, model, policy, nu, seed, rounds, shortened, budget``, the ``tuned`` parameters of
-    the policy, ``cost, order, rdp, delta, epsilon, test_accuracy, test_loss, floor_mean, floor_max, floor_max_round,
-    wall_seconds, device, threads`` and :func:`~adascale.runs.provenance.provenance`; of a policy that chooses who sends
-    also ``participation, participation_min, epsilon_max`` (:class:`~adascale.policies.Selection`).
+    the policy, ``cost, order, rdp, delta, epsilon`` (which holds for every device), ``epsilon_mean`` (over devices),
+    ``test_accuracy, test_loss, floor_mean, floor_max, floor_max_round, wall_seconds, device, threads`` and
+    :func:`~adascale.runs.provenance.provenance`; of a policy that chooses who sends also ``participation,
+    participation_min`` (:class:`~adascale.policies.Selection`).
     """
     find_device(device)
     for kind, name in run.own_code.items():
@@ -61,13 +62,14 @@ def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
     named = () if policy is None else (*policy.tuned, *getattr(policy, "fixed_by", ())[:1])
     row |= {name: float(value) for name in named if (value := getattr(policy, name)) is not None}
     if isinstance(eta, Selection):
-        share, largest = eta.participation, float(eta.device_epsilons(how["accountant"], run.delta)[1])
+        share = eta.participation
         row |= {"cost": float(eta.total - floor.mean()), "participation": float(share.mean())}
-        row |= {"participation_min": float(share.min()), "epsilon_max": largest}
+        row |= {"participation_min": float(share.min())}
     else:
         row["cost"] = None if eta is None else float(problem.cost(eta))
     rdp = None if eta is None else float(eta.rdp() if isinstance(eta, Selection) else problem.rdp(eta))
-    row |= {"order": run.scenario.order, "rdp": rdp, "delta": run.delta, "epsilon": float(last.epsilon)}
+    row |= {"order": run.scenario.order, "rdp": rdp, "delta": run.delta}
+    row |= {name: float(last[name]) for name in ("epsilon", "epsilon_mean")}
     row |= {"test_accuracy": float(last.accuracy), "test_loss": float(last.test_loss)}
     row |= {"floor_mean": float(floor.mean()), "floor_max": float(floor.max()), "floor_max_round": int(floor.argmax())}
     row["wall_seconds"] = seconds

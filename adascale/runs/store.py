@@ -145,7 +145,7 @@ class Store:
                 raise ValueError("it is the result of another run")
             if hashlib.sha256(history).hexdigest() != stored["history_sha256"]:
                 raise ValueError("its history was altered or truncated")
-            row["epsilon"] = float(row["epsilon"])  # the only value that may be infinite
+            row |= {name: float(row[name]) for name in ("epsilon", "epsilon_mean")}  # the values that may be infinite
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(f"{place} is not a result as it was written ({error}); {remedy}") from None
         if (version := row.get("version")) != __version__:

@@ -5,7 +5,6 @@ import hashlib
 import json
 import math
 import os
-import warnings
 from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple
 
@@ -20,11 +19,11 @@ from adascale.channel import FloorLaw
 from adascale.errors import InvalidInput
 from adascale.policies import OnlinePolicy, Selecting, Selection
 from adascale.policies.base import checked_decision
-from adascale.problem import RoundLeakage, scaling
+from adascale.problem import RoundLeakage, over_devices, scaling
 from adascale.scenario import Scenario
 from adascale.streaming.journal import Journal
 
-_FORM = "adascale stream 1"
+_FORM = "adascale stream 2"
 _SAME = 1e-9  # relative tolerance of a replayed answer, as another machine may round differently
 
 
@@ -40,7 +39,9 @@ class Answer(NamedTuple):
     budget_left: float
     r""":math:`T \nu - \sum_{i \le t} (w_i - w_{\min,i})`; negative if overdrawn."""
     epsilon: float
-    """DP leakage of the rounds so far, as a mean over devices."""
+    """DP leakage of the rounds so far, proven for every device: the largest over devices."""
+    epsilon_mean: float
+    """The mean over devices of their DP leakage, which is no guarantee."""
 
     def line(self) -> str:
         """Return the answer as comma-separated text with all digits."""
@@ -54,8 +55,7 @@ class SelectedAnswer(NamedTuple):
     eta: float
     noise_energy: float
     epsilon: float
-    epsilon_max: float
-    """DP leakage of the rounds so far, the largest of a device."""
+    epsilon_mean: float
     senders: tuple[int, ...]
     """The devices that send, numbered from 1; none of them if the round is skipped."""
 
@@ -117,12 +117,12 @@ class Stream:
         self._orders, self._devices = np.unique(as_orders(orders)), RoundLeakage(scenario)
         self._offset = conversion_offset(self._orders, delta)
         rate = np.broadcast_to(scenario.sampling_rate, scenario.num_devices) if self._selects else self._devices.rate
-        self._count = np.ones(rate.size) if self._selects else self._devices.count
+        self._count = (np.ones(rate.size) if self._selects else self._devices.count).astype(int)
         terms = {q: [moment_terms(q, float(order)) for order in self._orders] for q in {*rate.tolist()}}
         self._terms = [terms[q] for q in rate.tolist()]
         start: Any = policy.start
         begun = start(scenario) if nu is None else start(scenario, nu)
-        first = Answer(-1, math.nan, math.nan, self._total, 0.0)
+        first = Answer(-1, math.nan, math.nan, self._total, 0.0, 0.0)
         self._now = _Served(first, begun, np.zeros((rate.size, self._orders.size)))
         check.finite(f"the budget of all {scenario.num_rounds} rounds", self._total)
         known: dict[str, Any] = {"scenario": _digest(scenario.to_toml())}
@@ -255,9 +255,10 @@ class Stream:
         by_order = moments / (self._orders - 1) + self._offset  # :eq:`eq:rdp-to-dp`, for every kind of device
         least = np.where(moments.any(axis=-1), np.maximum(by_order.min(axis=-1), 0.0), 0.0)
         check.finite("epsilon of these rounds, at every order", least)
-        mean = float((self._count * least).sum() / self._count.sum())
-        sent = (mean, float(least.max()), tuple((np.flatnonzero(senders) + 1).tolist()))
-        found = self._answer(self.round, eta, energy, *(sent if self._selects else (self._total - spent, mean)))
+        epsilons = [float(each) for each in over_devices(np.repeat(least, self._count)).values()]
+        who = (tuple((np.flatnonzero(senders) + 1).tolist()),) if self._selects else ()
+        left = () if self._selects else (self._total - spent,)
+        found = self._answer(self.round, eta, energy, *left, *epsilons, *who)
         offset = self._now.offset if number is None else number - self.round
         return _Served(found, state, moments, spent, gain, offset)
 
@@ -268,10 +269,6 @@ class Stream:
             there = json.loads(heading.removeprefix(_FORM)) if heading.startswith(_FORM) else None
         if not isinstance(there, dict):
             raise ValueError(f"{path} is not a stream state of this version: it begins with {heading[:40]!r}")
-        if (key := "unit of gains") not in there:
-            there[key] = known[key]
-            lacks = f"it has no {key} ({known[key]} now), and missing rounds at its end go unnoticed"
-            warnings.warn(f"{path} is a state of adascale 0.2: {lacks}", stacklevel=3)
         for key in {**known, **there}:
             was, now = (json.dumps(each.get(key)).strip('"') for each in (there, known))
             if was != now:
@@ -290,8 +287,8 @@ class Stream:
         if not math.isclose(eta, was.eta, rel_tol=_SAME):
             raise ValueError(f"{where} was answered eta = {was.eta}, and the policy decides {eta} now")
         served = self._served(state, was.eta, senders, gain, float(number) if number else None)
-        if (now := served.answer)[5:] != was[5:]:
-            raise ValueError(f"{where} was sent by the devices {was[-1]}, and the policy chooses {now[-1]} now")
+        if self._selects and (now := served.answer[-1]) != was[-1]:
+            raise ValueError(f"{where} was sent by the devices {was[-1]}, and the policy chooses {now} now")
         if not math.isclose(epsilon := served.answer.epsilon, was.epsilon, rel_tol=_SAME, abs_tol=_SAME):
             raise ValueError(f"{where} had epsilon = {was.epsilon}, and has {epsilon} now")
         self._now = served._replace(answer=was)

@@ -200,7 +200,7 @@ def first_look(folder: Path | str) -> pd.DataFrame:
                 problem, past = problem_of(Realisation("", "", 0, gain, gain))
                 mean_gain = past.mean(axis=-1) / problem.scenario.batch_second_moment
                 least, *epsilon = (
-                    float(problem.dp_epsilon(TunedOnRealisation(policy)(problem, mean_gain).schedule(problem)))
+                    float(problem.epsilon(TunedOnRealisation(policy)(problem, mean_gain).schedule(problem)))
                     for policy in (policies.Optimal, policies.AdaScale, policies.PowerControl)
                 )
                 row = (sampling, unit, number, lag1(problem.min_noise_energy))

@@ -97,7 +97,7 @@ def choices_table(dataset: str, levels: Sequence[float], seeds: Iterable[int]) -
         pairs = match_lyapunov(problem, contraction=r).pairs
         others[f"r = {r:g}"] = pairs.groupby("lane")["epsilon"].min().to_numpy()
     for name, multiple in (("queue filled at the start", kept), ("filled, and V = 30 η̄³", 30.0)):
-        others[name] = problem.dp_epsilon(filled_lyapunov(problem, multiple=multiple).schedule(problem)).ravel()
+        others[name] = problem.epsilon(filled_lyapunov(problem, multiple=multiple).schedule(problem)).ravel()
     ratios = {f"LyapunovPowerControl, {name}": (each / kindest).reshape(problem.lanes) for name, each in others.items()}
     by_order = order_table(dataset, levels, seeds, (scenario.order, 32))[32]
     ratios["AdaScale, order 32"] = by_order.to_numpy().reshape(problem.lanes)

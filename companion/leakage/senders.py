@@ -65,9 +65,9 @@ def senders_rows(
         found[f"{number} best"] = Best.of_total(s, gain, W, number).select(s, gain)
     found |= {"least error": at_level(s, gain, by_error(s, gain), W)} if more else {}
     for name, each in found.items():
-        epsilon, sent = each.epsilon(ExactAccountant()), each.participation
+        epsilon, sent = each.epsilons(ExactAccountant()), each.participation
         row = {"dataset": dataset, "antennas": getattr(model, "antennas", 1), "policy": name, "nu": nu, "seed": seed}
-        row |= {"total": float(each.total), "epsilon": epsilon.mean(), "epsilon_max": epsilon.max()}
+        row |= {"total": float(each.total), "epsilon": epsilon.max(), "epsilon_mean": epsilon.mean()}
         row |= {"participation": sent.mean(), "participation_min": sent.min()}
         yield row | {"bias": np.mean((2 * s.clip_norm * (1 - each.senders.mean(axis=0))) ** 2)}
 
@@ -98,7 +98,7 @@ def noise_rows(nu: float, seed: int) -> Iterator[dict[str, Any]]:
         sigma = problem.noise_multiplier(Optimal().schedule(problem)) / np.sqrt(exposure)
         epsilon = epsilon_by(ExactAccountant(), float(s.sampling_rate), sigma if np.ndim(exposure) else sigma[0], 1e-5)
         row = {"receiver": name, "decibel": decibel, "nu": nu, "seed": seed}
-        yield row | {"floor": floor, "total": floor + budget, "epsilon": epsilon.mean()}
+        yield row | {"floor": floor, "total": floor + budget, "epsilon_mean": epsilon.mean()}
 
 
 def committed() -> Made:

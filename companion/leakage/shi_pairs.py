@@ -32,7 +32,7 @@ def penalty_scan(
 
 def pair_table(problem: ReceiveScalingProblem, matched: LyapunovMatch) -> pd.DataFrame:
     r"""All pairs, with ``nu``; ``relative_penalty``, :math:`V / \bar\eta^3`; and ``over``, epsilon over Optimal's."""
-    pairs, optimal = matched.pairs, problem.dp_epsilon(Optimal().schedule(problem)).ravel()
+    pairs, optimal = matched.pairs, problem.epsilon(Optimal().schedule(problem)).ravel()
     return pairs.assign(
         nu=np.broadcast_to(problem.budget, problem.lanes).ravel()[pairs["lane"]],
         relative_penalty=pairs["penalty"] / pairs["rate"] ** 3,
@@ -67,9 +67,9 @@ def lyapunov_starts(problem: ReceiveScalingProblem, matched: LyapunovMatch | Non
         "at rest, 30": filled_lyapunov(problem, multiple=30.0, capped=True),
     }
     caps = np.broadcast_to(problem.max_eta, (*problem.lanes, problem.num_rounds))
-    optimal, rows = problem.dp_epsilon(Optimal().schedule(problem)), []
+    optimal, rows = problem.epsilon(Optimal().schedule(problem)), []
     for name, policy in chosen.items():
-        ratio = np.exp(np.log(problem.dp_epsilon(policy.schedule(problem)) / optimal).mean(axis=-1))
+        ratio = np.exp(np.log(problem.epsilon(policy.schedule(problem)) / optimal).mean(axis=-1))
         fill = np.zeros(len(ratio))
         if not name.startswith("empty"):
             held = np.asarray(policy.initial_queue) * capped_level(caps, policy.rate) ** 2 / np.asarray(policy.penalty)

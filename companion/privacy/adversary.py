@@ -59,6 +59,6 @@ def adversary(epsilon: float, sampling_rate: float, rounds: int, delta: float = 
         noise_multiplier=sigma,
         odds=math.exp(epsilon),
         posterior=1 / (1 + math.exp(-epsilon)),
-        guess=(1 + exact_delta(sampling_rate, schedule, 0.0).delta) / 2,
+        guess=(1 + exact_delta(sampling_rate, schedule, 0.0).estimate) / 2,
         found=float(1 - trade_off(sampling_rate, schedule, 0.01)),
     )

@@ -21,7 +21,7 @@ def sharp_epsilon(sampling_rate: float, noise_multiplier: ArrayLike, delta: floa
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
                 return sharp(rounds_of(np.full(lane.shape, float(sampling_rate)), lane), delta)[0]
         except CannotCertify:
-            return accounting.epsilon([(float(sampling_rate), float(each)) for each in lane], delta).value
+            return accounting.epsilon([(float(sampling_rate), float(each)) for each in lane], delta).estimate
 
     return np.apply_along_axis(value, -1, sigma)
 

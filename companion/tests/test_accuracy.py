@@ -119,8 +119,8 @@ def test_a_reading_has_its_accuracy_and_the_leakage_of_its_own_channels_and_budg
             best, equal = (each().schedule(problem) for each in (policies.Optimal, policies.EqualAlloc))
             ratios.append(problem.rdp(equal) / problem.rdp(best))
             sums += problem.rdp(equal), problem.rdp(best)
-            epsilons.append(problem.dp_epsilon(best))
-            over.append(problem.dp_epsilon(equal) / epsilons[-1])
+            epsilons.append(problem.epsilon(best))
+            over.append(problem.epsilon(equal) / epsilons[-1])
         assert row.gap == pytest.approx(stats.gmean(ratios), rel=1e-10)
         assert row.gap_means == pytest.approx(sums[0] / sums[1], rel=1e-10)
         assert row.epsilon == pytest.approx(stats.gmean(epsilons), rel=1e-10)
@@ -206,7 +206,7 @@ def test_what_needs_no_training_is_computed_again_from_the_channel(name):
         assert row.cost == pytest.approx(run.nu * run.budget_factor, rel=1e-8)
         # 1e-6: V is tuned to 1e-9 of the cost, and leakage is steep in it at small nu
         assert row.rdp == pytest.approx(float(problem.rdp(eta)), rel=1e-6)
-        assert row.epsilon == pytest.approx(float(problem.dp_epsilon(eta)), rel=1e-6)
+        assert row.epsilon == pytest.approx(float(problem.epsilon(eta)), rel=1e-6)
 
 
 def test_leakage_along_curves_of_cifar10_is_computed_again():
@@ -218,7 +218,7 @@ def test_leakage_along_curves_of_cifar10_is_computed_again():
             so_far = slice(0, row.round + 1)
             begun = ReceiveScalingProblem(run.scenario, problem.min_gain[so_far], problem.budget)
             # 1e-6: V is tuned to 1e-9 of the cost, and leakage is steep in it at small nu
-            assert row.epsilon == pytest.approx(float(begun.dp_epsilon(eta[so_far], run.delta)), rel=1e-6)
+            assert row.epsilon == pytest.approx(float(begun.epsilon(eta[so_far], delta=run.delta)), rel=1e-6)
 
 
 def test_with_m_squared_nu_there_is_little_to_gain_on_cifar10_at_any_nu():

@@ -119,7 +119,7 @@ def test_the_scan_is_the_cost_of_every_rate_and_penalty_written_out(problem):
 def test_pairs_are_divided_by_the_optimum_of_their_lane(problem):
     table = pair_table(problem, match_lyapunov(problem))
     alone = ReceiveScalingProblem(MNIST, problem.min_gain[2], problem.budget[1, 0])
-    optimal, rows = alone.dp_epsilon(policies.Optimal().schedule(alone)), table[table.lane == 5]
+    optimal, rows = alone.epsilon(policies.Optimal().schedule(alone)), table[table.lane == 5]
     np.testing.assert_allclose(rows.over * optimal, rows.epsilon, rtol=1e-9)
     np.testing.assert_allclose(rows.relative_penalty * rows.rate**3, rows.penalty, rtol=1e-12)
     assert (rows.nu == 0.16).all()
@@ -144,10 +144,10 @@ def test_the_starts_are_compared_at_equal_cost_and_their_shares_are_what_they_sa
     starts = ["empty", "filled", "at rest", "empty, 30", *(f"filled, {k}" for k in (3, 10, 30, 100)), "at rest, 30"]
     assert [*table.index.unique("start")] == starts
     assert (table.gone["empty"] == 0).all()
-    optimal = problem.dp_epsilon(policies.Optimal().schedule(problem))
+    optimal = problem.epsilon(policies.Optimal().schedule(problem))
     filled = filled_lyapunov(problem, multiple=found.penalty / found.rate**3)
     pair = policies.LyapunovPowerControl(found.penalty, found.rate), filled
-    over = (problem.dp_epsilon(policy.schedule(problem)) / optimal for policy in pair)
+    over = (problem.epsilon(policy.schedule(problem)) / optimal for policy in pair)
     means = [np.exp(np.log(each).mean(axis=-1)) for each in over]
     np.testing.assert_allclose(table.ratio["empty"], means[0], rtol=1e-9)
     np.testing.assert_allclose(table.ratio["filled"], means[1], rtol=1e-9)

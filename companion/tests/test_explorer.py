@@ -113,7 +113,7 @@ def differences(position, answer):
             "RDP": (found["rdp"], rdp),
             "RDP so far": (found["soFar"][half - 1], begun.rdp(eta[:half])),
             "ratio": (found["ratio"], rdp / best),
-            "epsilon": (found["epsilon"], problem.dp_epsilon(eta, explorer.DELTA)),
+            "epsilon": (found["epsilon"], problem.epsilon(eta, delta=explorer.DELTA)),
         }
         for quantity, (mine, packages) in expected.items():
             yield name, quantity, float(np.max(np.abs(np.asarray(mine) / packages - 1)))
@@ -137,7 +137,7 @@ def test_replay_has_the_queue_and_the_epsilon_of_every_round(position):
     for t in (1, 20, 250, problem.min_gain.size):
         begun = ReceiveScalingProblem(problem.scenario, problem.min_gain[:t], problem.budget)
         assert answer["epsilons"][t - 1] == pytest.approx(
-            float(begun.dp_epsilon(eta[:t], explorer.DELTA)), rel=TOLERANCE
+            float(begun.epsilon(eta[:t], delta=explorer.DELTA)), rel=TOLERANCE
         )
 
 

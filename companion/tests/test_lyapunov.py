@@ -50,7 +50,7 @@ def test_the_kindest_pair_is_chosen(matched):
     eta = policies.LyapunovPowerControl(found.penalty, found.rate).schedule(problem)
     np.testing.assert_allclose(problem.cost(eta) / problem.budget, 1, rtol=1e-9)
     best = found.pairs.groupby("lane").epsilon.min().to_numpy().reshape(problem.lanes)
-    np.testing.assert_allclose(problem.dp_epsilon(eta), best, rtol=1e-9)
+    np.testing.assert_allclose(problem.epsilon(eta), best, rtol=1e-9)
     worst = found.pairs.groupby("lane").epsilon.max().to_numpy().reshape(problem.lanes)
     assert (worst > 2 * best).all()  # the control: which pair is taken matters
     figures = best_lyapunov(problem)
@@ -71,7 +71,7 @@ def test_no_much_kinder_pair_lies_between_the_rates_that_were_tried(matched):
             pairs.append((brentq(lambda V, rate=rate: lyapunov_cost(alone, V, rate) - 1, low, high, rtol=1e-13), rate))
     penalty, rate = np.array(pairs).T
     many = ReceiveScalingProblem(problem.scenario, np.broadcast_to(alone.min_gain, (rate.size, 500)), alone.budget)
-    kindest = many.dp_epsilon(policies.LyapunovPowerControl(penalty, rate).schedule(many)).min()
+    kindest = many.epsilon(policies.LyapunovPowerControl(penalty, rate).schedule(many)).min()
     assert len(pairs) > 30
     assert epsilon < 1.05 * kindest  # the zoom is no finer than that
 

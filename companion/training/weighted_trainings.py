@@ -167,7 +167,7 @@ def contest(name: str, seed: int, weights: Mapping[str, FloatArray]) -> list[dic
         row: dict[str, Any] = {"setting": name, "seed": seed, "schedule": label}
         if eta is not None:
             spend, part = problem.spend(eta), problem.num_rounds // 3
-            row |= {"rdp": float(problem.rdp(eta)), "epsilon": float(problem.dp_epsilon(eta))}
+            row |= {"rdp": float(problem.rdp(eta)), "epsilon": float(problem.epsilon(eta))}
             row |= {"cost": spend.mean(), "first": spend[:part].mean(), "last": spend[-part:].mean()}
         rows.append(row | digits.evaluate(digits.run(digits.federation.start(), energy)[-1]))
     return rows

@@ -18,7 +18,7 @@ from scipy.optimize import brentq, nnls
 
 from adascale import channel
 from adascale import checks as check
-from adascale.accounting import order_grid
+from adascale.accounting import RenyiAccountant, order_grid
 from adascale.policies import Optimal
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import FloatArray, Scenario
@@ -80,16 +80,16 @@ def compare(problem: ReceiveScalingProblem, weights: ArrayLike, orders: Sequence
     budget = np.broadcast_to(problem.budget, problem.lanes)
     flat, policy = Optimal().schedule(problem), WeightedOptimal(weights)
     spent, target, needed = weighted_cost(problem, flat, weights), problem.rdp(flat), np.empty(problem.lanes)
-    scenario, grid = problem.scenario, order_grid(4096)
+    scenario, account = problem.scenario, RenyiAccountant(tuple(order_grid(4096)))
     equal_loss = policy.schedule(ReceiveScalingProblem(scenario, problem.min_gain, spent))
     for lane in np.ndindex(problem.lanes):
         alone = ReceiveScalingProblem(scenario, problem.min_gain[lane], budget[lane])
         needed[lane] = equal_leakage(alone, policy, float(target[lane]))
-    base = problem.dp_epsilon(flat, orders=grid)
-    best = epsilon = problem.dp_epsilon(equal_loss, orders=grid)
+    base = problem.epsilon(flat, account)
+    best = epsilon = problem.epsilon(equal_loss, account)
     for order in orders:
         tried = ReceiveScalingProblem(replace(scenario, order=order), problem.min_gain, spent)
-        best = np.minimum(best, problem.dp_epsilon(policy.schedule(tried), orders=grid))
+        best = np.minimum(best, problem.epsilon(policy.schedule(tried), account))
     ground = np.mean(mean_one(weights) * problem.min_noise_energy, axis=-1)
     return Comparison(
         problem.rdp(equal_loss) / target,

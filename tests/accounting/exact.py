@@ -87,7 +87,7 @@ def _by(way, invert, rounds, given, proof):
     if proof.wide():
         raise CannotCertify("the ends are far apart")
     found = proof.interval()
-    return found.value, found.lower, found.upper, found.direction
+    return found.estimate, found.lower, found.upper, found.direction
 
 
 def gaussian_delta(mu, epsilon):

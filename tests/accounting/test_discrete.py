@@ -66,7 +66,7 @@ def test_discrete_gaussian_is_that_of_dp_accounting(count):
     assert found.certified
     assert found.lower <= ends[1] * (1 + 1e-9)
     assert found.upper >= ends[0] * (1 - 1e-9)
-    assert ends[0] - 1e-6 <= found.value <= ends[1] + 1e-6
+    assert ends[0] - 1e-6 <= found.estimate <= ends[1] + 1e-6
 
 
 def test_losses_of_every_kind_compose():
@@ -75,11 +75,11 @@ def test_losses_of_every_kind_compose():
     for count in (100, 1000):
         sampled = [(0.01, 1.0, count), (1, 20.0, 3)]
         found, near = epsilon([(fine, 500), *sampled], 1e-6), epsilon([(1, 30.0, 500), *sampled], 1e-6)
-        assert found.value == pytest.approx(near.value, rel=2e-3)
+        assert found.estimate == pytest.approx(near.estimate, rel=2e-3)
         assert found.certified
         assert found.upper > epsilon(sampled, 1e-6).upper
         at = delta([(fine, 500), *sampled], 1.0)
-        assert at.value == pytest.approx(delta([(1, 30.0, 500), *sampled], 1.0).value, rel=5e-3)
+        assert at.estimate == pytest.approx(delta([(1, 30.0, 500), *sampled], 1.0).estimate, rel=5e-3)
         assert at.certified
 
 

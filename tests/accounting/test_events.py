@@ -25,14 +25,14 @@ GAUSSIAN = [(1, 2.0, 1)]
 
 def test_float_is_the_safe_end_and_json_restores_the_interval():
     found = epsilon(PHASES, 1e-5)
-    assert found.lower <= found.value <= found.upper == float(found)
+    assert found.lower <= found.estimate <= found.upper == float(found)
     assert found.upper - found.lower <= 0.01 * found.upper
     assert found.certified
     assert accounting.CertifiedInterval(**json.loads(json.dumps(dataclasses.asdict(found)))) == found
     assert not dataclasses.replace(found, lower=0.98 * found.lower).certified
     assert dataclasses.replace(found, lower=0.0, upper=1e-7).certified  # a negligible epsilon
     miss = beta(PHASES, 0.01)
-    assert float(miss) == miss.lower <= miss.value <= miss.upper
+    assert float(miss) == miss.lower <= miss.estimate <= miss.upper
 
 
 def test_counts_equal_repeated_rounds():

@@ -35,11 +35,11 @@ DISTINCT = np.random.default_rng(0).uniform(0.8, 3.0, 500)
 
 def test_distinct_noises_are_certified_below_a_thousandth():
     found = exact_epsilon(0.01, DISTINCT)
-    assert found.lower <= found.epsilon <= found.upper <= found.lower * 1.001
+    assert found.lower <= found.estimate <= found.upper <= found.lower * 1.001
     assert exact_epsilon(0.01, DISTINCT[::-1]) == found
     assert 1.05 < accounting.schedule_epsilon(0.01, DISTINCT).epsilon / found.upper < 2
     # negative control: with a share of 1e-3 more noise energy, the bracket misses the value of the true schedule
-    assert exact_epsilon(0.01, DISTINCT * 1.002).upper < found.epsilon
+    assert exact_epsilon(0.01, DISTINCT * 1.002).upper < found.estimate
 
 
 def test_each_round_has_its_own_rate():
@@ -64,10 +64,10 @@ def test_epsilon_is_zero_where_delta_reaches_the_total_variation():
 def test_noises_that_differ_by_rounding_or_little_more_are_certified(scatter):
     sigma = 1.3 * (1 + scatter * np.random.default_rng(0).standard_normal(20))
     found, same = exact_epsilon(0.01, sigma, 1e-5), exact_epsilon(0.01, np.full(20, 1.3), 1e-5)
-    assert found.epsilon == pytest.approx(same.epsilon, rel=30 * scatter + 1e-9)
-    assert found.lower <= same.epsilon * (1 + 30 * scatter)
-    assert same.epsilon * (1 - 30 * scatter) <= found.upper
-    assert found.upper - found.lower < 0.01 * found.epsilon
+    assert found.estimate == pytest.approx(same.estimate, rel=30 * scatter + 1e-9)
+    assert found.lower <= same.estimate * (1 + 30 * scatter)
+    assert same.estimate * (1 - 30 * scatter) <= found.upper
+    assert found.upper - found.lower < 0.01 * found.estimate
 
 
 def test_the_trade_off_curve_is_a_guarantee_near_the_gaussian_one():
@@ -191,7 +191,7 @@ def certified(function, *arguments):
 @given(schedules(), DELTAS)
 def test_the_ends_are_ordered_narrow_and_below_the_renyi_value(schedule, delta):
     found = certified(exact_epsilon, *schedule, delta)
-    assert 0 <= found.lower <= found.epsilon <= found.upper < math.inf
+    assert 0 <= found.lower <= found.estimate <= found.upper < math.inf
     assert found.upper - found.lower <= max(0.01 * found.upper, 1e-6) * (1 + 1e-9)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", accounting.OrdersTooFew)

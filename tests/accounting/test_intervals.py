@@ -72,7 +72,7 @@ def test_nearly_all_schedules_of_the_domain_are_certified(cases, most):
     wide = []
     for kinds, delta in cases:
         found = certify.epsilon_interval(rounds(kinds), delta)
-        assert 0 <= found.lower <= found.value <= found.upper < math.inf
+        assert 0 <= found.lower <= found.estimate <= found.upper < math.inf
         low, high = WIDEST.get((kinds[0], delta), (0.0, math.inf))
         assert low <= found.lower <= found.upper <= high
         if not found.certified:
@@ -85,7 +85,7 @@ def test_no_proof_contradicts_another(kinds):
     """Every bound of delta lies on its side of the certified interval of delta."""
     schedule = rounds(kinds)
     for target in (1e-3, 1e-11):
-        at = certify.epsilon_interval(schedule, target).value
+        at = certify.epsilon_interval(schedule, target).estimate
         known = certify.delta_interval(schedule, at)
         uppers, lowers = bounds.all_of(schedule, None, at)
         both = {}

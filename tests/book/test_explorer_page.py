@@ -105,7 +105,7 @@ def test_the_table_has_the_numbers_of_the_package(opened):
     assert set(table) == set(schedules)
     best = problem.rdp(schedules["optimal"])
     for name, eta in schedules.items():
-        rdp, epsilon = problem.rdp(eta), problem.dp_epsilon(eta, explorer.DELTA)
+        rdp, epsilon = problem.rdp(eta), problem.epsilon(eta, delta=explorer.DELTA)
         expected = {"cost": problem.cost(eta) / problem.budget, "rdp": rdp, "ratio": rdp / best, "epsilon": epsilon}
         for column, value in expected.items():
             all_digits, shown = table[name][column]
@@ -291,7 +291,7 @@ def test_replay_plays_to_its_end_and_stops_where_it_is_stopped(opened):
     play.click()
     opened.wait_for_function("() => document.querySelector('#ex-play').textContent === 'Play'")
     problem, schedules = by_package(**START)
-    epsilon = problem.dp_epsilon(schedules["adascale"], explorer.DELTA)
+    epsilon = problem.epsilon(schedules["adascale"], delta=explorer.DELTA)
     assert f"ε so far {epsilon:.2f}." in said(opened)
     for chart in ("#ex-queue", "#ex-epsilon"):
         assert opened.locator(f"{chart} path[stroke='var(--ex-adascale)']").get_attribute("d").count("L") == 499

@@ -9,7 +9,7 @@ from adascale.streaming import Answer
 
 SMALL = Scenario("small", 2, 12, 1000, (20, 30), (400, 500), 1.0, 0.2, 1e-12)
 LONG = replace(SMALL, num_rounds=120)
-HEADER = "round,eta,noise_energy,budget_left,epsilon"
+HEADER = "round,eta,noise_energy,budget_left,epsilon,epsilon_mean"
 NU = 0.002
 NEW = "note: s is new, and begins with round 0"
 

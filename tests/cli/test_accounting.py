@@ -82,14 +82,14 @@ def test_written_schedule_has_the_same_epsilon(tmp_path, capsys, share):
     assert run("schedule", *common, *part, "--out", eta, "--json") == 0
     planned = json.loads(capsys.readouterr().out)
     found = answer(capsys, "--scenario", toml, "--eta", eta, *part)
-    assert [found["rdp_mean"], found["rdp"]] == pytest.approx([planned["epsilon"], planned["epsilon_max"]], rel=1e-9)
-    assert found["lower"] <= found["epsilon"] <= found["upper"] < found["rdp"]
-    assert found["lower_mean"] <= found["epsilon_mean"] <= found["upper_mean"] < found["rdp_mean"]
+    assert [found["rdp_mean"], found["rdp"]] == pytest.approx([planned["epsilon_mean"], planned["epsilon"]], rel=1e-9)
+    assert found["lower"] <= found["estimate"] <= found["epsilon"] == found["upper"] < found["rdp"]
+    assert found["lower_mean"] <= found["estimate_mean"] <= found["epsilon_mean"] < found["rdp_mean"]
     assert found["device"] == 1  # half the batch, so twice the weight of a sample
     problem = ReceiveScalingProblem(scenario, channel.read_gains(gains, scenario).min_gain, 1e-3)
     sigma = np.sqrt(share) * problem.noise_multiplier(pd.read_csv(eta)["eta"])
     each = [accounting.schedule_epsilon(q, s).epsilon for q, s in zip((0.05, 0.1), sigma, strict=True)]
-    assert [planned["epsilon_max"], planned["epsilon"]] == pytest.approx([max(each), np.mean(each)], rel=1e-9)
+    assert [planned["epsilon"], planned["epsilon_mean"]] == pytest.approx([max(each), np.mean(each)], rel=1e-9)
 
 
 TINY = Scenario("tiny", 2, 6, 100, 5, 50, 1.0, 1.0, 1e-9)
@@ -99,7 +99,7 @@ CAP = TINY.x_max * 1e-9
 def test_eta_of_a_skipped_round_leaks_nothing(tmp_path, capsys):
     """The answers of a stream, and a schedule that a policy of one's own wrote."""
     toml = written(tmp_path, TINY.to_toml(), "t.toml")
-    streamed = f"round,eta,noise_energy,budget_left,epsilon\n0,{CAP},1,1,1\n1,0.0,inf,1,1\n2,{CAP},1,1,1\n"
+    streamed = f"{HEADER}\n0,{CAP},1,1,1,1\n1,0.0,inf,1,1,1\n2,{CAP},1,1,1,1\n"
     skipped = answer(capsys, "--scenario", toml, "--eta", written(tmp_path, streamed))
     without = answer(capsys, "--scenario", toml, "--eta", written(tmp_path, f"eta\n{CAP}\n{CAP}\n"))
     assert (skipped["rounds"], without["rounds"]) == (3, 2)
@@ -109,7 +109,7 @@ def test_eta_of_a_skipped_round_leaks_nothing(tmp_path, capsys):
 
 def test_answers_of_all_starts_of_a_stream_are_read(tmp_path, capsys):
     """Its errors, and the headers and answers that a later start wrote again, are no rounds."""
-    toml, first, second = written(tmp_path, TINY.to_toml(), "t.toml"), f"0,{CAP},1,1,1\n", f"1,{CAP / 2},1,1,1\n"
+    toml, first, second = written(tmp_path, TINY.to_toml(), "t.toml"), f"0,{CAP},1,1,1,1\n", f"1,{CAP / 2},1,1,1,1\n"
     plain = answer(capsys, "--scenario", toml, "--eta", written(tmp_path, f"{HEADER}\n{first}{second}"))
     error = 'error,1,"standard input, line 3: expected a number, got ""x"""\n'
     again = f"{HEADER}\n{first}{error}{error}{HEADER}\n{first}{second}{error}{HEADER}\n{second}{second}"
@@ -141,7 +141,7 @@ GIVEN = ["--event", ".01,1.0,500", "--event", ".02,1.5"]
 )
 def test_quantity_is_that_of_the_library(capsys, quantity, more, expected):
     found, interval = answer(capsys, quantity, *GIVEN, *more, command="accounting"), expected()
-    for name in ("lower", "upper", "value", "safe"):
+    for name in ("lower", "upper", "estimate", "safe"):
         assert found[name] == getattr(interval, name)
     assert found["certified"] is True
     assert found["ends"] == list(interval.ends)

@@ -160,6 +160,6 @@ def test_totals_below_a_floor_are_counted_and_an_epsilon_compares_noise(place, c
     table = pd.read_csv("e.csv").pivot(index="seed", columns="policy", values="total")
     ratio = np.exp(np.log(table["Truncated"] / table["Optimal"]).mean())
     assert found.loc["Truncated", "total / Optimal"] == pytest.approx(ratio, rel=1e-3)
-    assert (found["largest epsilon"][:2] <= 1).all()
+    assert (found["epsilon"][:2] <= 1).all()
     given = [*common, "--policy", "optimal", "--total", float(floor.min()) / 2]
     assert "no policy can meet --total in any realisation" in refused(capsys, "leakage", *given, code=1)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from adascale import ReceiveScalingProblem, policies
-from adascale.accounting import order_grid
+from adascale.accounting import RenyiAccountant, order_grid
 from adascale.channel import EmpiricalFloors, read_gains
 from adascale.streaming import Answer
 
@@ -36,12 +36,13 @@ def test_answers_are_the_decisions_of_the_policy(stream, kind):
 @pytest.mark.parametrize("given", ["", "--delta 1e-3 --orders 1.05,200", "--interference -6"])
 def test_epsilon_is_that_of_the_rounds_so_far(stream, given):
     found = rows(stream(WHOLE, *given.split())[1])
-    how = {"delta": 1e-3, "orders": order_grid(200, 1.05)} if "--orders" in given else {"delta": 1e-5}
+    how = (RenyiAccountant(order_grid(200, 1.05)), 1e-3) if "--orders" in given else (RenyiAccountant(), 1e-5)
     scenario = replace(SMALL, privacy_noise_power=SMALL.noise_power * 10 ** -(0.6 if "-6" in given else 0.0))
     for n in range(1, 13):
         problem = ReceiveScalingProblem(scenario, read_gains("gains.csv", SMALL).min_gain[:n], NU)
-        expected = problem.dp_epsilon(np.array([each.eta for each in found[:n]]), **how)
-        assert found[n - 1].epsilon == pytest.approx(float(expected), rel=1e-9)
+        expected = problem.epsilons(np.array([each.eta for each in found[:n]]), *how)
+        assert found[n - 1].epsilon == pytest.approx(expected.max(), rel=1e-9)
+        assert found[n - 1].epsilon_mean == pytest.approx(expected.mean(), rel=1e-9)
 
 
 @pytest.mark.parametrize("gaps", ["hold", "floor"])
@@ -147,7 +148,7 @@ def test_a_skipped_round_has_eta_0_and_counts(stream, arguments):
     code, answered, said = stream("\n".join(sent), *arguments)
     found = rows(answered)
     assert (code, len(found), said) == (0, 12, [NEW, "note: all 12 rounds are answered"])
-    assert found[2] == Answer(2, 0.0, np.inf, found[1].budget_left, found[1].epsilon)
+    assert found[2] == Answer(2, 0.0, np.inf, *found[1][3:])
     assert found[3] == found[2]._replace(round=3)
     if not arguments:  # the policy's own skip
         policy, etas = policies.Learn(), []

@@ -133,16 +133,6 @@ def test_a_heading_alone_is_used_with_a_note(stream, place, path):
         assert len(stream("min_gain\n1e-12\n", state=path)[1]) == 2
 
 
-def test_a_state_of_0_2_goes_on_with_a_note(stream, place):
-    sent = WHOLE.splitlines(keepends=True)
-    expected = stream(WHOLE, state="plain")[1]
-    shutil.copy(Path(__file__).with_name("state_0_2.txt"), place / "s")  # written by 0.2: four rounds
-    for unit, rest in (("db", []), ("linear", sent[5:])):
-        with pytest.warns(UserWarning, match=rf"^s is a state of adascale 0.2: it has no unit of gains \({unit} now\)"):
-            code, answered, _ = stream("".join([sent[0], *rest]), "--unit", unit)
-        assert (code, answered[1:]) == (0, expected[5:] if rest else [])
-
-
 def test_two_at_once_do_not_share_a_state(stream, place):
     with Stream(policies.Learn(), SMALL, NU, "s") as held:
         code, answered, said = stream(WHOLE)

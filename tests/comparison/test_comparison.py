@@ -268,19 +268,19 @@ def test_equal_total_is_equal_noise_and_below_the_floor_only_some_can_send():
 @pytest.mark.parametrize("scenario", [EQUAL, UNEQUAL], ids=["equal", "unequal"])
 def test_equal_epsilon_is_the_least_noise_that_no_device_exceeds(scenario):
     table = leakage_table(scenario, [0.5], [0], ALL, target="epsilon", accountant=RENYI)
-    assert (table.epsilon_max <= table.target_epsilon).all()
-    assert (table.epsilon_max >= 0.9999 * table.target_epsilon).all()
+    assert (table.epsilon <= table.target_epsilon).all()
+    assert (table.epsilon >= 0.9999 * table.target_epsilon).all()
     everyone = table[~table.policy.isin(SENDERS)]
-    assert ((everyone.epsilon_max > 1.0001 * everyone.epsilon) == (scenario is UNEQUAL)).all()
+    assert ((everyone.epsilon > 1.0001 * everyone.epsilon_mean) == (scenario is UNEQUAL)).all()
     for row in table.itertuples():  # a little less noise is too little
         target, level = ("total", row.total) if row.policy in SENDERS else ("nu", row.nu)
         of = {row.policy: ALL[row.policy]}
         less = leakage_table(scenario, [level * 0.9995], [0], of, target=target, accountant=RENYI)
-        assert less.epsilon_max[0] > row.target_epsilon
+        assert less.epsilon[0] > row.target_epsilon
 
 
 def test_an_epsilon_out_of_reach_is_nan_and_one_at_full_power_needs_no_budget():
-    own = leakage_table(EQUAL, [1.0], range(3), {"full": FullPower}, accountant=RENYI).epsilon_max
+    own = leakage_table(EQUAL, [1.0], range(3), {"full": FullPower}, accountant=RENYI).epsilon
     levels = [float(own.min()) / 2, 2 * float(own.max())]
     full = leakage_table(EQUAL, levels, range(3), {"full": FullPower}, target="epsilon", accountant=RENYI)
     assert full.total.isna().tolist() == full.nu.isna().tolist() == [True] * 3 + [False] * 3
@@ -322,7 +322,7 @@ def test_a_row_accounts_for_each_device_and_exposure_raises_leakage_alone(model)
     reached = found.dropna(subset=["total"])
     for row in reached.itertuples():
         each, rdp = accounted(row, drawn.gain[row.seed], exposure[row.seed])
-        assert (row.epsilon, row.epsilon_max) == pytest.approx((np.mean(each), max(each)), rel=1e-9)
+        assert (row.epsilon_mean, row.epsilon) == pytest.approx((np.mean(each), max(each)), rel=1e-9)
         assert row.rdp == pytest.approx(rdp, rel=1e-12)
         floor = UNEQUAL.noise_scale / (UNEQUAL.x_max * UNEQUAL.min_gain(drawn.gain[row.seed]))
         assert (row.floor_max, row.floor_max_round) == (pytest.approx(floor.max()), floor.argmax())
@@ -332,6 +332,6 @@ def test_a_row_accounts_for_each_device_and_exposure_raises_leakage_alone(model)
     assert reached[reached.policy == "Best"].level.notna().all()
     if model is not MODELS[0]:
         one = leakage_table(*given, target="total", channel=replace(model, chains="one"), accountant=RENYI)
-        leaking = ["rdp", "epsilon", "epsilon_max"]
+        leaking = ["rdp", "epsilon", "epsilon_mean"]
         pd.testing.assert_frame_equal(found.drop(columns=leaking), one.drop(columns=leaking))
         assert (found[leaking] > one[leaking])[found.total.notna()].all(axis=None)

@@ -167,7 +167,7 @@ def test_the_history_says_what_was_spent_so_far():
     evaluated = table.dropna(subset=["accuracy"])
     assert evaluated["round"].tolist() == [2, 5, 6]
     assert (evaluated.epsilon.diff().dropna() > 0).all()
-    assert evaluated.epsilon.iloc[-1] == float(found.dp_epsilon(eta))
+    assert evaluated.epsilon.iloc[-1] == float(found.epsilon(eta))
     assert table.loc[[0, 1, 3, 4], ["test_loss", "accuracy", "epsilon"]].isna().all(axis=None)
 
 

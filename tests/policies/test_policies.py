@@ -131,7 +131,7 @@ def test_equal_alloc_of_an_epsilon_never_exceeds_it_on_any_channel():
     reached = []
     for gain in (1e-14, 1e-12, 1e3):  # weak to perfect
         problem = ReceiveScalingProblem(MIXED, np.full(MIXED.num_rounds, gain), budget)
-        reached.append(float(problem.device_epsilons(policies.EqualAlloc().schedule(problem), exact)[1]))
+        reached.append(float(problem.epsilon(policies.EqualAlloc().schedule(problem), exact)))
     assert sorted(reached) == reached
     assert 0.998 * 8 <= reached[-1] <= 8
 

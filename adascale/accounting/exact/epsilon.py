@@ -15,21 +15,31 @@ from adascale.accounting.kernels import FloatArray
 
 
 class ExactEpsilon(NamedTuple):
-    r"""Exact :math:`\varepsilon`, its proven bounds, and the ``direction`` (add or remove) that determines it."""
+    r"""Proven bounds of :math:`\varepsilon`, an estimate between them, and the ``direction`` (add or remove)."""
 
-    epsilon: float
+    estimate: float
     lower: float
     upper: float
     direction: str
+
+    @property
+    def epsilon(self) -> float:
+        r"""The proven :math:`\varepsilon`, ``upper``."""
+        return self.upper
 
 
 class ExactDelta(NamedTuple):
-    r"""Exact :math:`\delta`, its proven bounds, and the ``direction`` (add or remove) that determines it."""
+    r"""Proven bounds of :math:`\delta`, an estimate between them, and the ``direction`` (add or remove)."""
 
-    delta: float
+    estimate: float
     lower: float
     upper: float
     direction: str
+
+    @property
+    def delta(self) -> float:
+        r"""The proven :math:`\delta`, ``upper``."""
+        return self.upper
 
 
 def exact_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: float = 1e-5) -> ExactEpsilon:
@@ -66,12 +76,12 @@ def _narrow(
         what = f"{of.__name__} of {len(events)} rounds with rates {rate} and noise multipliers {sigma}"
         error = f"the exact {what} at {given} {at:g} cannot be certified within one per cent"
         raise ValueError(f"{error}: {of.__name__} of adascale.accounting returns the interval {found}")
-    return found.value, found.lower, found.upper, found.direction
+    return found.estimate, found.lower, found.upper, found.direction
 
 
 @dataclass(frozen=True)
 class ExactAccountant:
-    """The accountant of :func:`exact_epsilon`."""
+    """The accountant of :func:`exact_epsilon`, whose epsilon is the proven upper bound."""
 
     def epsilon(self, sampling_rate: float, noise_multiplier: FloatArray, delta: float) -> FloatArray:
         """Compute epsilon (:class:`~adascale.accounting.Accountant`), with the errors of :func:`exact_epsilon`."""
