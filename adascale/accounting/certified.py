@@ -221,7 +221,7 @@ def calibrate(events: Events, epsilon: float, delta: float) -> Calibrated:
     def too_much(x: float) -> float:
         u = np.exp(min(-2 * x, _LARGEST)) * given.sigma**-2.0
         each = np.minimum(given.rate**2 * np.expm1(np.minimum(u, _LARGEST)), u)
-        return math.log(float(given.number @ each) + 1e-300) - 2 * log_mu
+        return math.log(float((given.number * each).sum()) + 1e-300) - 2 * log_mu
 
     def roughly(x: float) -> float:
         rounds = given.rounds(math.exp(x))

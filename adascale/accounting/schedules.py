@@ -129,7 +129,7 @@ def _composed(q: float, orders: FloatArray, delta: float, s: FloatArray) -> Call
 
     def epsilon(lane: tuple[int, ...], i: int) -> float:
         each, log_each, number = distinct(lane)
-        return float(number @ log_moment(i)(each, log_each) / (orders[i] - 1) + offset[i])
+        return float((number * log_moment(i)(each, log_each)).sum() / (orders[i] - 1) + offset[i])
 
     return epsilon
 

@@ -51,6 +51,25 @@ def test_the_stated_error_is_what_phases_and_the_digits_of_an_energy_lose_and_li
     assert stated < found.error < 2 * stated
 
 
+@pytest.mark.parametrize(
+    ("number", "count", "step", "spread"), [(30, 7, 0.3, 1), (90, 3000, 0.02, 40), (40, 50, 11, 9)]
+)
+@pytest.mark.parametrize("way", [moments.waves_by_products, moments.waves_by_transform])
+def test_a_sum_of_waves_is_right_to_what_it_says(way, number, count, step, spread):
+    """By either way, whatever the number of terms; the phases lose 1.2 units of themselves."""
+    rng = np.random.default_rng(number)
+    loss, weight = spread * rng.normal(size=number), rng.random(number) - 0.5j * rng.random(number)
+    value, lost = way(weight, loss, step, count)
+    assert value.shape == (count,)
+    size = np.abs(weight)
+    for k in {0, 1, count // 2, count - 1}:
+        with mp.workdps(40):
+            turns = [mp.expj(k * mp.mpf(step) * mp.mpf(each)) for each in loss.tolist()]
+            right = complex(mp.fsum(w * turn for w, turn in zip(weight.tolist(), turns, strict=True)))
+        allowed = ULP * (lost * size.sum() + 1.2 * k * step * (size * np.abs(loss)).sum())
+        assert abs(value[k] - right) < allowed < 1e-6
+
+
 def interpolated(q, u, c):
     """What the logarithm of the moments of these rounds may be off, where they are interpolated."""
     schedule = rounds.Rounds((q,), (u,), (np.ones(u.size),), 0.0, u.size)

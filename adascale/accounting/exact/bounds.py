@@ -106,7 +106,7 @@ def _hits(q: float, u: float, n: float, gaussian_energy: float) -> Bound:
     mass, energy = mass[energy > 0], energy[energy > 0]
 
     def bound(epsilon: float) -> float:
-        return min(float(mass @ gaussian.delta(energy, epsilon)[2]) * (1 + _SAFE) + 1e-300, 1.0)
+        return min(float((mass * gaussian.delta(energy, epsilon)[2]).sum()) * (1 + _SAFE) + 1e-300, 1.0)
 
     return bound
 

@@ -124,7 +124,7 @@ def _by_all(rounds: Rounds, at: float, proof: Proof, way: Invert, ends: Attempt,
             return proof.interval()
     if both:
         # leave out the sampled rounds, which lowers delta, or their sampling, which raises it
-        energy = sum(float(n @ u) for u, n in zip(rounds.energies, rounds.counts, strict=True))
+        energy = sum(float((n * u).sum()) for u, n in zip(rounds.energies, rounds.counts, strict=True))
         less = rounds._replace(rates=(), energies=(), counts=())
         below, above = whole(less, at), whole(less._replace(gaussian=(rounds.gaussian + energy) * (1 + 1e-12)), at)
         proof.raise_lower(below.lower, below.ends[0])

@@ -57,7 +57,7 @@ def look(rounds: Rounds, direction: str, log_delta: float | None, epsilon: float
     """Evaluate tilts around the best one for this delta, or for this epsilon if ``log_delta`` is None."""
     u, q, n = thinned(rounds)
     variance = float((n * np.minimum(q * q * np.expm1(np.minimum(u, 50.0)), u)).sum()) + rounds.gaussian
-    variance += sum(n * float(atom.mass @ np.expm1(atom.loss) ** 2) for atom, n in rounds.atoms)
+    variance += sum(n * float((atom.mass * np.expm1(atom.loss) ** 2).sum()) for atom, n in rounds.atoms)
     known: dict[int, list[float]] = {}  # tilt, ln G and what is minimised
     digits = max(9.0, 4.0 + math.log(max(rounds.size, 1)))  # 4 digits for all rounds together
     start = max(0.1, epsilon / variance) if log_delta is None else math.sqrt(-2 * min(log_delta, -0.1) / variance)
@@ -71,7 +71,7 @@ def look(rounds: Rounds, direction: str, log_delta: float | None, epsilon: float
             if rounds.atoms:
                 value = minus_one.log_moment_of_atoms(rounds, orders)
             else:
-                value = log_moments(u, q, orders[:, None], digits)[0] @ n
+                value = (n * log_moments(u, q, orders[:, None], digits)[0]).sum(axis=-1)
             value = value + 0.5 * rounds.gaussian * a * (a + 1)
             score = value + chernoff_offset(a)
             score = score - a * epsilon if log_delta is None else (score - log_delta) / a
@@ -186,9 +186,9 @@ class Inversion:
         rounding = ULP * (54.0 + 8 * abs(self.log_moment) + 4 * turned) + moved
         # relative to the scale: errors of the moments, of their sum, of the phases, and the omitted terms
         each, most = self.weights * self.size, minus_one.most(self.line.log_moment) if self.rounds.atoms else 1.0
-        summed = 1.1 * float(each @ (rounding + math.expm1(min(self.line.error, 700.0))))
-        self.error = 1.1 * float(self.weights @ self.line.off) + summed + most * tail / self.step
-        self.phase = 4 * ULP * float(each @ (a + self.xi))
+        summed = 1.1 * float((each * (rounding + math.expm1(min(self.line.error, 700.0)))).sum())
+        self.error = 1.1 * float((self.weights * self.line.off).sum()) + summed + most * tail / self.step
+        self.phase = 4 * ULP * float((each * (a + self.xi)).sum())
         top = proven_log_moment_at(self.rounds, self.direction, b)
         if self.rounds.atoms:  # their aliases to the right may be negative, but not below those of the Gaussian rounds
             top = max(top, 0.0)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri_exp
 
-from adascale.accounting.exact.moments import MOST_WORK, QUIET, ULP, ComplexArray, powers
+from adascale.accounting.exact.moments import MOST_WORK, QUIET, ULP, ComplexArray, sum_of_waves
 from adascale.accounting.exact.rounds import MOVED, Atoms, Line, Rounds
 from adascale.accounting.kernels import FloatArray
 from adascale.errors import CannotCertify
@@ -62,7 +62,8 @@ def excess(atom: Atoms, line: list[Segment]) -> tuple[ComplexArray, FloatArray]:
         z, reach = part.z, part.reach
         # e^{zy} - 1 - z (e^y - 1) = s (s + 1) sum of (1 + z + ... + z^{k-2}) y^k / k!, from k = 2
         near = slice(y.searchsorted(-1 / reach, "left"), y.searchsorted(1 / reach, "right"))
-        total = (terms[:, near].sum(axis=1) * (reach * unit) ** np.arange(_TERMS - 1)) @ part.ladder
+        moment = terms[:, near].sum(axis=1) * (reach * unit) ** np.arange(_TERMS - 1)
+        total = (moment[:, None] * part.ladder).sum(axis=0)
         value = part.kernel * total - z * atom.lost
         moved = 2.8 * (p * (1 + atom.mass_off) * (np.abs(y) + atom.loss_off) * atom.loss_off)[near].sum()
         off = np.abs(part.kernel) * float((terms[0] * (atom.mass_off + 72 * ULP))[near].sum() + moved)
@@ -74,13 +75,11 @@ def excess(atom: Atoms, line: list[Segment]) -> tuple[ComplexArray, FloatArray]:
         if far.any():
             y_far, p_far, more, less = y[far], p[far], atom.mass_off[far], atom.loss_off[far]
             grown = p_far * np.exp(z[0].real * y_far)
-            angle = part.step * y_far
-            start = part.first * angle
-            few = math.isqrt(y_far.size) + 1
-            waves, lost = powers(grown * (np.cos(start) + 1j * np.sin(start)), angle, z.size, few)
+            start = part.first * (part.step * y_far)
+            waves, lost = sum_of_waves(grown * (np.cos(start) + 1j * np.sin(start)), y_far, part.step, z.size)
             value += waves - (float(p_far.sum()) + z * float((p_far * growth[far]).sum()))
             constant = grown * (more + (lost + 16) * ULP) + p_far * (more + 32 * ULP)
-            slope = p_far * np.abs(growth[far]) * (more + 36 * ULP) + 1.2 * ULP * grown * np.abs(y_far)
+            slope = p_far * np.abs(growth[far]) * (more + 36 * ULP) + 1.3 * ULP * grown * np.abs(y_far)
             slope += 1.02 * less * (1 + more) * (grown + p_far * np.exp(y_far))
             off += float(constant.sum()) + np.abs(z) * float(slope.sum())
         values.append(value)
@@ -153,8 +152,8 @@ def apart(rounds: Rounds) -> float:
 
 def log_moment_of_atoms(rounds: Rounds, c: FloatArray) -> FloatArray:
     """Approximate ln M at orders c."""
-    each = [n * np.log1p(np.expm1(np.multiply.outer(c, atom.loss)) @ atom.mass) for atom, n in rounds.atoms]
-    return np.asarray(np.sum(each, axis=0))
+    growth = [(np.expm1(np.multiply.outer(c, atom.loss)) * atom.mass).sum(axis=-1) for atom, _ in rounds.atoms]
+    return np.asarray(sum(n * np.log1p(change) for change, (_, n) in zip(growth, rounds.atoms, strict=True)))
 
 
 def cut(rounds: Rounds, above: bool, width: float, log_lost: float) -> Rounds:

@@ -24,7 +24,9 @@ _STRIDE = 64  # from one stride of that search to the next
 _ROOT = math.sqrt(2 * math.pi)
 QUIET = np.errstate(over="ignore", divide="ignore", invalid="ignore")  # beyond floating point nothing is proven
 _BLOCK = 512  # angles at a time, to stay in the cache
-_ONE_CORE = 2**16  # multiplications in each product of matrices: threads for larger ones would mostly wait
+_ONE_CORE = 2**15  # multiplications in each product of matrices: for larger ones OpenBLAS uses several threads
+_SHORT = 16  # sums of so few terms are not worth a transform
+_TERMS = 17  # of a series in at most pi / 4: the remainder is below a quarter of a unit in the last place
 
 
 def log_ratio(loss: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -127,20 +129,32 @@ def log_moments_above(u: Numbers, q: Numbers, c: Numbers, digits: float = 24.0) 
     return np.where(off < 0.04, value + 1.05 * off, math.inf)
 
 
-def powers(
-    weight: FloatArray | ComplexArray, angle: FloatArray, count: int, few: int = _BLOCK
+def sum_of_waves(
+    weight: FloatArray | ComplexArray, loss: FloatArray, step: float, count: int
 ) -> tuple[ComplexArray, float]:
-    """Sum weight * e^{i k angle}, k < count, at most ``few`` at a time; bound the loss in units of the weights' sum."""
-    most = math.isqrt(count) + 1
-    out = np.zeros((most, most), dtype=complex)
-    few = min(few, max(_ONE_CORE // most**2, 16))
-    for i in range(0, weight.size, _BLOCK):
-        part = slice(i, i + _BLOCK)
-        fine, coarse = (np.cos(each) + 1j * np.sin(each) for each in (angle[part], most * angle[part]))
-        fine, coarse = _up_to(most - 1, np.ones(fine.size), fine), _up_to(most - 1, weight[part], coarse)
-        for j in range(0, angle[part].size, few):
-            out += coarse[:, j : j + few] @ fine[:, j : j + few].T
-    return out.ravel()[:count], 12.0 * most + 1.5 * few + weight.size / few
+    """Sum weight * e^{i k step loss}, k < count; bound the error in units of the last place of the weights' sum."""
+    if (weight.size < _FEW or count < _SHORT) and count <= _ONE_CORE:
+        return waves_by_products(weight, loss, step, count)
+    return waves_by_transform(weight, loss, step, count)
+
+
+def waves_by_products(
+    weight: FloatArray | ComplexArray, loss: FloatArray, step: float, count: int
+) -> tuple[ComplexArray, float]:
+    """Sum by products of matrices of powers, each so small that it is computed by one thread."""
+    angle = step * loss
+    side = math.isqrt(count - 1) + 1
+    some = min(_ONE_CORE // side**2, math.isqrt(weight.size) + 1, _BLOCK)
+    many = _BLOCK // some * some
+    total = np.zeros((side, side), dtype=complex)
+    for start in range(0, weight.size, many):
+        block = slice(start, start + many)
+        fine, coarse = (np.cos(turn) + 1j * np.sin(turn) for turn in (angle[block], side * angle[block]))
+        fine, coarse = _up_to(side - 1, np.ones(fine.size), fine), _up_to(side - 1, weight[block], coarse)
+        for first in range(0, fine.shape[1], some):
+            part = slice(first, first + some)
+            total += coarse[:, part] @ fine[:, part].T
+    return total.ravel()[:count], 12.0 * side + 1.5 * some + weight.size / some
 
 
 def _up_to(most: int, first: FloatArray | ComplexArray, once: ComplexArray) -> ComplexArray:
@@ -150,6 +164,28 @@ def _up_to(most: int, first: FloatArray | ComplexArray, once: ComplexArray) -> C
     for k in range(most):
         np.multiply(out[k], once, out=out[k + 1])
     return out
+
+
+def waves_by_transform(
+    weight: FloatArray | ComplexArray, loss: FloatArray, step: float, count: int
+) -> tuple[ComplexArray, float]:
+    """Sum by Fourier transforms over multiples of 2 pi / size, times a series in what remains of each angle."""
+    size = 4 << (count - 1).bit_length()
+    turn = loss * (-step * size / (2 * math.pi))
+    cell = np.rint(turn)
+    rest = turn - cell
+    place = (cell % size).astype(np.intp)
+    parts = [weight.real, weight.imag] if np.iscomplexobj(weight) else [weight]
+    slope = (-2j * math.pi / size) * np.arange(count)
+    factor = np.ones(count, dtype=complex)
+    total = np.zeros(count, dtype=complex)
+    for term in range(_TERMS):
+        waves = [np.fft.rfft(np.bincount(place, part, size))[:count] for part in parts]
+        total += factor * (waves[0] + 1j * waves[1] if len(waves) == 2 else waves[0])
+        factor *= slope / (term + 1)
+        parts = [part * rest for part in parts]
+    fullest = int(np.bincount(place).max())
+    return total, 9.0 * math.log2(size) + 1.1 * fullest + 26.0
 
 
 @QUIET
@@ -173,8 +209,8 @@ def line(
         x, y, slope = x[kept], y[kept], slope[kept]
         weight = np.exp(exponent[kept] - peak) * dx / _ROOT
         off, total = _off(x, y, slope, wide), float(weight.sum())
-        rounding = float(weight @ (abs(c) * off + 3 * x * x)) / total + 2 * abs(peak)
-        error[t] = math.exp(-33.0) + _left_out(wide, c, dx, kept.size, total) + ULP * (rounding + 1.5 * x.size + 16.0)
-        drift[t] = ULP * (h * float(weight @ off) / total + 6.0)
-        out[t] = powers(weight, h * y, count)[0]
+        out[t], lost = sum_of_waves(weight, y, h, count)
+        rounding = float((weight * (abs(c) * off + 3 * x * x)).sum()) / total + 2 * abs(peak)
+        error[t] = math.exp(-33.0) + _left_out(wide, c, dx, kept.size, total) + ULP * (rounding + lost + 16.0)
+        drift[t] = ULP * h * float((weight * (off + 1.2 * np.abs(y))).sum()) / total
     return out, scale, error, drift

@@ -17,6 +17,7 @@ _KEPT = 48  # binary digits of u
 # Change of M(z) from this rounding, over u |z (z - 1)| M(c), where dM/du = z (z - 1) E[p^2 (1 - q + q e^L)^z] / 2
 MOVED = 0.505 * (2.0**-_KEPT + 4 * ULP)
 _BLOCK = 2048  # rounds at a time, to bound the memory
+_ONE_CORE = 2**17  # multiplications in each product of matrices: for larger ones OpenBLAS uses several threads
 
 
 class Atoms(NamedTuple):
@@ -103,7 +104,7 @@ def proven_log_moment(rounds: Rounds, c: float) -> float:
     for q, u, number in zip(*rounds[:3], strict=True):
         each = number * log_moments_above(u, q, c)
         total += float(each.sum() + ULP * (u.size + 4.0) * np.abs(each).sum()) * (1 + 4 * ULP)
-        moved += 1.05 * float(number @ u) * MOVED * abs(c * (c - 1))
+        moved += 1.05 * float((number * u).sum()) * MOVED * abs(c * (c - 1))
     return total + moved
 
 
@@ -129,7 +130,7 @@ def moments_on_line(rounds: Rounds, c: float, h: float, count: int, digits: floa
                 magnitude += float(np.abs(each).sum())
                 worst, worst_k = max(worst, float(off.max())), max(worst_k, float(off_k.max()))
                 error += float((n[part] * (2.1 * off + 8 * ULP)).sum())
-                moved += 2.1 * float(n[part] @ u[part]) * MOVED
+                moved += 2.1 * float((n[part] * u[part]).sum()) * MOVED
                 drift += float((n[part] * 2.1 * off_k).sum())
     if not math.isfinite(total):
         return failed
@@ -147,18 +148,24 @@ def moments_on_line(rounds: Rounds, c: float, h: float, count: int, digits: floa
 def _multiply(share: ComplexArray, matrix: FloatArray, values: ComplexArray, number: FloatArray) -> FloatArray:
     """Multiply ``share`` by every round, a row of ``matrix @ values`` or of ``values``; return M(c) of each."""
     real, block = np.empty(number.size), 4 + 2**18 // share.size * 4
-    matrix = np.pad(matrix, ((0, -len(matrix) % 4), (0, 0)))  # in products of four rows, which need no threads
     for start in range(0, number.size, block):
         part = slice(start, start + block)
         row = values[part].view(float)
         if matrix.size:
-            row = (matrix[part].reshape(-1, 4, len(values)) @ values.view(float)).reshape(-1, 2 * share.size)
-            row = row[: number[part].size]
+            row = _product(matrix[part], values.view(float))
         real[part] = row[:, 0]
         row = (row / row[:, :1]).view(complex)
         for n in np.unique(number[part]):
             share *= row[number[part] == n].prod(axis=0) ** n
     return real
+
+
+def _product(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Multiply matrices in pieces of four rows and some columns, each so small that it is computed by one thread."""
+    rows = np.pad(a, ((0, -len(a) % 4), (0, 0))).reshape(-1, 4, a.shape[1])
+    width = _ONE_CORE // rows[0].size
+    columns = [rows @ b[:, start : start + width] for start in range(0, b.shape[1], width)]
+    return np.concatenate(columns, axis=-1).reshape(-1, b.shape[1])[: len(a)]
 
 
 def _panels(q: float, logs: FloatArray, c: float, digits: float) -> list[tuple[int, int, int]]:

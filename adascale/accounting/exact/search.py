@@ -31,8 +31,8 @@ def most_apart(rounds: Rounds) -> float:
     total = math.erf(math.sqrt(rounds.gaussian) / math.sqrt(8)) + minus_one.apart(rounds)
     divergence = math.inf if rounds.atoms else rounds.gaussian
     for q, u, n in zip(*rounds[:3], strict=True):
-        total += q * float(n @ erf(np.sqrt(u / 8)))
-        divergence += float(n @ np.log1p(q * q * np.expm1(np.minimum(u, 700.0))))
+        total += q * float((n * erf(np.sqrt(u / 8))).sum())
+        divergence += float((n * np.log1p(q * q * np.expm1(np.minimum(u, 700.0)))).sum())
     if divergence < 1e-280:  # it may have lost all its digits
         return total * (1 + 1e-9)
     return min(total, math.sqrt(-math.expm1(-divergence - 1e-290))) * (1 + 1e-9)
