@@ -44,7 +44,8 @@ def certify_regret(
 
     The recursions and their polygons are those of :prf:ref:`thm-certificate`.  The grid's steps are divided by
     ``fineness``; the distance to the truth falls with its square.  Proven up to the accuracy of F, g, its inverse and
-    the quadrature of :math:`\Phi`; every round allows for rounding by 1e-12 of the sum of the sizes of all terms.
+    the quadrature of :math:`\Phi`, and for ``optimum`` up to an interpolated F'' and its trapezoids; every round allows
+    for rounding by 1e-12 of the sum of the sizes of all terms.
     """
     scale = float(distribution.scale)
     left = scale * _nodes(rounds * nu / scale, float(distribution.level(nu)) / (45 * scale), fineness)
