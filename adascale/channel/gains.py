@@ -186,7 +186,8 @@ def _filled(table: Table, reading: Reading, last: FloatArray | None = None) -> F
     if reading.sensitivity is not None:
         least = reading.sensitivity * (reading.sensitivity if reading.unit == "csi" else 1)
         for t, m in np.argwhere(value < least)[:1].tolist():
-            raise table.error(t, f"{table.text(t, m)} is below the sensitivity {reading.sensitivity}; lower it", m)
+            below = f"{table.text(t, m)} is below the sensitivity {reading.sensitivity}"
+            raise table.error(t, f"{below}; if it stands for no value, leave it empty", m)
         value = np.where(np.isnan(value), least, value)
     elif reading.gaps == "hold":
         before, ways = np.full_like(value[:1], np.nan) if last is None else last, "there is no earlier one"
@@ -264,9 +265,7 @@ def _doubts(table: Table, gains: FloatArray, reading: Reading) -> list[str]:
     """Return notes on numbers that look like those of another unit or quantity."""
     sent, lost, notes = reading.transmit_power, np.isnan(table.values), []
     if sent is not None and (0 < sent < 1 or sent > 60):
-        notes += [
-            f"transmit_power is {sent:g} dBm, which is {10 ** (sent / 10):.3g} mW; it is not in watts or milliwatts"
-        ]
+        notes += [f"transmit_power is {sent:g} dBm, which is {10 ** (sent / 10):.3g} mW; were watts or mW meant?"]
     if reading.unit == "dbm" and any("rsrp" in name for name in table.names):
         less = "transmit_power must be that of one, 10 log10(12 N) dB less than that of N resource blocks"
         notes += [f"{table.path}: RSRP is the power of one resource element; {less}"]
@@ -280,7 +279,17 @@ def _doubts(table: Table, gains: FloatArray, reading: Reading) -> list[str]:
     for m in np.flatnonzero((stands.sum(axis=0) > 2) & np.isfinite(above) & (above > 10 * least))[:1].tolist():
         t, often = int(stands[:, m].argmax()), f"{stands[:, m].sum()} times, and 10 dB below all others of its link"
         notes += [f"{table.error(t, table.text(t, m), m)}: {often}; if it stands for no value, leave it empty"]
-    return notes
+    return notes + _holes(table)
+
+
+def _holes(table: Table) -> list[str]:
+    """Return a note on a round that comes late, if times are regular otherwise."""
+    step = np.diff(table.places.get("time", np.zeros(1)))
+    usual = float(np.median(step)) if step.size else math.inf
+    regular = (np.abs(step - usual) < usual / 4).sum() >= 0.9 * step.size
+    said = f"{usual:.3g}, as most do; a round between them is left out unless a round_time makes it a gap"
+    late = np.flatnonzero((step > 1.5 * usual) & regular)[:1].tolist()
+    return [f"{table.path}: round {t + 1} comes {step[t]:.3g} after the one before, not {said}" for t in late]
 
 
 def _from_links(table: Table, links: dict[str, int], num_devices: int) -> Table:
@@ -335,7 +344,7 @@ def _in_rounds(table: Table, reading: Reading) -> Table:
 
     lines = np.broadcast_to(table.lines.reshape(len(table.values), -1), table.values.shape)
     values, lines = np.append(table.values, np.nan)[cell], np.append(lines, 0)[cell]
-    return table._replace(values=values, lines=lines, text=text)
+    return table._replace(values=values, lines=lines, text=text, places={})
 
 
 def _counted(table: Table, count: FloatArray) -> Whole:
@@ -406,9 +415,9 @@ def _check_clocks(table: Table, times: FloatArray, t: Whole, m: Whole) -> None:
     own = np.median(_steps(times[t], m)) if len(t) > here.any(axis=0).sum() else math.inf
     close = (np.diff(times) < own / 2) & here[:-1].any(axis=1) & here[1:].any(axis=1)
     apart = close & ~(here[:-1] & here[1:]).any(axis=1)
-    for i in np.flatnonzero(apart)[:1].tolist():
-        alone = f"{here.sum(axis=1)[i]} and {here.sum(axis=1)[i + 1]} of {here.shape[1]} links share them"
-        said = f"{times[i]:.15g} and {times[i + 1]:.15g} are times of different links, as of clocks that differ"
+    if apart.any():
+        alone = f"{(here.sum(axis=1) == 1).sum()} of {len(times)} times are those of one link alone"
+        said = f"values {np.diff(times)[apart].min():.3g} apart in time are of different links, whose clocks may differ"
         raise InvalidFile(f"{table.path}: {said} ({alone}); {_advice(times[t], m)}", table.path)
 
 

@@ -556,6 +556,15 @@ def test_numbers_that_look_like_another_unit_are_noted(tmp_path):
         found = read(tmp_path, content.replace(",".join(NAMES), ",".join(names)), SITE, unit=Reading(**how)).notes
         return [note for note in found if "values are missing" not in note]
 
+    def late(seconds):
+        when = np.arange(60) + np.where(np.arange(60) > 40, seconds, 0)
+        forms = (wide_form(aligned(), when), long_form(aligned(), when))
+        return [
+            ["after the one before" in note for note in read(tmp_path, form, SITE, unit=Reading(**FAR)).notes]
+            for form in forms
+        ]
+
+    assert (late(30), late(0)) == ([[True], [True]], [[], []])
     sentinel = aligned(lost=[(5, 1)])
     sentinel[[3, 9, 20], 2] = -140
     assert notes() == notes(sensitivity=-125.5) == []
@@ -564,4 +573,6 @@ def test_numbers_that_look_like_another_unit_are_noted(tmp_path):
     assert ["dB above the sensitivity" in note for note in notes(sensitivity=-200)] == [True]
     assert ["one resource element" in note for note in notes(names=["rsrp 1", "rsrp 2", "rsrp 3", "rsrp 4"])] == [True]
     assert ["'-140.0' in ue3: 3 times" in note for note in notes(sentinel, sensitivity=-145)] == [True]
+    with pytest.raises(InvalidFile, match="if it stands for no value, leave it empty"):
+        notes(sentinel)
     assert by_line(wide_form(aligned(), range(60), "round"), SITE, unit=Reading("dbm", 0.2))[0][0][2]
