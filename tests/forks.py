@@ -88,7 +88,7 @@ def dying(moment, number):
 
     def writing(file, data, place):
         nonlocal count, what
-        what = "answered" if data == b"\n" else "mark" if place == 0 else "line"
+        what = "answered" if data == b"." else "mark" if place == 0 else "line"
         count += what == "line"
         half = file, data[: len(data) // 2], place
         die("answered" if what == "answered" else f"before the {what}")

@@ -113,8 +113,7 @@ def _reason(error: Exception) -> str:
 
 
 def _say(line: str) -> None:
-    with contextlib.suppress(OSError):
-        print(f"adascale {' '.join(line.split())}", file=sys.stderr)  # a file name may contain a line break
+    common.say(f"adascale {' '.join(line.split())}")  # a file name may contain a line break
 
 
 @contextlib.contextmanager

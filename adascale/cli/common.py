@@ -35,7 +35,14 @@ def visible(text: str) -> str:
 def note(text: str | None) -> None:
     """Print a note on standard error, if there is one."""
     if text:
-        print(f"note: {' '.join(text.split())}", file=sys.stderr, flush=True)
+        say(f"note: {' '.join(text.split())}")
+
+
+def say(line: str) -> None:
+    """Print a line on standard error, unless it is closed or takes nothing."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            print(line, file=sys.stderr, flush=True)
 
 
 _UPPER = ("epsilon", "upper", "accounted", "rdp", "renyi")  # beginnings of the names of upper bounds

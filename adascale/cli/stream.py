@@ -38,17 +38,26 @@ example:
 from __future__ import annotations
 
 import argparse
+import os
+import select
 import sys
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import adascale
 from adascale.cli import causal, common
 from adascale.registry import naming_own_code
 
+_LONGEST = 1 << 16
+_LONGEST_VALUE = 256  # bytes of a line for each device
+
 
 def run(options: argparse.Namespace) -> None:
     """Answer every line of standard input."""
+    if sys.stdin is None:
+        raise ValueError("standard input is closed; expected a header and one line of gains per round")
+    if sys.stdout is None:
+        raise ValueError("standard output is closed; it is needed for the answers")
     inputs = common.input_files("--scenario", options.scenario) | {"--past": options.past}
     common.check_outputs(inputs, {"--state": options.state})
     scenario = common.read_scenario(options.scenario, options.interference).scenario
@@ -63,10 +72,10 @@ def run(options: argparse.Namespace) -> None:
             at = f"goes on with round {_next(stream)}; the last answer was {stream.last.line()}"
             at += "; without a column round, its line must not come again" * (not (stream.pending or stream.finished))
             common.note(f"{options.state} {at}")
-        print(",".join(stream.columns), flush=True)
+        _send(",".join(stream.columns))
         chooses = isinstance(policy, adascale.policies.Selecting)
         lines = adascale.channel.GainLines("standard input", scenario, common.reading(options), each_device=chooses)
-        _answer_all(stream, lines, options.state)
+        _Server(stream, lines, f"{options.state}").serve()
         if stream.finished:
             common.note(f"all {scenario.num_rounds} rounds are answered")
 
@@ -75,46 +84,112 @@ def _next(stream: adascale.Stream) -> str:
     return f"{stream.round}, or {stream.round - 1} if its line comes again" if stream.pending else f"{stream.round}"
 
 
-def _answer_all(stream: adascale.Stream, lines: adascale.channel.GainLines, state: Path) -> None:
-    """Answer each line; the answer to a wrong line is an error."""
-    if sys.stdin is None:
-        raise ValueError("standard input is closed; expected a header and one line of gains per round")
-    refused, noted = False, set[str]()
-    while (stream.pending or not stream.finished) and (line := sys.stdin.buffer.readline()):
-        found, before = None, stream.last
-        try:
-            comments, skips = line.lstrip().startswith(b"#"), lines.columns and line.strip().lower() == b"skip"
-            if not (line.endswith(b"\n") or comments):
-                raise ValueError(f"standard input ends without a line break, so {line!r:.80} may be cut off")
-            found = lines.trace(b"#" if skips else line)  # read as a comment, so that its line is counted
-            if found is None and not skips:
+class _Server:
+    """The answers to the lines of standard input."""
+
+    def __init__(self, stream: adascale.Stream, lines: adascale.channel.GainLines, state: str) -> None:
+        self.stream, self.lines, self.state = stream, lines, state
+        self.refused = False  # whether the last line was
+        self.noted = set[str]()
+
+    def serve(self) -> None:
+        """Answer each line; the answer to a wrong line is an error."""
+        stream = self.stream
+        most = _LONGEST + _LONGEST_VALUE * stream.scenario.num_devices
+        sent = _read_lines(sys.stdin.buffer, most)
+        while stream.pending or not stream.finished:
+            line = next(sent, b"")
+            if not line:
+                break
+            before = stream.last
+            try:
+                answer, trace = self._answer(line)
+            except (ValueError, RuntimeError, ArithmeticError) as error:
+                if not self.lines.columns:
+                    raise
+                self._refuse(common.one_line(error))
                 continue
-            number = lines.place.get("round")
+            if answer is None:
+                continue
+            _send(answer.line())
+            self.refused = False
+            stream.passed_on()
+            self._note(answer, before, trace)
+        if not (self.lines.columns or stream.finished):
+            raise ValueError("standard input is empty; expected a header and one line of gains per round")
+        if self.refused:
+            raise RuntimeError(f"the last line was refused; round {_next(stream)} has no answer")
+
+    def _answer(self, line: bytes) -> tuple[Any, Any]:
+        """Return the answer and what was read; None for a comment or the header."""
+        comments = line.lstrip().startswith(b"#")
+        if not (line.endswith(b"\n") or comments):
+            raise ValueError(f"standard input ends without a line break, so {line!r:.80} may be cut off")
+        if self.lines.columns and line.strip().lower() == b"skip":
+            self.lines.trace(b"#")  # as a comment, so that its line is counted
             with naming_own_code():
-                gain: Any = found and (found.gain if lines.each_device else found.min_gain)
-                answer = stream.answer(gain[..., 0], number) if found else stream.skip()
-        except (ValueError, RuntimeError, ArithmeticError) as error:
-            if not lines.columns:
-                raise
-            reason, refused = common.one_line(error), not stream.finished
-            again = f"; round {_next(stream)} is to be sent again" * refused
-            print(f"adascale stream: error: {reason}{again}", file=sys.stderr)
-            quoted = reason.replace('"', '""').encode("ascii", "backslashreplace").decode()
-            print(f'error,{stream.round - stream.pending},"{quoted}"', flush=True)
-            continue
-        print(answer.line(), flush=True)
-        refused = False
-        stream.passed_on()
+                return self.stream.skip(), None
+        trace = self.lines.trace(line)
+        if trace is None:
+            return None, None
+        gain: Any = trace.gain if self.lines.each_device else trace.min_gain
+        with naming_own_code():
+            return self.stream.answer(gain[..., 0], self.lines.place.get("round")), trace
+
+    def _refuse(self, reason: str) -> None:
+        """Answer a wrong line."""
+        self.refused = not self.stream.finished
+        again = f"; round {_next(self.stream)} is to be sent again" * self.refused
+        common.say(f"adascale stream: error: {reason}{again}")
+        quoted = common.visible(reason).replace('"', '""').encode("ascii", "backslashreplace").decode()
+        _send(f'error,{self.stream.round - self.stream.pending},"{quoted}"')
+
+    def _note(self, answer: Any, before: Any, trace: Any) -> None:
+        """Print what is to be known of an answer."""
+        numbered = trace is not None and "round" in self.lines.place
         if before is None:
-            common.note(f"{state} is new, and begins with round 0")
-        elif answer is before and not (found and number is not None):
+            common.note(f"{self.state} is new, and begins with round 0")
+        elif answer is before and not numbered:
             again = "was answered again; if this line was a new round with the same gains, send it once more"
             common.note(f"round {answer.round} {again}")
-        for each in found.notes if found else ():
-            if (kind := each.rpartition(": ")[2]) not in noted:
-                common.note(each)
-            noted.add(kind)
-    if not (lines.columns or stream.finished):
-        raise ValueError("standard input is empty; expected a header and one line of gains per round")
-    if refused:
-        raise RuntimeError(f"the last line was refused; round {_next(stream)} has no answer")
+        for text in trace.notes if trace is not None else ():
+            kind = text.rpartition(": ")[2]
+            if kind not in self.noted:
+                common.note(text)
+            self.noted.add(kind)
+
+
+def _read_lines(source: Any, most: int) -> Iterator[bytes]:
+    """Yield the lines of an input, each as soon as it is there; one of more than ``most`` bytes is an error."""
+    raw = getattr(source, "raw", source)
+    rest = b""
+    while True:
+        data = raw.read(_LONGEST)
+        if data is None:  # a non-blocking input has nothing yet
+            select.select([raw], [], [])
+            continue
+        *whole, rest = (rest + data).split(b"\n")
+        for line in whole:
+            yield line + b"\n"
+        if not data:
+            break
+        if len(rest) > most:
+            begins = f"{rest[:40]!r}"
+            raise ValueError(f"standard input has a line of more than {most:,} bytes, which begins with {begins}")
+    if rest:
+        yield rest
+
+
+def _send(line: str) -> None:
+    """Write a line to standard output before anything else happens, and wait while it takes nothing."""
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    if raw is None:  # not that of a process
+        print(line, flush=True)
+        return
+    sys.stdout.flush()
+    data = f"{line}{os.linesep}".encode("ascii")
+    while data:
+        done = raw.write(data)
+        if done is None:
+            select.select([], [raw], [])
+        data = data[done or 0 :]

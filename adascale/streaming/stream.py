@@ -5,25 +5,30 @@ import hashlib
 import json
 import math
 import os
+import threading
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.accounting import DEFAULT_ORDERS
-from adascale.accounting.kernels import map_log_moment, moment_terms
+from adascale.accounting.kernels import MomentTerms, log_moment, moment_terms
 from adascale.accounting.renyi import as_orders, conversion_offset
 from adascale.channel import FloorLaw
+from adascale.compiled import njit
 from adascale.errors import InvalidInput
 from adascale.policies import OnlinePolicy, Selecting, Selection
 from adascale.policies.base import checked_decision
 from adascale.problem import RoundLeakage, over_devices, scaling
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 from adascale.streaming.journal import Journal
+from adascale.streaming.states import pack, unpack
 
 _FORM = "adascale stream 2"
+_EVERY = 100  # rounds from one checkpoint in the file to the next: so many are decided again at a start, at most
 _SAME = 1e-9  # relative tolerance of a replayed answer, as another machine may round differently
 
 
@@ -72,16 +77,21 @@ class _Served(NamedTuple):
     moments: NDArray[np.float64]
     """Log-moments of the rounds so far, a row per kind of device (if they select: per device), a column per order."""
     spent: float = 0.0
-    gain: float | tuple[float, ...] = math.nan
-    offset: float = math.nan
-    """The caller's number of a round minus its index here; NaN before the first number."""
+    offset: int | None = None
+    """The caller's number of a round minus its index here; None before the first number."""
+    gain: Any = None
+    """The gain, or gains, of the last round; None if it was skipped."""
 
 
 class Stream:
     r"""One horizon of an online policy, with each answer on the disk before it is returned.
 
-    A new stream with the same file replays the answered rounds and continues.  While it is :attr:`pending`, the last
-    gain gets the same answer again and is not counted twice.
+    A new stream with the same file continues after the last round.  While it is :attr:`pending`, the last gain gets the
+    same answer again, once, and is not counted twice.
+
+    Threads may share a stream: each call answers one round, and calls wait for each other.  Processes may not.  The
+    file belongs to the process that opened it until the stream is closed or that process ends; a forked process cannot
+    use the stream, and a stream cannot be pickled.
 
     Parameters
     ----------
@@ -111,33 +121,30 @@ class Stream:
         nu = None if self._selects else check.positive("nu", budget)  # type: ignore[arg-type]
         if nu is not None and nu.ndim:
             raise InvalidInput(f"nu must be one number, got an array of shape {nu.shape}", "nu")
-        self.policy, self.scenario = policy, scenario
+        self.policy: Any = policy
+        self.scenario = scenario
         self._total = 0.0 if nu is None else scenario.num_rounds * float(nu)
+        check.finite(f"the budget of all {scenario.num_rounds} rounds", self._total)
         delta = check.fraction("delta", delta)
         self._orders, self._devices = np.unique(as_orders(orders)), RoundLeakage(scenario)
         self._offset = conversion_offset(self._orders, delta)
         rate = np.broadcast_to(scenario.sampling_rate, scenario.num_devices) if self._selects else self._devices.rate
         self._count = (np.ones(rate.size) if self._selects else self._devices.count).astype(int)
-        terms = {q: [moment_terms(q, float(order)) for order in self._orders] for q in {*rate.tolist()}}
-        self._terms = [terms[q] for q in rate.tolist()]
-        start: Any = policy.start
-        begun = start(scenario) if nu is None else start(scenario, nu)
+        self._terms = _joined_terms(rate, self._orders)
+        state = self.policy.start(*(scenario,) if nu is None else (scenario, nu))
         first = Answer(-1, math.nan, math.nan, self._total, 0.0, 0.0)
-        self._now = _Served(first, begun, np.zeros((rate.size, self._orders.size)))
-        check.finite(f"the budget of all {scenario.num_rounds} rounds", self._total)
-        known: dict[str, Any] = {"scenario": _digest(scenario.to_toml())}
-        known["policy"] = f"{type(policy).__module__}:{type(policy).__qualname__}"
-        names = [each.name for each in fields(policy)] if is_dataclass(policy) else sorted(vars(policy))
-        known |= {name: _plain(getattr(policy, name)) for name in names if not name.startswith("_")}
+        self._now = _Served(first, state, np.zeros((rate.size, self._orders.size)))
+        self._kept: Any = self._now[1:5]  # what the last checkpoint in the file holds
         listed = _digest(repr(self._orders.tolist()))
-        known |= {"nu": None if nu is None else float(nu), "delta": delta, "orders": listed, "unit of gains": unit}
-        self._journal = Journal(path, f"{_FORM} {json.dumps(known)}")
+        about = {"scenario": _digest(scenario.to_toml())} | _described(policy)
+        about |= {"nu": None if nu is None else float(nu), "delta": delta, "orders": listed, "unit of gains": unit}
+        self._lock, self._busy = threading.RLock(), False
+        self._journal = Journal(path, f"{_FORM} {json.dumps(about)}")
         self.pending = self._journal.pending
-        """Whether an earlier stream may not have passed on its last answer."""
+        """Whether the caller may not have the last answer, as with one of an earlier stream that was not passed on."""
         try:
-            self._check_heading(known)
-            for line in self._journal.lines:
-                self._replay(line)
+            _check_heading(self._journal, about)
+            self._resume()
         except BaseException:
             self.close()
             raise
@@ -157,11 +164,6 @@ class Stream:
         """Whether all T rounds are answered."""
         return self.round >= self.scenario.num_rounds
 
-    def passed_on(self) -> None:
-        """Record that the last answer was passed on; the next round records it as well."""
-        self._journal.done()
-        self.pending = False
-
     def answer(self, min_gain: ArrayLike, number: float | None = None) -> Answer | SelectedAnswer:
         r"""Answer one round; after an ``OSError`` or ``ValueError``, the round can be sent again.
 
@@ -172,23 +174,45 @@ class Stream:
         number : float, optional
             The caller's number of this round, which begins at 0 or 1; the last number again gets the same answer.
         """
-        now, expected = self._now, self.round + self._now.offset
-        again = self.pending if number is None else number == expected - 1
-        gain = float(min_gain) if not self._selects else tuple(np.atleast_1d(min_gain).tolist())  # type: ignore[arg-type]
-        if again and gain == now.gain:
-            return now.answer
-        wanted = [self.round, self.round + 1] if math.isnan(expected) else [round(expected)]
-        if number is not None and number not in wanted:
-            raise ValueError(f"rounds must be in order: expected round {' or '.join(map(str, wanted))}, got {number:g}")
-        self._check_open()
-        return self._take(*self._decide(gain), gain, number)
+        gain = self._checked(min_gain)
+        if number is not None:
+            number = check.number("number", number, -math.inf)
+        with self._turn():
+            now, wanted = self._now, [self.round, self.round + 1]
+            if now.offset is not None:
+                wanted = [self.round + now.offset]
+            repeats = self.pending if number is None else number == wanted[0] - 1 and now.offset is not None
+            if repeats and gain == now.gain:
+                self.pending = False
+                return now.answer
+            if number is not None and number not in wanted:
+                expected = " or ".join(map(str, wanted))
+                raise ValueError(f"rounds must be in order: expected round {expected}, got {number:g}")
+            self._check_horizon()
+            return self._take(*self._decide(gain), gain, number)
 
     def skip(self) -> Answer | SelectedAnswer:
         """Skip a round, in which no device transmits: nothing leaks, nothing is spent."""
-        if self.pending and self._now.gain != self._now.gain:  # it is NaN
-            return self._now.answer
-        self._check_open()
-        return self._take(*self._skipped(), math.nan, None)
+        with self._turn():
+            if self.pending and self.round and self._now.gain is None:
+                self.pending = False
+                return self._now.answer
+            self._check_horizon()
+            return self._take(*self._skipped(), None, None)
+
+    def passed_on(self, answer: Answer | SelectedAnswer | None = None) -> None:
+        """Record that the last answer was passed on; the next round records it as well.
+
+        Parameters
+        ----------
+        answer : Answer, optional
+            The answer that was passed on, where other threads may have later ones; nothing is recorded of an earlier
+            one.
+        """
+        with self._turn():
+            if answer is None or answer.round == self._now.answer.round:
+                self._journal.done()
+                self.pending = False
 
     def close(self) -> None:
         """Release the file for another process."""
@@ -197,16 +221,49 @@ class Stream:
     def __enter__(self) -> "Stream":
         return self
 
-    def __exit__(self, *raised: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if raised[0] is None and not self.pending:
+            if kind is None and not self.pending and self._journal.usable:
                 self.passed_on()
         finally:
             self.close()
 
-    def _check_open(self) -> None:
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"the stream of {self._journal.path} cannot be pickled or copied; only one process may use it")
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Let one call at a time use the stream; if it is interrupted after its round was written, it is pending."""
+        self._journal.check_usable()  # before the lock, which a forked process may have inherited locked
+        with self._lock:
+            self._journal.check_usable()
+            if self._busy or self._journal.count != self.round:
+                what = "is in the middle of a round" if self._busy else "was interrupted in a round"
+                raise RuntimeError(f"{self._journal.path} {what}; close it and open it again")
+            before, self._busy = self._now, True
+            try:
+                yield
+            except BaseException:
+                self.pending |= self._now is not before
+                raise
+            finally:
+                self._busy = False
+
+    def _checked(self, gain: ArrayLike) -> Any:
+        """Return the gain as a float, or the gains of all devices as a list."""
+        name = "gain" if self._selects else "min_gain"
+        array = check.positive(name, gain)
+        shape = (self.scenario.num_devices,) if self._selects else ()
+        if array.shape != shape:
+            raise InvalidInput(f"{name} must have shape {shape}, got {array.shape}", name)
+        if not self._selects:
+            check.within(name, array, *self.scenario.gain_limits)
+        return array.tolist()
+
+    def _check_horizon(self) -> None:
         if self.finished:
-            self.passed_on()
+            self._journal.done()
+            self.pending = False
             raise ValueError(f"all {self.scenario.num_rounds} rounds of {self.scenario.name} are answered")
 
     def _decide(self, gain: Any) -> tuple[Any, float, Any]:
@@ -214,7 +271,7 @@ class Stream:
         if self._selects:
             return self._select(np.array(gain))
         max_eta = self.scenario.x_max * gain
-        floor = np.float64(self.scenario.noise_scale / max_eta)
+        floor: Any = np.float64(self.scenario.noise_scale / max_eta)
         state, energy = checked_decision(self.policy, self._now.state, floor, self.round)
         return state, float(scaling(energy, floor, max_eta, self.scenario.noise_scale)), ()
 
@@ -234,10 +291,14 @@ class Stream:
         return self.policy.skip(self._now.state), 0.0, ()
 
     def _take(self, state: Any, eta: float, senders: Any, gain: Any, number: float | None) -> Answer | SelectedAnswer:
+        """Write a round to the disk, and only then answer it."""
         served = self._served(state, eta, senders, gain, number)
-        gains, told = " ".join(map(repr, np.atleast_1d(gain).tolist())), "" if number is None else f"{number:.0f}"
-        self._journal.append(f"{gains},{told},{served.answer.line()}")
-        self.pending, self._now = False, served
+        line, kept = [gain, None if number is None else int(number), served.answer], self._kept
+        if self.round % _EVERY == 0 and self.round:
+            kept, checkpoint = self._checkpoint()
+            line += checkpoint
+        self._journal.append(json.dumps(line))
+        self.pending, self._kept, self._now = False, kept, served
         return served.answer
 
     def _served(self, state: Any, eta: float, senders: Any, gain: Any, number: float | None) -> _Served:
@@ -250,56 +311,97 @@ class Stream:
                 inverse = self._devices.unit / energy
             else:
                 inverse = Selection(self.scenario, np.array([eta]), senders[:, None]).noise_multiplier[:, 0] ** -2.0
-            kinds = zip(inverse, self._terms, strict=True)
-            moments = moments + [[map_log_moment(np.array([s]), each)[0] for each in terms] for s, terms in kinds]
+            moments = moments + _log_moments(inverse, *self._terms)
         by_order = moments / (self._orders - 1) + self._offset  # :eq:`eq:rdp-to-dp`, for every kind of device
         least = np.where(moments.any(axis=-1), np.maximum(by_order.min(axis=-1), 0.0), 0.0)
         check.finite("epsilon of these rounds, at every order", least)
-        epsilons = [float(each) for each in over_devices(np.repeat(least, self._count)).values()]
+        epsilons = [float(value) for value in over_devices(np.repeat(least, self._count)).values()]
         who = (tuple((np.flatnonzero(senders) + 1).tolist()),) if self._selects else ()
         left = () if self._selects else (self._total - spent,)
-        found = self._answer(self.round, eta, energy, *left, *epsilons, *who)
-        offset = self._now.offset if number is None else number - self.round
-        return _Served(found, state, moments, spent, gain, offset)
+        answer = self._answer(self.round, eta, energy, *left, *epsilons, *who)
+        offset = self._now.offset if number is None else int(number) - self.round
+        return _Served(answer, state, moments, spent, offset, gain)
 
-    def _check_heading(self, known: dict[str, Any]) -> None:
-        """Refuse the state of another stream."""
-        path, heading, there = self._journal.path, self._journal.heading, None
-        with contextlib.suppress(ValueError):
-            there = json.loads(heading.removeprefix(_FORM)) if heading.startswith(_FORM) else None
-        if not isinstance(there, dict):
-            raise ValueError(f"{path} is not a stream state of this version: it begins with {heading[:40]!r}")
-        for key in {**known, **there}:
-            was, now = (json.dumps(each.get(key)).strip('"') for each in (there, known))
-            if was != now:
-                raise ValueError(f"{path} is the state of another stream: {key} is {was} there, and {now} here")
+    def _checkpoint(self) -> tuple[Any, list[Any]]:
+        """Return what a reader needs besides the lines to go on from here, and how it is written, if it can be."""
+        with contextlib.suppress(Exception):  # a state of one's own may be anything: its rounds are decided again
+            packed = pack(tuple(self._now[1:5]), self._kept)
+            kept = unpack(packed, self._kept)
+            if json.dumps(pack(kept, self._kept)) == json.dumps(packed):
+                return kept, [packed]
+        return self._kept, []
 
-    def _replay(self, line: str) -> None:
-        gains, number, first, *rest = line.split(",")
-        gain: Any = tuple(map(float, gains.split())) if self._selects and gains != "nan" else float(gains)
-        sent = [tuple(map(int, rest.pop().split()))] if self._selects else []
-        was = self._answer(int(first), *map(float, rest), *sent)
-        where = f"{self._journal.path}: round {was.round}"
-        try:
-            state, eta, senders = self._skipped() if gains == "nan" else self._decide(gain)
-        except ValueError as error:
-            raise ValueError(f"{where} was answered, and is refused now: {error}") from None
-        if not math.isclose(eta, was.eta, rel_tol=_SAME):
-            raise ValueError(f"{where} was answered eta = {was.eta}, and the policy decides {eta} now")
-        served = self._served(state, was.eta, senders, gain, float(number) if number else None)
-        if self._selects and (now := served.answer[-1]) != was[-1]:
-            raise ValueError(f"{where} was sent by the devices {was[-1]}, and the policy chooses {now} now")
-        if not math.isclose(epsilon := served.answer.epsilon, was.epsilon, rel_tol=_SAME, abs_tol=_SAME):
-            raise ValueError(f"{where} had epsilon = {was.epsilon}, and has {epsilon} now")
-        self._now = served._replace(answer=was)
+    def _resume(self) -> None:
+        """Go on from the last checkpoint of the file: decide only the rounds after it again, and compare them."""
+        lines, self._journal.lines = self._journal.lines, []
+        first, start = self._now, 0
+        for number in range(_EVERY, len(lines), _EVERY):
+            for packed in json.loads(lines[number])[3:]:
+                self._kept, start = unpack(packed, self._kept), number
+        if start:
+            gain, _, answer, *_ = json.loads(lines[start - 1])
+            state, moments, spent, offset = self._kept
+            self._now = _Served(self._as_answer(answer), state, moments, spent, offset, gain)
+            try:
+                self._repeat(lines[start:])
+            except ValueError:  # its policy decides otherwise now, which may have begun earlier
+                self._now, start = first, 0
+        if not start:
+            self._repeat(lines)
+
+    def _as_answer(self, values: list[Any]) -> Answer | SelectedAnswer:
+        values = [tuple(value) if isinstance(value, list) else value for value in values]
+        answer: Answer | SelectedAnswer = self._answer(*values)
+        return answer
+
+    def _repeat(self, lines: list[str]) -> None:
+        """Decide the rounds of these lines again; refuse them if the decisions differ."""
+        for line in lines:
+            gain, number, answer, *_ = json.loads(line)
+            was = self._as_answer(answer)
+            where = f"{self._journal.path}: round {was.round}"
+            try:
+                state, eta, senders = self._skipped() if gain is None else self._decide(gain)
+            except ValueError as error:
+                raise ValueError(f"{where} was answered, and is refused now: {error}") from None
+            if not math.isclose(eta, was.eta, rel_tol=_SAME):
+                raise ValueError(f"{where} was answered eta = {was.eta}, and the policy decides {eta} now")
+            served = self._served(state, was.eta, senders, gain, number)
+            now = served.answer
+            if self._selects and now[-1] != was[-1]:
+                raise ValueError(f"{where} was sent by the devices {was[-1]}, and the policy chooses {now[-1]} now")
+            if not math.isclose(now.epsilon, was.epsilon, rel_tol=_SAME, abs_tol=_SAME):
+                raise ValueError(f"{where} had epsilon = {was.epsilon}, and has {now.epsilon} now")
+            self._now = served._replace(answer=was)
+
+
+def _check_heading(journal: Journal, about: dict[str, Any]) -> None:
+    """Refuse the state of another stream."""
+    path, heading, there = journal.path, journal.heading, None
+    with contextlib.suppress(ValueError):
+        there = json.loads(heading.removeprefix(_FORM)) if heading.startswith(_FORM) else None
+    if not isinstance(there, dict):
+        raise ValueError(f"{path} is not a stream state of this version: it begins with {heading[:40]!r}")
+    for key in {**about, **there}:
+        was, now = (json.dumps(heading.get(key)).strip('"') for heading in (there, about))
+        if was != now:
+            raise ValueError(f"{path} is the state of another stream: {key} is {was} there, and {now} here")
+
+
+def _described(policy: Any) -> dict[str, Any]:
+    """Return the class of a policy and its parameters."""
+    names = [field.name for field in fields(policy)] if is_dataclass(policy) else sorted(vars(policy))
+    parameters = {name: _plain(getattr(policy, name)) for name in names if not name.startswith("_")}
+    return {"policy": f"{type(policy).__module__}:{type(policy).__qualname__}"} | parameters
 
 
 def _plain(value: Any) -> Any:
     """Return a policy's parameter as JSON can hold it, a long one by its digest."""
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_plain(part) for part in value]
     if isinstance(value, FloorLaw):
-        return f"law {_digest(' '.join(f'{each:.9g}' for each in value.quantile((np.arange(100) + 0.5) / 100)))}"
+        quantiles = value.quantile((np.arange(100) + 0.5) / 100)
+        return f"law {_digest(' '.join(f'{quantile:.9g}' for quantile in quantiles))}"
     if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "iuf":
         return value.tolist() if value.size < 5 else f"array {_digest(repr(value.tolist()))}"
     return value if value is None or isinstance(value, bool | int | float | str) else type(value).__qualname__
@@ -307,3 +409,36 @@ def _plain(value: Any) -> Any:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+_Terms = tuple[FloatArray, FloatArray, FloatArray, FloatArray, NDArray[np.int64]]
+
+
+def _joined_terms(rate: FloatArray, orders: FloatArray) -> _Terms:
+    """Return the rates, the orders, and the :class:`MomentTerms` of all orders in one row, with their ends."""
+    terms = [moment_terms(rate, float(order)) for order in orders]
+    ends = np.cumsum([0, *(each.weight.size for each in terms)])
+    weight = np.concatenate([each.weight.ravel() for each in terms])
+    log_weight = np.concatenate([each.log_weight.ravel() for each in terms])
+    return np.array(rate), orders, weight, log_weight, ends
+
+
+@njit(cache=True, nogil=True)
+def _log_moments(
+    s: FloatArray, rate: FloatArray, orders: FloatArray, weight: FloatArray, log_weight: FloatArray, ends: Any
+) -> FloatArray:
+    """Compute the log-moment of every kind of device, with its inverse squared noise multiplier, at every order."""
+    moments = np.zeros((s.size, orders.size))
+    for j in range(orders.size):
+        shape = (rate.size, (ends[j + 1] - ends[j]) // rate.size)
+        row, log_row = weight[ends[j] : ends[j + 1]], log_weight[ends[j] : ends[j + 1]]
+        terms = MomentTerms(orders[j], rate, row.reshape(shape), log_row.reshape(shape))
+        last = -1  # the kind before that sends
+        for kind in range(s.size):
+            if s[kind] > 0:
+                if last >= 0 and s[kind] == s[last] and rate[kind] == rate[last]:
+                    moments[kind, j] = moments[last, j]
+                else:
+                    moments[kind, j] = log_moment(s[kind], terms, kind)
+                last = kind
+    return moments

@@ -72,16 +72,16 @@ def without_waiting():
 def test_any_change_of_the_state_is_refused_with_its_line(tmp_path):
     path, answers = kept(tmp_path)
     good, policy = path.read_bytes(), policies.Learn()
-    ends = [i for i, byte in enumerate(good) if byte == ord("\n")][:-1]
     altered = [
-        (good[:i] + bytes([good[i] ^ 1]) + good[i + 1 :], good[:i].count(b"\n") + 1 if i > 15 else 5)
-        for i in {*range(0, 15, 7), *range(16, len(good) - 1, 7), *ends}  # 15: of this digest or the one before
+        (good[:i] + bytes([good[i] ^ 1]) + good[i + 1 :], good[:i].count(b"\n") + 1 if i > 7 else 5)
+        for i in {0, 3, *range(8, len(good) - 1, 7)}
     ]
     whole = good.splitlines(keepends=True)
     for i in range(1, len(whole) - 1):
         altered += [(b"".join(whole[:i] + whole[i + 1 :]), i + 1), (b"".join([*whole[: i + 1], *whole[i:]]), i + 2)]
-    cuts = {*range(0, len(good) - 1, 11), *ends, *(end + 1 for end in ends)}
-    altered += [(good[:cut], max(good[:cut].count(b"\n") + (cut in ends), 1)) for cut in cuts]
+    ends = [i for i, byte in enumerate(good) if byte == ord("\n")]
+    cuts = {*range(0, len(good) - 1, 11), *ends, *(end + 1 for end in ends[:-1])}
+    altered += [(good[:cut], max(good[:cut].count(b"\n"), 1)) for cut in cuts]
     for data, line in altered:
         path.write_bytes(data)
         with pytest.raises(InvalidFile) as error:
@@ -89,10 +89,8 @@ def test_any_change_of_the_state_is_refused_with_its_line(tmp_path):
         assert (error.value.path, error.value.line) == (str(path), line)
         assert path.read_bytes() == data
     path.write_bytes(good)
-    Stream(policy, SMALL, NU, path).close()  # the control
-    path.write_bytes(good[:-1])  # the last line is whole: it is not known whether its answer was passed on
-    with Stream(policy, SMALL, NU, path) as found:
-        assert (found.pending, found.last) == (True, answers[-1])
+    with Stream(policy, SMALL, NU, path) as found:  # the control
+        assert (found.pending, found.last) == (False, answers[-1])
 
 
 def test_what_a_killed_append_leaves_is_dropped_or_whole(tmp_path):
@@ -103,9 +101,9 @@ def test_what_a_killed_append_leaves_is_dropped_or_whole(tmp_path):
         snapshots.append(path.read_bytes())
         path.unlink()
     for n, (before, after) in enumerate(itertools.pairwise(snapshots), start=1):
-        line = after[len(before) : -1]
-        torn = [(before + line[:i], n) for i in range(0, len(line), 13)] + [(before + line, n + 1)]
-        torn += [(after[:i] + before[i:] + line, n + 1) for i in range(17)]
+        line = after[len(before) : -2] + b"?\n"  # not passed on yet
+        torn = [(before + line[:i], n) for i in [*range(0, len(line), 13), len(line) - 1]] + [(before + line, n + 1)]
+        torn += [(after[:i] + before[i:] + line, n + 1) for i in range(9)]
         for data, rounds in torn:
             path.write_bytes(data)
             with without_waiting(), Stream(policies.Learn(), SMALL, NU, path) as found:
@@ -136,10 +134,11 @@ def test_a_heading_alone_is_used_with_a_note(stream, place, path):
 def test_two_at_once_do_not_share_a_state(stream, place):
     with Stream(policies.Learn(), SMALL, NU, "s") as held:
         code, answered, said = stream(WHOLE)
-        assert (code, answered, said) == (2, [], ["adascale stream: error: s is in use by another process"])
+        assert (code, answered, len(said)) == (2, [], 1)
+        assert "s is in use by another process or stream" in said[0]
         assert held.answer(1e-12).round == 0
         os.link("s", "t")  # by another name
-        assert stream(WHOLE, state="t")[2] == ["adascale stream: error: t is in use by another process"]
+        assert "t is in use by another process or stream" in stream(WHOLE, state="t")[2][0]
     assert len(stream(WHOLE)[1]) == 12
 
 
