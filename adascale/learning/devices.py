@@ -1,7 +1,6 @@
-"""The device that a training runs on, and the state of its random generator."""
+"""The device that a training runs on."""
 
 import torch
-from torch import Tensor
 
 
 def find_device(device: str | torch.device) -> torch.device:
@@ -16,17 +15,3 @@ def find_device(device: str | torch.device) -> torch.device:
         expected = f"expected cpu{' or cuda:0' * (count > 0)}{f' ... cuda:{count - 1}' * (count > 1)}"
         raise ValueError(f"device {str(device)!r} is not available: CUDA devices here: {count}; {expected}")
     return found
-
-
-def random_state(device: torch.device) -> Tensor:
-    """Return the state of the generator that layers on a device draw from."""
-    state: Tensor = torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
-    return state
-
-
-def set_random_state(device: torch.device, state: Tensor) -> None:
-    """Set the state that :func:`random_state` returned."""
-    if device.type == "cuda":
-        torch.cuda.set_rng_state(state, device)
-    else:
-        torch.set_rng_state(state)

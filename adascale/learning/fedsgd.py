@@ -15,8 +15,7 @@ from adascale import checks as check
 from adascale.learning import data, models
 from adascale.learning.data import Dataset
 from adascale.learning.devices import find_device
-from adascale.learning.gradients import ClippedSum, clipped_sum
-from adascale.learning.gradients.paths import fitting
+from adascale.learning.gradients import ClippedSum, check_model, clipped_sum
 from adascale.learning.seeding import DROPOUT, NOISE, poisson_batch, stream
 from adascale.learning.settings import Training
 from adascale.scenario import Scenario
@@ -184,16 +183,15 @@ def effective_update(mean_gradient: Tensor, eta: float, real_noise: NDArray[np.f
 
 
 def _check_fit(model: nn.Module, name: str, dataset: Dataset) -> None:
-    sample = dataset.images[:1]
-    with torch.random.fork_rng(devices=[]), torch.no_grad(), models.evaluation(model):
-        try:
-            fitting(model(sample), 1, dataset.labels)
-        except Exception as error:  # the user's network may raise anything
-            wanted = f"give (1, classes) logits for a sample of shape {tuple(sample.shape[1:])}"
-            found = (
-                f"fails with {type(error).__name__}: {error} (samples are float32; call .long() before an Embedding)"
-            )
-            raise ValueError(f"model {name!r} must {wanted}; it {found}") from error
+    """Raise ``ValueError`` unless the model gives samples of the data set logits, each by itself."""
+    samples, classes = dataset.images[:2], int(dataset.labels.max()) + 1
+    expected = f"{classes} logits or more for each sample, of shape {tuple(samples.shape[1:])} and float32"
+    try:
+        logits = check_model(model, samples)
+    except Exception as error:  # the user's network may raise anything
+        raise ValueError(f"model {name!r} must give {expected}; {type(error).__name__}: {error}") from error
+    if logits.ndim != 2 or len(logits) != len(samples) or logits.shape[1] < classes:
+        raise ValueError(f"model {name!r} must give {expected}, got shape {tuple(logits.shape)} for {len(samples)}")
 
 
 @contextlib.contextmanager

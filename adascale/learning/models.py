@@ -40,7 +40,7 @@ def tanh_cnn() -> nn.Module:
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(2048, 128), nn.Tanh(), nn.Linear(128, 10))
 
 
-class _Block(nn.Module):
+class Block(nn.Module):
     """Two 3 x 3 convolutions and a shortcut (He et al. 2016), with GroupNorm instead of BatchNorm."""
 
     def __init__(self, inputs: int, width: int, stride: int):
@@ -62,7 +62,7 @@ def resnet32() -> nn.Module:
     layers, inputs = [*_convolution(3, 16, 3, 1), nn.ReLU()], 16
     for width in (16, 32, 64):
         for number in range(5):
-            layers.append(_Block(inputs, width, 2 if number == 0 and width != 16 else 1))
+            layers.append(Block(inputs, width, 2 if number == 0 and width != 16 else 1))
             inputs = width
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
 

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_map_only
 
 from adascale import ReceiveScalingProblem, Scenario, channel, policies
 from adascale.learning import Diverged, FedSGD, Trained, Training, data, fedsgd, train
-from adascale.learning.devices import find_device, random_state, set_random_state
+from adascale.learning.devices import find_device
 from adascale.learning.models import build
 from adascale.learning.training import COLUMNS
 
@@ -222,18 +222,6 @@ def test_a_loss_that_overflows_in_the_evaluation_alone_is_found():
         train(found, None, TRAINING, DIGITS, 0, resume=huge)
 
 
-@pytest.mark.parametrize(("name", "owner"), [("cpu", "torch"), ("cuda:1", "torch.cuda")])
-def test_the_random_state_is_that_of_the_device(monkeypatch, name, owner):
-    """Also where there is no second device."""
-    held = {}
-    monkeypatch.setattr(f"{owner}.get_rng_state", lambda *of: ("state", *of))
-    monkeypatch.setattr(f"{owner}.set_rng_state", lambda state, *of: held.update({of: state}))
-    device = torch.device(name)
-    of = (device,) if device.type == "cuda" else ()
-    set_random_state(device, random_state(device))
-    assert held == {of: ("state", *of)}
-
-
 # A stand-in for a GPU, as no machine of the tests has one, calls itself the device ``meta`` and computes on the CPU. It
 # refuses an operation that mixes its tensors with others, as CUDA does, and thereby shows where tensors are; it cannot
 # show what kernels of CUDA compute.
@@ -290,7 +278,6 @@ class StandIn(TorchDispatchMode):
 @pytest.fixture
 def stand_in(monkeypatch):
     monkeypatch.setattr(fedsgd, "find_device", torch.device)
-    monkeypatch.setattr(torch, "is_autocast_enabled", lambda device: False)  # it knows no meta
     with StandIn():
         yield
 

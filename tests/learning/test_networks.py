@@ -16,8 +16,18 @@ DIGITS = data.load("digits")
 SCENARIO = Scenario.digits()
 TRAINING = Training.preset("digits")
 FLAT = DIGITS._replace(images=DIGITS.images.flatten(1), test_images=DIGITS.test_images.flatten(1))
+
+
+class Centred(nn.Linear):
+    """Mixes the samples of a batch."""
+
+    def forward(self, x):
+        return super().forward(x - x.mean(0))
+
+
 UNFIT = [lambda: nn.Linear(5, 10), lambda: nn.Embedding(17, 10), lambda: nn.Linear(64, 4), lambda: nn.LazyLinear(10)]
 UNFIT += [lambda: nn.Sequential(nn.Linear(64, 10), nn.Flatten(0)), lambda: nn.Linear(64, 10).requires_grad_(False)]
+UNFIT += [lambda: nn.Sequential(nn.Linear(64, 10), nn.BatchNorm1d(10)), lambda: Centred(64, 10)]
 UNFIT += [lambda: nn.Linear(64, 10).double(), lambda: 3, lambda: 1 / 0, lambda size: nn.Linear(size, 10), 3]
 SEVEN = {"images": FLAT.images[:7], "labels": DIGITS.labels[:7], "test_labels": DIGITS.labels[0].expand(297)}
 
@@ -69,7 +79,6 @@ class Recurrent(nn.Module):
         return self.last(self.layer(rows)[0][:, -1])
 
 
-@pytest.mark.filterwarnings("ignore::adascale.learning.gradients.GeneralPath")
 @pytest.mark.parametrize("words", [False, True])
 def test_a_recurrent_network_trains_on_numbers_and_words(own, words):
     scenario = replace(SCENARIO, batch_size=5.0)
