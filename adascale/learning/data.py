@@ -69,7 +69,12 @@ def root() -> Path:
     """Return the folder of the data sets: ``ADASCALE_DATA`` if set, else ``adascale`` in the user's cache."""
     if chosen := os.environ.get("ADASCALE_DATA"):
         return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "adascale"
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "adascale"
+    except RuntimeError:
+        raise FileNotFoundError(
+            "this user has no home folder; let ADASCALE_DATA name the folder of data sets"
+        ) from None
 
 
 def load(name: str, input_scaling: str = "standard") -> Dataset:

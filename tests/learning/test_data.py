@@ -86,6 +86,17 @@ def test_the_root_is_chosen_or_in_the_users_cache(monkeypatch, tmp_path):
     assert data.root() == Path.home() / ".cache" / "adascale"
 
 
+def test_without_a_home_the_variable_is_named_that_gives_a_root(monkeypatch):
+    def no_home():
+        raise RuntimeError("Could not determine home directory.")
+
+    for name in ("ADASCALE_DATA", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(data.Path, "home", no_home)
+    with pytest.raises(FileNotFoundError, match="ADASCALE_DATA"):
+        data.root()
+
+
 def test_bad_input_is_named():
     for name, call in [
         ("dataset", lambda: data.load("imagenet")),
