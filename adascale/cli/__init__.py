@@ -16,7 +16,6 @@ from typing import Any, NoReturn
 from adascale import __version__
 from adascale.cli import common
 from adascale.cli.options import Parser, add_options
-from adascale.registry import naming_own_code
 
 COMMANDS = {
     "leakage": "compare the leakage of policies over simulated channels",
@@ -87,8 +86,7 @@ def _run(given: list[str], command: str, stop: Stop, own_process: bool) -> int:
             stop.line += f"; the same command goes on from what {kept} holds"
         elif "store" in options:
             stop.line += "; nothing was kept; with --store DIR the same command would go on from here"
-        with naming_own_code():
-            options.run(options)
+        options.run(options)
     except Exception as error:
         if stop.code:  # the signal's exception has become another one, as in an import
             raise stop from None

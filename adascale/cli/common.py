@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import adascale
-from adascale import registry
 from adascale.errors import collected
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def _naming(option: str, value: str) -> Iterator[None]:
     """Name the option and its value in any error, as the user's class may raise anything."""
     try:
         yield
-    except registry.FAILURES as error:
+    except Exception as error:
         kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
         raise ValueError(f"{option} {value}: {kind}{one_line(error)}") from error
 

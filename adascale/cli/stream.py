@@ -46,7 +46,6 @@ from typing import Any
 
 import adascale
 from adascale.cli import causal, common
-from adascale.registry import naming_own_code
 
 _LONGEST = 1 << 16
 _LONGEST_VALUE = 256  # bytes of a line for each device
@@ -127,14 +126,12 @@ class _Server:
             raise ValueError(f"standard input ends without a line break, so {line!r:.80} may be cut off")
         if self.lines.columns and line.strip().lower() == b"skip":
             self.lines.trace(b"#")  # as a comment, so that its line is counted
-            with naming_own_code():
-                return self.stream.skip(), None
+            return self.stream.skip(), None
         trace = self.lines.trace(line)
         if trace is None:
             return None, None
         gain: Any = trace.gain if self.lines.each_device else trace.min_gain
-        with naming_own_code():
-            return self.stream.answer(gain[..., 0], self.lines.place.get("round")), trace
+        return self.stream.answer(gain[..., 0], self.lines.place.get("round")), trace
 
     def _refuse(self, reason: str) -> None:
         """Answer a wrong line."""

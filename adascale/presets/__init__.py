@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from adascale import channel, registry
+from adascale import channel
 from adascale import checks as check
 from adascale.errors import InvalidFile, InvalidInput
 from adascale.files import from_mapping, preset_names, read_preset
@@ -37,8 +37,7 @@ def load(name: str) -> Preset:
         name = given.pop("model", "rayleigh")
         if not isinstance(name, str):
             raise InvalidInput(f"model in [channel] must be a name, got {name!r}", "model")
-        with registry.naming_own_code():
-            model = channel.find(name, **given)
+        model = channel.find(name, **given)
         levels = check.positive("levels", content["levels"])
         if levels.ndim != 1 or not (levels[1:] > levels[:-1]).all():
             raise InvalidInput(f"levels must be ascending numbers, got {content['levels']}", "levels")

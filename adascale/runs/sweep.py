@@ -31,7 +31,6 @@ from adascale.errors import collected
 from adascale.files import read_toml
 from adascale.learning import Diverged
 from adascale.learning.devices import find_device
-from adascale.registry import FAILURES, naming_own_code, own_place
 from adascale.runs.execution import decided
 from adascale.runs.specification import Run, described, make_run
 from adascale.runs.store import Busy, NotCompared, OtherVersion, Store
@@ -73,12 +72,11 @@ def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
         choices = [each if isinstance(each, list) else [each] for each in block.values()]
         for values in itertools.product(*choices):
             try:
-                with naming_own_code():
-                    run = make_run(**dict(zip(block, values, strict=True)))
-                    if "=" in run.policy and run.policy not in tried:  # refuse its parameters before any run
-                        tried.add(run.policy)
-                        with contextlib.suppress(RuntimeError):  # one round may not reach the budget
-                            decided(replace(run, scenario=replace(run.scenario, num_rounds=1)))
+                run = make_run(**dict(zip(block, values, strict=True)))
+                if "=" in run.policy and run.policy not in tried:  # refuse its parameters before any run
+                    tried.add(run.policy)
+                    with contextlib.suppress(RuntimeError):  # one round may not reach the budget
+                        decided(replace(run, scenario=replace(run.scenario, num_rounds=1)))
             except (ValueError, TypeError, ArithmeticError, LookupError) as error:
                 raise ValueError(f"{where}: {' '.join(str(error).split())}") from None
             if (reading, run.address) in entries:
@@ -184,9 +182,9 @@ def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Ou
             store.run(run, device=device, wait=wait)
     except Busy as busy:
         return Outcome(run.address, "busy", str(busy))
-    except FAILURES as error:  # whatever the error, the other runs go on
+    except (Exception, SystemExit) as error:  # whatever the error, the other runs go on
         state = "diverged" if isinstance(error, Diverged) else "failed"
-        return Outcome(run.address, state, " ".join(f"{own_place(error)}{type(error).__name__}: {error}".split()))
+        return Outcome(run.address, state, " ".join(f"{type(error).__name__}: {error}".split()))
     finally:
         torch.set_num_threads(before)
     return Outcome(run.address, "finished")

@@ -34,7 +34,7 @@ class Own(OnlinePolicy):
     def start(self, scenario, budget): return State(scenario, 0)
     def decide(self, state, floor):
         if floor < state.scenario.floor(1e-9):
-            raise KeyError("too good")
+            raise ValueError("too good")
         return State(state.scenario, state.rounds + 1), floor * (2 + state.rounds)
     def skip(self, state): return State(state.scenario, state.rounds + 1)
 class Wrong(Own):

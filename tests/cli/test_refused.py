@@ -15,32 +15,21 @@ from ..command import overridden, refused
 from .streams import HEADER, SMALL, WHOLE
 
 OWN = """
-import sys
 from dataclasses import dataclass
 from adascale.channel import ChannelModel
-from adascale.policies import OnlinePolicy
 @dataclass(frozen=True)
 class Own(ChannelModel):
     def fading(self, rng, num_rounds):
         return rng.standard_normal(num_rounds - 1) + 0j
-class One(OnlinePolicy):
-    def start(self, scenario, budget): return scenario
-    def decide(self, scenario, floor): return floor
-class Divides(One):
-    def decide(self, state, floor): return state, 1 / 0
-class Starts(One):
-    def start(self, scenario, budget): sys.exit(0)
 class Counts:
-    def __init__(self): raise SystemExit(3)
-    def epsilon(self, rate, sigma, delta): return 1 / 0
-def read(): sys.exit()
+    def __init__(self): 1 / 0
+    def epsilon(self, rate, sigma, delta): return 1
 """
 BLOCK = '[[runs]]\nreading = "a"\ndataset = "digits"\npolicy = "EqualAlloc"\nnu = [0.5, 2]\nseed = 0\nrounds = 2\n'
 PLOTTED = "".join(f"{p},{nu},{s},{1 / nu + s}\n" for p in "AB" for nu in (0.01, 0.1) for s in (0, 1))
 PLOTTED = f"policy,nu,seed,epsilon\n{PLOTTED}"
 FILES = {
     "mine_too.py": OWN,
-    "quits.py": "raise SystemExit(0)\n",
     "base.toml": 'base = "digits"\n',
     "part.toml": replace(SMALL, privacy_noise_power=1e-13).to_toml(),
     "least.csv": "min_gain\n" + "1e-12\n" * 12,
@@ -94,10 +83,7 @@ REFUSED = {
         ("--nu 1 --orders 64 --accountant renyi:orders=(2,3)", "--orders applies only to the accountant renyi"),
         ("--nu 1 --accountant renyi:order=3", "--accountant renyi:order=3: "),
         ("--nu 1 --channel mine_too:Own", r"Own.fading must return 12 finite coefficients, got shape \(11,\)"),
-        ("--nu 1 --policy mine_too:Divides", "Divides.decide in mine_too.py, line 14: ZeroDivisionError: division by"),
-        ("--nu 1 --policy mine_too:Starts", "Starts.start in mine_too.py, line 16: SystemExit: 0"),
-        ("--nu 1 --policy quits:P", "cannot import 'quits': quits.py, line 1: SystemExit: 0"),
-        ("--nu 1 --accountant mine_too:Counts", "--accountant mine_too:Counts: SystemExit: 3"),
+        ("--nu 1 --accountant mine_too:Counts", "--accountant mine_too:Counts: ZeroDivisionError: division by zero"),
         # before any work, of which there would be hours
         ("--nu 1 --realisations 1000000 --plot f.jpg", "--plot must end in .pdf, .png, .svg, got 'f.jpg'"),
         ("--nu 1 --realisations 1000000 --plot nowhere/f.pdf", "there is no folder"),
@@ -160,7 +146,6 @@ REFUSED = {
     "train --rounds 2 --out new.csv --history new-too.csv": [
         ("", "--nu"),
         ("--nu 1 --dataset mnist", "download it once, python -c "),
-        ("--nu 1 --dataset mine_too:read", "dataset 'mine_too:read' failed: read in mine_too.py, line 20: SystemExit"),
         ("--nu 1 --dataset digits.toml --out base.toml", "--out 'base.toml' is the file of"),
         ("--nu 1 --out new.csv --history ./new.csv", "--history 'new.csv' is the file of --out"),
     ],
