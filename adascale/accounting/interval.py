@@ -1,7 +1,11 @@
 """A number that is known to lie between two proven bounds."""
 
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from numbers import Real
+from typing import Any
 
 WIDEST = 0.01  # largest relative width of a certified interval
 
@@ -12,9 +16,24 @@ def round_outward(value: float, up: bool, digits: int = 6) -> float:
     return nearest if nearest == value else float(Context(digits, way).create_decimal(value))
 
 
+def _by_safe_end(operation: Callable[[float, float], bool]) -> Callable[["CertifiedInterval", Any], bool]:
+    """Compare the safe end with a number or with another safe end."""
+
+    def compare(interval: "CertifiedInterval", other: Any) -> bool:
+        if isinstance(other, Real | CertifiedInterval):
+            return operation(interval.safe, float(other))
+        return NotImplemented
+
+    return compare
+
+
 @dataclass(frozen=True)
 class CertifiedInterval:
-    """A number between two proven bounds; ``float()`` gives the safe one, ``str()`` both, rounded outwards.
+    """A number between two proven bounds; ``str()`` gives both, rounded outwards.
+
+    Where one number is needed, it is the safe bound: in ``float()`` and ``round()``, where a format is given, as in
+    ``f"{interval:.2f}"``, and in ``<``, ``<=``, ``>`` and ``>=``, also between two intervals. Two intervals are equal
+    if all their fields are; an interval equals no number.
 
     Parameters
     ----------
@@ -45,6 +64,17 @@ class CertifiedInterval:
 
     def __float__(self) -> float:
         return self.safe
+
+    def __round__(self, digits: int | None = None) -> float:
+        return round(self.safe, digits)
+
+    def __format__(self, specification: str) -> str:
+        return format(self.safe, specification) if specification else str(self)
+
+    __lt__ = _by_safe_end(operator.lt)
+    __le__ = _by_safe_end(operator.le)
+    __gt__ = _by_safe_end(operator.gt)
+    __ge__ = _by_safe_end(operator.ge)
 
     def __str__(self) -> str:
         return f"[{round_outward(self.lower, up=False):.6g}, {round_outward(self.upper, up=True):.6g}]"

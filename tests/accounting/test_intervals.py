@@ -25,6 +25,35 @@ KNOWN = [
 ]
 
 
+LEAKAGE = accounting.CertifiedInterval(1.25, 1.5049, ("a", "b"), "add", 1.3, 1.5049)
+MISS_RATE = accounting.CertifiedInterval(0.2, 0.3, ("a", "b"), "both", 0.25, 0.2)
+
+
+def test_an_interval_is_formatted_and_rounded_as_its_safe_end():
+    assert (f"{LEAKAGE:.2f}", f"{MISS_RATE:.0%}", f"{LEAKAGE:>8.3g}") == ("1.50", "20%", "     1.5")
+    assert (round(LEAKAGE), round(LEAKAGE, 3), round(MISS_RATE, 1)) == (2, 1.505, 0.2)
+    assert f"{LEAKAGE}" == str(LEAKAGE) == "[1.25, 1.5049]"
+
+
+@pytest.mark.parametrize("number", [float, int, np.float64, np.float32])
+def test_an_interval_is_compared_by_its_safe_end(number):
+    assert number(1) < LEAKAGE < number(2)
+    assert number(2) > LEAKAGE > number(1)
+    assert number(1) <= LEAKAGE <= number(2)
+    assert not number(2) <= LEAKAGE
+    assert max(LEAKAGE, number(1), MISS_RATE) is LEAKAGE
+    assert sorted([LEAKAGE, number(1), MISS_RATE]) == [MISS_RATE, number(1), LEAKAGE]
+
+
+def test_an_interval_is_at_least_and_at_most_its_safe_end_but_equals_no_number():
+    assert LEAKAGE <= 1.5049 <= LEAKAGE
+    assert LEAKAGE != 1.5049
+    assert not LEAKAGE < 1.5049
+    assert (np.array([1.0, 2.0]) > LEAKAGE).tolist() == [False, True]
+    with pytest.raises(TypeError):
+        LEAKAGE < "2"  # noqa: B015
+
+
 def rounds(kinds):
     q, sigma, count = (np.array(each) for each in zip(*kinds, strict=True))
     return rounds_of(np.repeat(q, count).astype(float), np.repeat(sigma, count).astype(float))
