@@ -95,7 +95,7 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--nu", "leakage", f"{budget}; may be repeated", **several, **number)
     option("--nu", "schedule stream train audit", budget, required=command in ("train", "audit"), **number)
     option("--total", "leakage", "total noise energy per round, floor included; may be repeated", **several, **number)
-    option("--epsilon", "leakage", "largest epsilon of any device; may be repeated", **several, **number)
+    option("--epsilon", "leakage", "epsilon that no device exceeds; may be repeated", **several, **number)
     bound = "epsilon of every device, known before the first round, in place of --nu (equalalloc, truncated)"
     option("--epsilon", "schedule stream", bound, **number)
     option("--reference", "leakage", "policy to compare the others with (default: optimal, if given)", **policies)

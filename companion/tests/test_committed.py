@@ -101,7 +101,7 @@ def test_committed_table_is_complete_and_states_what_made_it(name, key, expected
     found, wanted = list(table[key].itertuples(index=False, name=None)), list(expected)
     assert len(found) == len(wanted)
     assert {*found} == {*wanted}
-    numbers = table[[each for each in ("cost", "rdp", "epsilon", "exact") if each in table]]
+    numbers = table[[each for each in ("cost", "rdp", "epsilon", "epsilon_mean", "exact") if each in table]]
     assert np.isfinite(numbers).all(axis=None)
     table = FOLDER / f"{name}.csv"
     beside = [tomllib.loads(path.read_text()) | {"of": path} for path in table.parent.glob("*.provenance.toml")]

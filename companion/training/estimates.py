@@ -79,7 +79,7 @@ def leakage_row(scenario: Scenario, nu: float, error: str, kind: str, seed: int)
     accounted for, ``true``, the mean over devices of the server's, ``worst`` of them, ``beyond``, whether these are
     lower bounds, and ``promised``, to the worst device.  And if the server took the true floor for its cap: ``over``,
     the share of rounds that then can have a device over its limit, ``highest``, the largest power over it, in dB, and
-    ``epsilon_over``, the mean that is then left.
+    ``epsilon_mean_over``, the mean over devices of the epsilon that is then left.
     """
     made = realise(scenario, nu, error, kind, seed)
     sigma = made.problem.noise_multiplier(made.eta)
@@ -100,7 +100,7 @@ def leakage_row(scenario: Scenario, nu: float, error: str, kind: str, seed: int)
         "promised": float(promised.max()),
         "over": float((over > 1 + 1e-9).mean()),
         "highest": float(10 * np.log10(over.max())),
-        "epsilon_over": float(epsilons(scenario, true_noise_multiplier(heard, made.alignment))[0].mean()),
+        "epsilon_mean_over": float(epsilons(scenario, true_noise_multiplier(heard, made.alignment))[0].mean()),
     }
 
 

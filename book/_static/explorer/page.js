@@ -394,7 +394,7 @@
     const { nu, floor, level, methods } = found,
       { optimal, adascale, you } = methods;
     byId("ex-brief").textContent =
-      `ε: optimum ${digits(optimal.epsilon, 3)}, AdaScale ${digits(adascale.epsilon, 3)}, EqualAlloc ${digits(methods.equal.epsilon, 3)}`;
+      `Rényi ε: optimum ${digits(optimal.epsilon, 3)}, AdaScale ${digits(adascale.epsilon, 3)}, EqualAlloc ${digits(methods.equal.epsilon, 3)}`;
     if (mode() === "guess") {
       if (!form.elements.shown.value)
         return "The floors are there anyway, so only noise above them counts. Which level spends exactly ν on average?";
@@ -411,7 +411,7 @@
         { queue, epsilon } = replayed();
       return (
         `Round ${t + 1}: floor ${digits(floor[t], 3)}, AdaScale adds ${digits(w - floor[t], 2)}, which is ${ratio((w - floor[t]) / nu)} ν. ` +
-        `Queue ${digits(queue[t], 2)}, ε so far ${digits(epsilon[t], 3)}.`
+        `Queue ${digits(queue[t], 2)}, Rényi upper bound of ε so far ${digits(epsilon[t], 3)}.`
       );
     }
     if (mode() === "game") {
@@ -445,7 +445,7 @@
     const others = Object.entries(rest).map(
       ([name, each]) => `${METHODS[name].label} ${ratio(each.ratio)} times at cost ${ratio(each.cost / nu)}`,
     );
-    return `At nu ${digits(nu, 2)} the optimum leaks ${digits(optimal.rdp, 3)} nats, epsilon ${digits(optimal.epsilon, 3)}. ${others.join(", ")}.`;
+    return `At nu ${digits(nu, 2)} the optimum leaks ${digits(optimal.rdp, 3)} nats, epsilon at most ${digits(optimal.epsilon, 3)} by its Rényi bound. ${others.join(", ")}.`;
   }
 
   // ---- from the form to the page
