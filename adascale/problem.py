@@ -210,7 +210,7 @@ class ReceiveScalingProblem:
 
 def over_devices(epsilon: FloatArray) -> dict[str, FloatArray]:
     """Return the largest epsilon of devices (..., M), which holds for every device, and the mean, by name."""
-    largest = np.asarray(epsilon.max(axis=-1))
+    largest = epsilon.max(axis=-1)
     return {"epsilon": largest, "epsilon_mean": np.minimum(epsilon.mean(axis=-1), largest)}  # rounding may exceed it
 
 

@@ -52,11 +52,11 @@ def test_the_server_s_row_is_what_the_accountant_says(table):
 def test_sharp_epsilons_are_those_inside_the_certified_intervals():
     lanes = np.random.default_rng(0).uniform(0.8, 3.0, (2, 60))
     found = [accounting.exact_epsilon(0.02, lane, 1e-6) for lane in lanes]
-    assert SharpAccountant().epsilon(0.02, lanes, 1e-6).tolist() == [each.epsilon for each in found]
+    assert SharpAccountant().epsilon(0.02, lanes, 1e-6).tolist() == [each.estimate for each in found]
     with pytest.raises(ValueError, match=r"^noise_multiplier must be"):
         sharp_epsilon(0.02, [1.0, -1.0])
     lost = accounting.epsilon([(1e-6, 0.5, 10_000)], 1e-12)
-    assert sharp_epsilon(1e-6, np.full(10_000, 0.5), 1e-12) == pytest.approx(lost.value, rel=0.01)
+    assert sharp_epsilon(1e-6, np.full(10_000, 0.5), 1e-12) == pytest.approx(lost.estimate, rel=0.01)
 
 
 def test_a_stranger_hears_the_victim_by_the_ratio_of_two_fades():
@@ -118,7 +118,7 @@ def test_a_whole_device_is_a_gaussian_mechanism_without_sampling(sigma):
     """Against the exact accountant, of one round with the noise of all 500."""
     mu = math.sqrt(500 * 60**2 * (1 + 0.99 / 60)) / sigma
     exact = accounting.exact_epsilon(1.0, np.array([1 / mu]), 1e-5)
-    assert listeners.whole_device(Scenario.mnist(), np.full(500, sigma)) == pytest.approx(exact.epsilon, rel=1e-6)
+    assert listeners.whole_device(Scenario.mnist(), np.full(500, sigma)) == pytest.approx(exact.estimate, rel=1e-6)
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 9.0])

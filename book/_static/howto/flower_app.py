@@ -53,6 +53,6 @@ def main(grid, context):
     air = OverTheAir(OWN, policies.Learn(budget_mode="hard"), 0.04, gain, model)
     air.start(grid, ArrayRecord(model.state_dict()), OWN.num_rounds)
     found = policies.Selection(OWN, np.array(air.eta), np.ones(gain.shape, dtype=bool))
-    epsilon = np.ceil(1000 * found.epsilon(accounting.ExactAccountant())) / 1000  # rounded up
-    print(f"epsilon {epsilon:.3f}, delta 1e-5, for one sample of one client")
+    epsilon = np.ceil(1e4 * found.epsilon(accounting.ExactAccountant())) / 1e4
+    print(f"epsilon {epsilon}, delta 1e-5, for one sample of one client")
     print("It holds against those who see the models alone. This server gets every gradient without noise.")

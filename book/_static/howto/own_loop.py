@@ -46,7 +46,9 @@ if __name__ == "__main__":
     for policy, *budget in ((policies.Learn(budget_mode="hard"), 0.04), (policies.Truncated(epsilon=2.0),)):
         model = torch.nn.Linear(64, 10)  # its 650 parameters are the scenario's
         found = train(model, torch.optim.SGD(model.parameters(), 1.0), DEVICES, h, policy, *budget)
-        share, epsilon = found.participation.mean(), np.ceil(1000 * found.epsilon(accounting.ExactAccountant())) / 1000
+        share, epsilon = found.participation.mean(), found.epsilon(accounting.ExactAccountant())
         right = (model(x[1500:].float() / 16).argmax(1) == y[1500:]).float().mean()
-        print(f"{type(policy).__name__}: {share:.1%} send, W {found.total:.2f}, {right:.1%} right, ε {epsilon:.3f}")
+        print(
+            f"{type(policy).__name__}: {share:.1%} send, W {found.total:.2f}, {right:.1%} right, ε {np.ceil(1e4 * epsilon) / 1e4}"
+        )
     print("delta 1e-5, for one sample of one device, against a server with one receive chain that cannot cancel noise")
