@@ -48,7 +48,6 @@ if __name__ == "__main__":
         found = train(model, torch.optim.SGD(model.parameters(), 1.0), DEVICES, h, policy, *budget)
         share, epsilon = found.participation.mean(), found.epsilon(accounting.ExactAccountant())
         right = (model(x[1500:].float() / 16).argmax(1) == y[1500:]).float().mean()
-        print(
-            f"{type(policy).__name__}: {share:.1%} send, W {found.total:.2f}, {right:.1%} right, ε {np.ceil(1e4 * epsilon) / 1e4}"
-        )
+        shown = f"{share:.1%} send, W {found.total:.2f}, {right:.1%} right, ε {np.ceil(1e4 * epsilon) / 1e4}"
+        print(f"{type(policy).__name__}: {shown}")
     print("delta 1e-5, for one sample of one device, against a server with one receive chain that cannot cancel noise")
