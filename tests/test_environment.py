@@ -69,6 +69,21 @@ def test_lock_meets_every_requirement_of_the_project():
                 assert pinned[canonicalize_name(requirement.name)] in requirement.specifier, (requirement, environment)
 
 
+def test_continuous_integration_tries_the_oldest_packages_that_are_allowed():
+    workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())
+    pins = [
+        Requirement(pin)
+        for job in workflow["jobs"]["library"]["strategy"]["matrix"]["include"]
+        for pin in job["pins"].split()
+    ]
+    oldest = {pin.name: Version(next(iter(pin.specifier)).version) for pin in pins}
+    wanted = {requirement.name: requirement for requirement in project_requirements()}
+    assert {"numpy", "scipy", "numba", "pandas", "matplotlib"} == {*oldest}
+    for name, version in oldest.items():
+        (bound,) = wanted[name].specifier
+        assert Version(bound.version) == version, name
+
+
 def test_chapters_import_only_what_the_extra_book_brings():
     project = PROJECT["project"]
     extras = (project["optional-dependencies"][name] for name in ("book", "learn", "plot", "federated"))

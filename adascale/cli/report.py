@@ -92,7 +92,7 @@ def draw(
             look |= {"markerfacecolor": ("white", None)[i % 2], "elinewidth": 0.6, "capsize": 1.5}
             look |= dict.fromkeys(("markevery", "errorevery"), len(level) // 20 + 1)
             look["label"] = ", ".join(f"{each:g}" if isinstance(each, float) else _plain(str(each)) for each in key)
-            axes.errorbar(level, centre, (centre - low, high - centre), **look)
+            axes.errorbar(level, centre, np.stack([centre - low, high - centre]), **look)
         if by and axes.containers:
             figure.set_figheight(2.3 + 0.14 * ((len(axes.containers) + 1) // 2))
             figure.legend(loc="outside upper center", ncols=2, frameon=False, handlelength=3.2)
