@@ -1,6 +1,5 @@
 r"""Floors, cost, leakage and noise budget in :math:`w_t = d \sigma_n^2 / \eta_t` (:eq:`eq:problem-w`)."""
 
-import warnings
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple, cast
@@ -81,7 +80,7 @@ def _terms(scenario: Scenario, order: float) -> LeakageTerms:
 
 
 _LEAST_SCALING = 1e-318  # watts, with five digits: subnormal numbers have fewer
-_ROUNDING = 1e-9  # largest relative excess of an eta over the power limit
+_ROUNDING = 1e-9  # largest relative excess over the power limit
 
 
 class ReceiveScalingProblem:
@@ -93,7 +92,8 @@ class ReceiveScalingProblem:
 
     The noise energy :math:`w_t` is twice the mean squared norm of the noise in the mean gradient, in its unit squared.
 
-    Methods require schedules ``eta`` of shape (..., T) with 0 < eta <= ``max_eta`` up to rounding.
+    A schedule is its noise energies, ``w`` of shape (..., T) with w >= ``min_noise_energy`` up to rounding.  Policies
+    and all methods work in ``w``; :meth:`eta` is for the antenna, and :meth:`noise_energy` for what comes from there.
 
     Parameters
     ----------
@@ -136,72 +136,78 @@ class ReceiveScalingProblem:
             raise ValueError(f"beyond floating point: {spent}; expected at least {_LEAST_SCALING:.3g}")
 
     @property
-    def floor(self) -> FloatArray:
-        """Deprecated name of ``min_noise_energy``."""
-        warnings.warn("floor is deprecated, use min_noise_energy", DeprecationWarning, stacklevel=2)
-        return self.min_noise_energy
-
-    @property
     def num_rounds(self) -> int:
         """:math:`T`, the length of the last axis of ``min_gain``."""
         return self.scenario.num_rounds
 
     def noise_energy(self, eta: ArrayLike) -> FloatArray:
         r"""Compute :math:`w_t = d \sigma_n^2 / \eta_t`, shape (..., T)."""
-        eta = check.positive("eta", eta)
-        if eta.shape[-1:] != (self.num_rounds,):
-            raise InvalidInput(f"eta must have {self.num_rounds} rounds on its last axis, got shape {eta.shape}", "eta")
-        check.broadcast(eta=eta.shape, schedule=self.lanes + (self.num_rounds,))
+        eta = self._schedule("eta", eta)
         over = eta / (1 + _ROUNDING) > self.max_eta
         if over.any():
-            worst = np.unravel_index(over.argmax(), over.shape)
-            value, cap = (np.broadcast_to(array, over.shape)[worst] for array in (eta, self.max_eta))
-            raise InvalidInput(f"eta must not exceed the power limit, got {value} > {cap} in round {worst[-1]}", "eta")
+            raise InvalidInput(f"eta must not exceed the power limit, got {worst(over, eta, self.max_eta)}", "eta")
         return self.scenario.noise_scale / eta
 
-    def noise_multiplier(self, eta: ArrayLike) -> FloatArray:
+    def eta(self, w: ArrayLike) -> FloatArray:
+        r"""Compute :math:`\eta_t = d \sigma_n^2 / w_t` in watts, shape (..., T): at the floor, the power limit."""
+        return scaling(self._energy(w), self.min_noise_energy, self.max_eta, self.scenario.noise_scale)
+
+    def _schedule(self, name: str, values: ArrayLike) -> FloatArray:
+        values, T = check.positive(name, values), self.num_rounds
+        if values.shape[-1:] != (T,):
+            raise InvalidInput(f"{name} must have {T} rounds on its last axis, got shape {values.shape}", name)
+        check.broadcast(**{name: values.shape}, schedule=self.lanes + (T,))
+        return values
+
+    def _energy(self, w: ArrayLike) -> FloatArray:
+        w, floor = self._schedule("w", w), self.min_noise_energy
+        below = w * (1 + _ROUNDING) < floor
+        if below.any():
+            raise InvalidInput(f"w must be at least its floor, the power limit, got {worst(below, w, floor)}", "w")
+        return w
+
+    def noise_multiplier(self, w: ArrayLike) -> FloatArray:
         r"""Compute :math:`\sigma_{m,t} = (M B_m / G) \sqrt{s_n w_t / (2d)}` (paper, eq. (15)), shape (..., M, T)."""
         scenario = self.scenario
         size = np.broadcast_to(np.asarray(scenario.batch_size, dtype=float), scenario.num_devices)
-        root = np.sqrt(scenario.noise_share * self.noise_energy(eta) / (2 * scenario.num_parameters))
+        root = np.sqrt(scenario.noise_share * self._energy(w) / (2 * scenario.num_parameters))
         sigma = scenario.num_devices / scenario.clip_norm * size[:, None] * root[..., None, :]
         return sigma if self.exposure is None else sigma / np.sqrt(self.exposure)
 
-    def cost(self, eta: ArrayLike) -> FloatArray:
+    def cost(self, w: ArrayLike) -> FloatArray:
         r"""Compute the mean of :math:`w_t - w_{\min,t}`, which :math:`\nu` limits (:eq:`eq:surrogate`), shape (...)."""
-        return cast("FloatArray", np.mean(self.noise_energy(eta) - self.min_noise_energy, axis=-1))
+        return cast("FloatArray", np.mean(self._energy(w) - self.min_noise_energy, axis=-1))
 
-    def spend(self, eta: ArrayLike) -> FloatArray:
+    def spend(self, w: ArrayLike) -> FloatArray:
         r"""Compute :math:`y_t = w_t - w_{\min,t} \ge 0`, shape (..., T)."""
-        spend = self.noise_energy(eta) - self.min_noise_energy
+        spend = self._energy(w) - self.min_noise_energy
         return np.broadcast_to(np.maximum(spend, 0), np.broadcast_shapes(spend.shape, self.lanes + spend.shape[-1:]))
 
-    def rdp(self, eta: ArrayLike, alpha: float | None = None) -> FloatArray:
+    def rdp(self, w: ArrayLike, alpha: float | None = None) -> FloatArray:
         r"""Compute Rényi leakage :math:`\frac1M \sum_m \sum_t \rho_\alpha(q_m, \sigma_{m,t})` in nats, shape (...)."""
         leakage = RoundLeakage(self.scenario, alpha)
         if self.exposure is not None:
             rate = np.ravel(self.scenario.sampling_rate)[:, None]
-            each = accounting.compose(accounting.rdp(rate, self.noise_multiplier(eta), leakage.order))
+            each = accounting.compose(accounting.rdp(rate, self.noise_multiplier(w), leakage.order))
             return np.asarray(each.mean(axis=-1))
-        return accounting.compose(leakage(self.noise_energy(eta))) / self.scenario.num_devices
+        return accounting.compose(leakage(self._energy(w))) / self.scenario.num_devices
 
-    def epsilon(self, eta: ArrayLike, accountant: accounting.Accountant = RENYI, delta: float = 1e-5) -> FloatArray:
+    def epsilon(self, w: ArrayLike, accountant: accounting.Accountant = RENYI, delta: float = 1e-5) -> FloatArray:
         r"""Compute the largest :math:`\varepsilon` over devices, which holds for every device, shape (...)."""
-        return over_devices(self.epsilons(eta, accountant, delta))["epsilon"]
+        return over_devices(self.epsilons(w, accountant, delta))["epsilon"]
 
-    def epsilon_mean(
-        self, eta: ArrayLike, accountant: accounting.Accountant = RENYI, delta: float = 1e-5
-    ) -> FloatArray:
+    def epsilon_mean(self, w: ArrayLike, accountant: accounting.Accountant = RENYI, delta: float = 1e-5) -> FloatArray:
         r"""Compute the mean over devices of :math:`\varepsilon`, which is no guarantee, shape (...)."""
-        return over_devices(self.epsilons(eta, accountant, delta))["epsilon_mean"]
+        return over_devices(self.epsilons(w, accountant, delta))["epsilon_mean"]
 
-    def epsilons(self, eta: ArrayLike, accountant: accounting.Accountant = RENYI, delta: float = 1e-5) -> FloatArray:
+    def epsilons(self, w: ArrayLike, accountant: accounting.Accountant = RENYI, delta: float = 1e-5) -> FloatArray:
         r"""Compute :math:`\varepsilon` of each device by any accountant, shape (..., M)."""
         if self.exposure is None:
-            kinds, w = RoundLeakage(self.scenario), self.noise_energy(eta)  # the order does not matter
-            rate, sigma, device = kinds.rate, [np.sqrt(w / unit) for unit in kinds.unit], kind_of_device(self.scenario)
+            kinds, energy = RoundLeakage(self.scenario), self._energy(w)  # the order does not matter
+            sigma = [np.sqrt(energy / unit) for unit in kinds.unit]
+            rate, device = kinds.rate, kind_of_device(self.scenario)
         else:
-            sigma = [*np.moveaxis(self.noise_multiplier(eta), -2, 0)]  # every device is a kind of its own
+            sigma = [*np.moveaxis(self.noise_multiplier(w), -2, 0)]  # every device is a kind of its own
             device = np.arange(len(sigma))
             rate = np.broadcast_to(self.scenario.sampling_rate, len(sigma))
         by_kind = [accounting.epsilon_by(accountant, float(q), s, delta) for q, s in zip(rate, sigma, strict=True)]
@@ -212,6 +218,13 @@ def over_devices(epsilon: FloatArray) -> dict[str, FloatArray]:
     """Return the largest epsilon of devices (..., M), which holds for every device, and the mean, by name."""
     largest = epsilon.max(axis=-1)
     return {"epsilon": largest, "epsilon_mean": np.minimum(epsilon.mean(axis=-1), largest)}  # rounding may exceed it
+
+
+def worst(bad: NDArray[np.bool_], values: FloatArray, limits: FloatArray) -> str:
+    """Name the first bad value of a schedule, its limit, and its round."""
+    place = np.unravel_index(bad.argmax(), bad.shape)
+    value, limit = (np.broadcast_to(array, bad.shape)[place] for array in (values, limits))
+    return f"{value} against {limit} in round {place[-1]}"
 
 
 def scaling(noise_energy: FloatArray, floor: FloatArray, max_eta: FloatArray, noise_scale: float) -> FloatArray:

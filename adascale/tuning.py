@@ -129,9 +129,9 @@ class Lanes:
         r"""Return :math:`\mathrm{cost} / \nu - 1` of the policy."""
         problem = self.problem(lane)
         known = (each[lane] for each in self._known)
-        eta = policy(parameter.reshape(-1, *self._draws_axis), *known).schedule(problem)
+        w = policy(parameter.reshape(-1, *self._draws_axis), *known).schedule(problem)
         with np.errstate(over="ignore"):  # the cost may be infinitely above the budget
-            spent = problem.scenario.noise_scale / eta - problem.min_noise_energy
+            spent = w - problem.min_noise_energy
             return np.asarray(np.mean(spent, axis=tuple(range(1, self._gain.ndim))) / self._budget[lane] - 1)
 
     def name(self, lane: int) -> str:

@@ -90,5 +90,5 @@ def filled_lyapunov(
         multiple = found.penalty / found.rate**3
     multiples = np.broadcast_to(check.positive("multiple", multiple), problem.lanes)[..., None]
     known = (multiples, np.broadcast_to(problem.max_eta, (*problem.lanes, problem.num_rounds)))[: 1 + capped]
-    guess = Optimal().schedule(problem).mean(axis=-1)
+    guess = problem.eta(Optimal().schedule(problem)).mean(axis=-1)
     return build(match_budget(build, problem, *known, guess=guess), *known)

@@ -39,15 +39,15 @@ def with_floors(scenario, floor, budget):
     return ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * np.array(floor)), budget)
 
 
-def feasible(problem, eta):
-    return (eta > 0).all() and (eta <= problem.max_eta).all()
+def feasible(problem, w):
+    return (w >= problem.min_noise_energy).all() and (w < np.inf).all()
 
 
 def spend_of(policy, problem):
     """What each round of a schedule spends, which is feasible."""
-    eta = policy.schedule(problem)
-    assert feasible(problem, eta)
-    return np.maximum(problem.noise_energy(eta) - problem.min_noise_energy, 0)
+    w = policy.schedule(problem)
+    assert feasible(problem, w)
+    return np.maximum(w - problem.min_noise_energy, 0)
 
 
 def best_energy(floor, queue, penalty, leakage):
@@ -73,4 +73,4 @@ class OnlySome(policies.EqualAlloc):
         self.extra = extra
 
     def schedule(self, problem):
-        return problem.scenario.noise_scale / (problem.min_noise_energy + np.minimum(self.extra, 4e-3)[..., None])
+        return problem.min_noise_energy + np.minimum(self.extra, 4e-3)[..., None]

@@ -22,7 +22,7 @@ from .problems import MIXED, make
 TINY = Scenario("tiny", 2, 4, 100, (20, 60), (1000, 600), 1.0, 0.2, 1e-12)
 GAIN = np.array([1e-10, 2e-10, 1e-11, 5e-11])
 PROBLEM = ReceiveScalingProblem(TINY, GAIN, 0.1)
-ETA = PROBLEM.max_eta / 2
+W = 2 * PROBLEM.min_noise_energy
 THREE = ReceiveScalingProblem(TINY, np.ones((3, 4)), 0.1)
 
 
@@ -82,7 +82,7 @@ ENTRIES = {
     "sampling_rate": [lambda: accounting.rdp(0, 1.0, 3), lambda: accounting.schedule_epsilon([0.1, 0.2], [1.0, 2.0])],
     "order": [lambda: accounting.rdp_derivative(0.1, 1.0, [2, 3]), lambda: RoundLeakage(TINY, 1)],
     "orders": [lambda: accounting.to_dp([1.0, 1.0], [2.0, 1]), lambda: accounting.RenyiAccountant(5)],
-    "delta": [lambda: accounting.to_dp([1.0], [2.0], 0), lambda: PROBLEM.epsilon(ETA, delta="1e-5")],
+    "delta": [lambda: accounting.to_dp([1.0], [2.0], 0), lambda: PROBLEM.epsilon(W, delta="1e-5")],
     "leakage": [lambda: accounting.to_dp([1.0, -1.0], [2.0, 3.0]), lambda: accounting.compose([0.5, NAN])],
     "distance": [lambda: channel.cost_hata_path_loss(-1)],
     "num_devices": [lambda: channel.draw(0, 3, 0)],
@@ -92,9 +92,9 @@ ENTRIES = {
     "path_loss": [lambda: TINY.mean_gain([1.0, 0]), lambda: TINY.mean_gain(np.ones(3))],
     "min_gain": [lambda h=h: ReceiveScalingProblem(TINY, h, 0.1) for h in ([1.0, NAN], 1.0, np.empty((2, 0)))],
     "budget": [lambda: ReceiveScalingProblem(TINY, [1.0, 1.0], [0.1, 0])],
-    "eta": [
+    "w": [
         *(lambda each=each: getattr(PROBLEM, each)([1e-12, 1e-12, 0, 1e-12]) for each in ("cost", "rdp", "epsilon")),
-        lambda: PROBLEM.cost(ETA[:3]),
+        lambda: PROBLEM.cost(W[:3]),
     ],
     "noise_energy": [lambda: RoundLeakage(TINY)(0), lambda: RoundLeakage(TINY).slope([1.0, -1.0])],
     "penalty": [lambda: policies.AdaScale(0)],
@@ -132,7 +132,7 @@ UNFIT = [
     (lambda: accounting.rdp([0.1, 0.2], [1.0, 2.0, 3.0], 3), r"\(2,\).*\(3,\)"),
     (lambda: accounting.to_dp([1.0, 2.0, 3.0], [2.0, 3.0]), r"2 orders.*\(3,\)"),
     (lambda: ReceiveScalingProblem(TINY, np.ones((3, 4)), [0.1, 0.2]), r"budget \(2,\).*min_gain \(3,\)"),
-    (lambda: THREE.cost(np.ones((2, 4))), r"eta \(2, 4\).*\(3, 4\)"),
+    (lambda: THREE.cost(np.ones((2, 4))), r"w \(2, 4\).*\(3, 4\)"),
     (lambda: policies.AdaScale([0.1, 0.2]).schedule(THREE), "shape mismatch"),
     (lambda: adascale_energies([[1.0], [2.0]], 1.0, 1.0, RoundLeakage(TINY), np.zeros(3)), "shape"),
     (lambda: accounting.find("numpy:ndarray"), "numpy:ndarray"),

@@ -28,15 +28,15 @@ def computed(name):
         "EqualAlloc": policies.EqualAlloc(),
         "AdaScale": policies.AdaScale(PENALTY[name]),
         "EstimFuture": policies.EstimFuture(mean_gain),
-        "PowerControl": policies.PowerControl(mean_gain, policies.Optimal().schedule(problem).sum()),
+        "PowerControl": policies.PowerControl(mean_gain, problem.eta(policies.Optimal().schedule(problem)).sum()),
     }
     for label, policy in chosen.items():
-        eta = policy.schedule(problem)
-        found[f"{label}: eta"] = eta[::100]
-        found[f"{label}: cost"] = problem.cost(eta)
-        found[f"{label}: rdp"] = problem.rdp(eta)
-        found[f"{label}: rdp at order 2.5"] = problem.rdp(eta, 2.5)
-        found[f"{label}: epsilon"] = problem.epsilon(eta)
+        w = policy.schedule(problem)
+        found[f"{label}: eta"] = problem.eta(w)[::100]
+        found[f"{label}: cost"] = problem.cost(w)
+        found[f"{label}: rdp"] = problem.rdp(w)
+        found[f"{label}: rdp at order 2.5"] = problem.rdp(w, 2.5)
+        found[f"{label}: epsilon"] = problem.epsilon(w)
     found["tuned penalty"] = tuning.match_budget(policies.AdaScale, problem)
     return {key: np.atleast_1d(value).tolist() for key, value in found.items()}
 

@@ -68,11 +68,11 @@ def test_every_policy_stays_within_the_power_limit_and_leaks_a_finite_amount(pro
     # a mean of w - w_min is known to a few units in the last place, summed up to T times
     rounding = 4e-16 * problem.num_rounds * float(problem.min_noise_energy.mean() + problem.budget)
     for policy in candidates(problem):
-        eta = policy.schedule(problem)
-        assert feasible(problem, eta), policy
-        assert np.isfinite(eta).all()
-        assert 0 <= problem.rdp(eta) < math.inf
-        assert 0 <= (cost := problem.cost(eta)) < math.inf
+        w = policy.schedule(problem)
+        assert feasible(problem, w), policy
+        assert np.isfinite(w).all()
+        assert 0 <= problem.rdp(w) < math.inf
+        assert 0 <= (cost := problem.cost(w)) < math.inf
         if isinstance(policy, policies.Optimal | policies.EqualAlloc | policies.EstimFuture):  # by construction
             assert cost == pytest.approx(float(problem.budget), rel=1e-9, abs=rounding), policy
 
@@ -94,8 +94,8 @@ def test_budgets_from_a_rounding_to_far_beyond_the_floors_are_matched():
     """Not everything is out of reach."""
     for budget in (1e-5, 1e-2, 1e3, 1e9, 1e30, 1e60):
         problem = make(MNIST, budget, rounds=50)
-        eta = policies.AdaScale(tuning.match_budget(policies.AdaScale, problem)).schedule(problem)
-        assert problem.cost(eta) == pytest.approx(budget, rel=1e-9)
+        w = policies.AdaScale(tuning.match_budget(policies.AdaScale, problem)).schedule(problem)
+        assert problem.cost(w) == pytest.approx(budget, rel=1e-9)
     rounded = r"a floor of \S+ is rounded by more than 1e-09"
     for budget, said in ((1e-300, rounded), (1e-20, rounded), (1e-12, rounded), (1e150, "nu = "), (1e300, "nu = ")):
         with pytest.raises(BudgetNotReached, match=said):
@@ -199,10 +199,10 @@ def test_arrays_of_any_make_give_what_plain_ones_give_and_stay_as_they_are(given
     for policy in (policies.Optimal(), policies.AdaScale(0.1)):
         np.testing.assert_array_equal(policy.schedule(made), policy.schedule(plain))
     np.testing.assert_array_equal(accounting.rdp(0.01, make(1e9 * gain), 3), accounting.rdp(0.01, 1e9 * gain, 3))
-    eta = policies.EqualAlloc().schedule(plain)
-    np.testing.assert_array_equal(policies.EqualAlloc().schedule(made), eta)
+    w = policies.EqualAlloc().schedule(plain)
+    np.testing.assert_array_equal(policies.EqualAlloc().schedule(made), w)
     for measure in (plain.cost, plain.rdp, plain.noise_multiplier):
-        np.testing.assert_array_equal(measure(make(eta)), measure(eta))
+        np.testing.assert_array_equal(measure(make(w)), measure(w))
     np.testing.assert_array_equal(
         water_level(make(plain.min_noise_energy), budget), water_level(plain.min_noise_energy, budget)
     )
@@ -226,10 +226,10 @@ def test_a_geometric_mean_is_never_nan_and_zero_only_with_a_zero(values):
 
 @given(problems(), powers(-10, 10), st.booleans())
 def test_both_sides_of_a_bound_are_finite_or_refused(problem, penalty, sharp):
-    eta = policies.EqualAlloc().schedule(problem)
+    w = policies.EqualAlloc().schedule(problem)
     for bound in (bounds.queue_bound, bounds.violation_bound, bounds.regret_bound):
         try:
-            sides = bound(problem, eta, penalty, sharp=sharp)
+            sides = bound(problem, w, penalty, sharp=sharp)
         except ValueError as error:
             assert str(error).startswith("beyond floating point")  # noqa: PT017
         else:

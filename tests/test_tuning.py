@@ -58,7 +58,7 @@ class Spending:
 
     def schedule(self, problem):
         spent = (self.share(self.parameter) * problem.budget)[..., None]
-        return problem.scenario.noise_scale / (problem.min_noise_energy + spent)
+        return problem.min_noise_energy + spent
 
 
 def spending(share):

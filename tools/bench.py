@@ -116,16 +116,16 @@ def adascale_rounds():
     policy, terms = policies.AdaScale(0.03), RoundLeakage(MNIST).terms
     newton = partial(plain_newton, budget=0.04, penalty=0.03, unit=terms.unit[0], count=terms.number[0])
     newton = partial(newton, weight=terms.moments.weight[0])
-    policy.schedule(mnist(2)), newton(mnist(2).floor.ravel())  # compiles
+    policy.schedule(mnist(2)), newton(mnist(2).min_noise_energy.ravel())  # compiles
     for problem, repeats, what in (
         (mnist(), 50, "alone, T = 500"),
         (mnist(1_000_000), 4, "alone, T = 1,000,000"),
         (mnist(seeds=range(100)), 4, "among 100 realisations"),
     ):
         floors = problem.min_noise_energy.reshape(-1, problem.min_noise_energy.shape[-1])
-        own, eta = timed(partial(policy.schedule, problem), repeats)
+        own, w = timed(partial(policy.schedule, problem), repeats)
         peer, expected = timed(lambda floors=floors: np.array([*map(newton, floors)]), repeats)
-        differ = np.abs(problem.noise_energy(eta).reshape(floors.shape) / expected - 1).max()
+        differ = np.abs(w.reshape(floors.shape) / expected - 1).max()
         yield f"AdaScale a round, {what}", own / floors.size, "plain Newton", peer / floors.size, differ
 
 

@@ -22,7 +22,7 @@ def _by_safe_end(operation: Callable[[float, float], bool]) -> Callable[["Certif
     def compare(interval: "CertifiedInterval", other: Any) -> bool:
         if isinstance(other, Real | CertifiedInterval):
             return operation(interval.safe, float(other))
-        return NotImplemented
+        return NotImplemented  # type: ignore[no-any-return]
 
     return compare
 

@@ -75,17 +75,17 @@ class Claim(NamedTuple):
         return 1 - (1 - self.confidence) / 6
 
 
-def noise_of(problem: ReceiveScalingProblem, eta: ArrayLike) -> tuple[float, FloatArray]:
+def noise_of(problem: ReceiveScalingProblem, w: ArrayLike) -> tuple[float, FloatArray]:
     """Return sampling rate and noise multipliers of the audited devices."""
     if problem.lanes != ():
         raise ValueError(f"problem must have one lane, got lanes {problem.lanes}")
     device = int(audited_devices(problem.scenario)[0])
-    return float(np.ravel(problem.scenario.sampling_rate)[0]), problem.noise_multiplier(eta)[device]
+    return float(np.ravel(problem.scenario.sampling_rate)[0]), problem.noise_multiplier(w)[device]
 
 
-def claimed(problem: ReceiveScalingProblem, eta: ArrayLike, delta: float, confidence: float) -> Claim:
+def claimed(problem: ReceiveScalingProblem, w: ArrayLike, delta: float, confidence: float) -> Claim:
     """Return the claim about a schedule."""
-    rate, sigma = noise_of(problem, eta)
+    rate, sigma = noise_of(problem, w)
     renyi, exact = (float(by.epsilon(rate, sigma, delta)) for by in (RenyiAccountant(), ACCOUNTANT))
     return Claim(rate, sigma, delta, check.fraction("confidence", confidence), renyi, exact)
 

@@ -19,7 +19,7 @@ from adascale.problem import ReceiveScalingProblem
 
 def audit_gradients(
     problem: ReceiveScalingProblem,
-    eta: ArrayLike,
+    w: ArrayLike,
     training: Training,
     dataset: Dataset,
     seed: int,
@@ -38,7 +38,7 @@ def audit_gradients(
     Parameters
     ----------
     problem : ReceiveScalingProblem, without leading axes
-    eta : array_like, shape (T,), > 0, within the power limit
+    w : array_like, shape (T,), noise energies within the power limit
     training, dataset, seed : see :class:`~adascale.learning.fedsgd.FedSGD`
     canaries : int, 10 to d per training run
     runs : int, >= 1, training runs at ``seed``, ``seed + 1``, ...
@@ -49,7 +49,7 @@ def audit_gradients(
     norm : float, > 0
         Norm of a canary's gradient, in units of C.
     """
-    claim = claimed(problem, eta, delta, confidence)
+    claim = claimed(problem, w, delta, confidence)
     total = check.whole("canaries", canaries) * check.whole("runs", runs)
     planned = plan(claim.rate, claim.sigma, total, delta, claim.each)
     score, present = np.zeros((runs, canaries)), np.zeros((runs, canaries), dtype=bool)
@@ -61,13 +61,13 @@ def audit_gradients(
         def listen(t: int, residual: Tensor, i: int = i, drawn: GradientCanaries = drawn) -> None:
             score[i] += log_likelihood_ratio(drawn.heard(problem.scenario, residual), claim.rate, claim.sigma[t])
 
-        accuracy += observe(problem, eta if noise else None, training, dataset, seed + i, drawn, listen)[0] / runs
+        accuracy += observe(problem, w if noise else None, training, dataset, seed + i, drawn, listen)[0] / runs
     return from_scores("gradients", runs, claim, planned, score.ravel(), present.ravel(), accuracy)
 
 
 def observe(
     problem: ReceiveScalingProblem,
-    eta: ArrayLike | None,
+    w: ArrayLike | None,
     training: Training,
     dataset: Dataset,
     seed: int,
@@ -79,24 +79,24 @@ def observe(
     Parameters
     ----------
     problem, training, dataset, seed : see :func:`audit_gradients`
-    eta : array_like, shape (T,), or None for a receiver without noise
+    w : array_like, shape (T,), noise energies, or None for a receiver without noise
     canaries : GradientCanaries, or an object with the same ``present`` and ``signal``
     listen : callable, optional
         Called with the index of each round and its noise plus canaries, shape (d,).
     """
     scenario = problem.scenario
-    schedule = np.full(problem.num_rounds, math.inf) if eta is None else np.asarray(eta, dtype=float)
+    eta = np.full(problem.num_rounds, math.inf) if w is None else problem.eta(w)
     federation, rate = FedSGD(scenario, training, dataset, seed), float(np.ravel(scenario.sampling_rate)[0])
     state = federation.start()
     # as if the observer cancelled the rest of the noise, and decoded device 0 with all chains
-    seen = np.ones(schedule.shape) if problem.exposure is None else problem.exposure[0]
+    seen = np.ones(eta.shape) if problem.exposure is None else problem.exposure[0]
     protecting = np.sqrt(scenario.noise_share / seen)
-    for t, eta_t in enumerate(schedule):
+    for t, eta_t in enumerate(eta):
         after, _ = federation.step(state, float(eta_t))
         added = canaries.signal(scenario, batch_of(canaries.present, rate, seed, t), state.parameters)
         if listen is not None:
             # the same step without noise: their momentum differs only by the noise
-            quiet = after if eta is None else federation.step(state, math.inf)[0]
+            quiet = after if w is None else federation.step(state, math.inf)[0]
             listen(t, float(protecting[t]) * (after.velocity - quiet.velocity) + added)
         state = State(t + 1, after.parameters - training.learning_rate * added, after.velocity + added)
         if not torch.isfinite(state.parameters).all():

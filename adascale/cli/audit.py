@@ -32,14 +32,14 @@ def run(options: argparse.Namespace) -> None:
     changes = {"rounds": options.rounds, "delta": options.delta}
     wanted = make_run(options.dataset, options.policy, options.nu, options.seed, **changes)
     with common.noting_orders():
-        problem, _, eta = importlib.import_module("adascale.runs.execution").decided(wanted)
-        if isinstance(eta, adascale.policies.Selection):
+        problem, _, schedule = importlib.import_module("adascale.runs.execution").decided(wanted)
+        if isinstance(schedule, adascale.policies.Selection):
             raise ValueError(f"--policy {options.policy} chooses who sends; an audit needs all devices in every round")
         dataset = learning.load(wanted.training.dataset, wanted.training.input_scaling)
-        given = (problem, eta, wanted.training, dataset, options.seed, options.canaries)
+        given = (problem, schedule, wanted.training, dataset, options.seed, options.canaries)
         how = {"runs": options.runs, "delta": options.delta, "confidence": options.confidence}
         found = audit.audit_gradients(*given, **how)
-        epsilon = float(problem.epsilon(eta, adascale.ExactAccountant(), options.delta))
+        epsilon = float(problem.epsilon(schedule, adascale.ExactAccountant(), options.delta))
     totals = {"dataset": wanted.scenario.name, "policy": wanted.policy, "nu": wanted.nu, "seed": wanted.seed}
     totals |= {"rounds": wanted.scenario.num_rounds, "epsilon": epsilon, "lower": found.lower} | found._asdict()
     print(common.shown(totals, options.json), flush=True)

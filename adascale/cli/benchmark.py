@@ -94,7 +94,7 @@ def _accuracy(scenario: Any, channel: Any, method: Any, row: dict[str, Any], tra
     else:
         problem = adascale.ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), row["nu"])
         policy = adascale.comparison.as_method(method, channel)(problem, scenario.mean_gain(drawn.path_loss))
-        eta, senders = policy.schedule(problem), drawn.gain > 0
+        eta, senders = problem.eta(policy.schedule(problem)), drawn.gain > 0
     settings = Training.preset(training)
     federation = FedSGD(scenario, settings, load(settings.dataset, settings.input_scaling), row["seed"])
     state = federation.start()

@@ -81,8 +81,8 @@ def run(options: argparse.Namespace) -> None:
             who = {"number": made.senders.sum(axis=0), "senders": np.array(listed)}
             shares = {"participation": float(share.mean()), "participation_min": float(share.min())}
         else:
-            made, given = problem, [eta := policy.schedule(problem)]
-            energy, cost = problem.noise_energy(eta), float(problem.cost(eta))
+            energy = policy.schedule(problem)
+            made, given, eta, cost = problem, [energy], problem.eta(energy), float(problem.cost(energy))
         epsilons = adascale.problem.over_devices(made.epsilons(*given, accountant, options.delta))
     spent = 1.0 if nu is None else cost / nu
     if budget_mode == causal.BUDGET_MODES["hard"] and spent > 1 + 1e-6:

@@ -219,7 +219,8 @@ class _Realisations:
                 made = ReceiveScalingProblem(scenario, self.problem.min_gain, spend, exposure)
                 policy = method(made, self.mean_gain)
                 schedule = [policy.schedule(made)]
-                found = {"cost": made.cost(*schedule), "full_power": (schedule[0] == made.max_eta).mean(axis=-1)}
+                full = schedule[0] <= made.min_noise_energy
+                found = {"cost": made.cost(*schedule), "full_power": full.mean(axis=-1)}
                 found["total"], share = mean + found["cost"], np.ones(1)
         except BudgetNotReached:
             x = np.broadcast_to(spend, lanes).ravel()

@@ -73,7 +73,7 @@ def match_lyapunov(
     """
     check_contraction(contraction, problem.num_rounds)
     lanes = Lanes(problem)
-    mean_eta = Optimal().schedule(problem).mean(axis=-1).ravel()
+    mean_eta = problem.eta(Optimal().schedule(problem)).mean(axis=-1).ravel()
     natural = (problem.scenario.noise_scale / water_level(problem.min_noise_energy, problem.budget)).ravel() ** 3
     rates = _RATES if relative_rates is None else np.atleast_1d(check.positive("relative_rates", relative_rates))
     relative = np.broadcast_to(rates, (lanes.index.size, rates.size))
@@ -125,13 +125,13 @@ def _crossings(
     met = np.abs(residual) <= _TOLERANCE  # at other crossings the cost jumps over its budget
     lane, penalty, rate = lane[met], np.exp(log_root[met]), rate[met]
     chosen = lanes.problem(lane)
-    eta = LyapunovPowerControl(penalty, rate, contraction).schedule(chosen)
+    w = LyapunovPowerControl(penalty, rate, contraction).schedule(chosen)
     with warnings.catch_warnings():  # warnings are mostly about pairs that are not chosen
         warnings.simplefilter("ignore", OrdersTooFew)
-        epsilon = chosen.epsilon(eta, delta=delta)
+        epsilon = chosen.epsilon(w, delta=delta)
     import pandas as pd
 
-    full = (eta == chosen.max_eta).mean(axis=-1)
+    full = (w <= chosen.min_noise_energy).mean(axis=-1)
     columns = {"penalty": penalty, "rate": rate, "relative_rate": relative[i, j][met], "epsilon": epsilon}
     return pd.DataFrame({"lane": lane, **columns, "full_power": full})
 

@@ -39,7 +39,7 @@ class Trained(NamedTuple):
 
 def train(
     problem: ReceiveScalingProblem,
-    eta: ArrayLike | Selection | None,
+    schedule: ArrayLike | Selection | None,
     training: Training,
     dataset: Dataset,
     seed: int,
@@ -58,8 +58,8 @@ def train(
     ----------
     problem : ReceiveScalingProblem
         One instance.
-    eta : array_like, shape (T,), > 0, or None
-        :math:`\eta_t`, within the power limit; None for a receiver without noise; a
+    schedule : array_like, shape (T,), or Selection, or None
+        Noise energies :math:`w_t` within the power limit; None for a receiver without noise; a
         :class:`~adascale.policies.Selection` of these rounds also says who sends.
     training, dataset, seed, device
         As for :class:`~adascale.learning.fedsgd.FedSGD`.
@@ -82,13 +82,16 @@ def train(
     rounds, scenario = problem.num_rounds, problem.scenario
     if problem.lanes != ():
         raise ValueError(f"problem must have one instance, got shape {problem.lanes}")
-    chosen, given = (eta, None) if isinstance(eta, Selection) else (None, eta)
-    schedule = chosen.eta if chosen else np.full(rounds, math.inf) if given is None else check.positive("eta", given)
-    if schedule.shape != (rounds,):
-        raise ValueError(f"eta must have shape ({rounds},), got {schedule.shape}")
-    if given is not None:
-        problem.noise_energy(schedule)  # raises an error above the power limit
-    energy = np.divide(scenario.noise_scale, schedule, out=np.full(rounds, math.inf), where=schedule > 0)
+    chosen = None
+    if schedule is None:
+        eta = np.full(rounds, math.inf)
+    elif isinstance(schedule, Selection):
+        chosen, eta = schedule, schedule.eta
+    else:
+        eta = problem.eta(schedule)
+    if eta.shape != (rounds,):
+        raise ValueError(f"schedule must have shape ({rounds},), got {eta.shape}")
+    energy = np.divide(scenario.noise_scale, eta, out=np.full(rounds, math.inf), where=eta > 0)
     account = RenyiAccountant() if accountant is None else accountant
     federation = FedSGD(scenario, training, dataset, seed, device)
     state, rows = federation.start(), []
@@ -108,7 +111,7 @@ def train(
     with tqdm(total=rounds, initial=state.round, disable=not progress, unit="round", desc=training.dataset) as bar:
         for t in range(state.round, rounds):
             try:
-                state, shown = federation.step(state, schedule[t], senders_t=chosen.senders[:, t] if chosen else None)
+                state, shown = federation.step(state, eta[t], senders_t=chosen.senders[:, t] if chosen else None)
             except NotFinite as error:
                 raise diverged(str(error)) from None
             if not torch.isfinite(state.parameters).all():
@@ -122,12 +125,12 @@ def train(
                 devices = np.array([math.inf])
                 seen = None if problem.exposure is None else problem.exposure[..., : t + 1]
                 if chosen:
-                    begun = chosen._replace(eta=schedule[: t + 1], senders=chosen.senders[:, : t + 1])
+                    begun = chosen._replace(eta=eta[: t + 1], senders=chosen.senders[:, : t + 1])
                     begun = begun if seen is None else begun._replace(exposure=seen)
                     devices = begun.epsilons(account, delta)
-                elif given is not None:
+                elif schedule is not None:
                     so_far = ReceiveScalingProblem(scenario, problem.min_gain[: t + 1], problem.budget, seen)
-                    devices = so_far.epsilons(schedule[: t + 1], account, delta)
+                    devices = so_far.epsilons(energy[: t + 1], account, delta)
                 leaked = {name: float(value) for name, value in over_devices(devices).items()}
                 shown_epsilon = f"{round_outward(leaked['epsilon'], up=True):.6g}"
                 text = f"loss {test_loss:.3f}, accuracy {accuracy:.3f}, epsilon {shown_epsilon}"

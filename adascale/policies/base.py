@@ -1,6 +1,7 @@
 """What a policy is: a map from noise floors to noise energies, for all rounds at once or one after the other."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 from adascale import checks as check
 from adascale.channel import FloorLaw, RayleighFloors
 from adascale.errors import InvalidInput
-from adascale.problem import ReceiveScalingProblem, scaling
+from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import FloatArray, Scenario
 
 _ROUNDING = 1e-9  # relative distance below the floor that passes for a rounding error
@@ -37,7 +38,7 @@ class Policy:
         return np.array(1.0)
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        r"""Return :math:`\eta_t` of all rounds, shape (..., T), in watts."""
+        r"""Return the noise energies :math:`w_t \ge w_{\min,t}` of all rounds, shape (..., T)."""
         raise NotImplementedError(f"{type(self).__name__} has no schedule")
 
 
@@ -72,13 +73,13 @@ class OnlinePolicy(Policy):
         for t in range(problem.num_rounds):
             floor_t = floor[..., t].copy()[()]  # a copy, as a view would give access to later rounds
             state, energy[..., t] = checked_decision(self, state, floor_t, t)
-        return to_eta(energy, problem)
+        return energy
 
 
 def checked_decision(policy: OnlinePolicy, state: Any, floor: FloatArray, t: int) -> tuple[Any, FloatArray]:
     """Return what a policy decides in round t, or raise a ``ValueError`` unless it is a noise energy per floor."""
     name = type(policy).__name__
-    decision = policy.decide(state, floor)
+    decision: object = policy.decide(state, floor)
     if not (isinstance(decision, tuple) and len(decision) == 2):
         got = type(decision).__name__
         raise ValueError(f"{name}.decide must return the next state and a noise energy, got {got} in round {t}")
@@ -92,11 +93,6 @@ def checked_decision(policy: OnlinePolicy, state: Any, floor: FloatArray, t: int
         wanted = f"finite and at least its floor {np.asarray(floor)[worst]}"
         raise ValueError(f"{name} returned a noise energy of {energy[worst]} in round {t}, expected {wanted}")
     return next_state, np.maximum(energy, floor)
-
-
-def to_eta(energy: FloatArray, problem: ReceiveScalingProblem) -> FloatArray:
-    r"""Return the :math:`\eta_t` of noise energies, exactly the power limit where the energy is the floor."""
-    return scaling(energy, problem.min_noise_energy, problem.max_eta, problem.scenario.noise_scale)
 
 
 class CompiledPolicy(OnlinePolicy):
@@ -124,7 +120,7 @@ class CompiledPolicy(OnlinePolicy):
         floor = np.broadcast_to(problem.min_noise_energy, (*problem.lanes, problem.num_rounds))
         _, energy = self.decide_rounds(state, floor)
         self._check_instances(energy.shape[:-1], problem)
-        return to_eta(energy, problem)
+        return energy
 
     def _check_instances(self, shape: tuple[int, ...], problem: ReceiveScalingProblem) -> None:
         if shape != problem.lanes:
@@ -174,7 +170,7 @@ class HorizonState(State):
 def check_law(mean_gain: ArrayLike | None, law: FloorLaw | None) -> None:
     """Raise an ``InvalidInput`` unless exactly one of the two describes the channel."""
     if (mean_gain is None) == (law is None):
-        raise InvalidInput(f"exactly one of mean_gain and law must be given, got {mean_gain} and {law}", "law")
+        raise InvalidInput(f"exactly one of mean_gain and law must be given, got {mean_gain!r} and {law!r}", "law")
     if mean_gain is not None:
         check.positive("mean_gain", mean_gain, "devices")
     elif not isinstance(law, FloorLaw):
@@ -187,7 +183,7 @@ def find_law(scenario: Scenario, mean_gain: ArrayLike | None, law: FloorLaw | No
     return RayleighFloors.of(scenario, mean_gain) if law is None else law  # type: ignore[arg-type]
 
 
-def in_rows(array: ArrayLike, batch: tuple[int, ...], *rounds: int) -> FloatArray:
+def in_rows(array: ArrayLike, batch: Sequence[int], *rounds: int) -> FloatArray:
     """Return a new array with one row of instances, each a number or ``rounds`` numbers."""
     fresh = np.array(np.broadcast_to(np.asarray(array, dtype=float), (*batch, *rounds)), order="C")
     return fresh.reshape(math.prod(batch), *rounds)

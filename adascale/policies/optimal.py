@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from adascale.policies.base import Policy, to_eta
+from adascale.policies.base import Policy
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import FloatArray
 
@@ -44,5 +44,4 @@ class Optimal(Policy):
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         floor = problem.min_noise_energy
-        energy = np.maximum(water_level(floor, problem.budget)[..., None], floor)
-        return to_eta(energy, problem)
+        return np.maximum(water_level(floor, problem.budget)[..., None], floor)

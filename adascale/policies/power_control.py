@@ -52,7 +52,7 @@ class PowerControl(CompiledPolicy):
 
     @classmethod
     def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
-        return np.asarray(Optimal().schedule(problem).sum(axis=-1))
+        return np.asarray(problem.eta(Optimal().schedule(problem)).sum(axis=-1))
 
     def start(self, scenario: Scenario, budget: FloatArray) -> HorizonState:
         check_contraction(self.contraction, scenario.num_rounds)

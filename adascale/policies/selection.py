@@ -162,7 +162,7 @@ class Truncated(Selecting):
         r"""Compute the largest :math:`\varepsilon` of a device that sends in all T rounds, which no channel exceeds."""
         threshold = self.start(scenario)[1][..., None]
         everyone = ReceiveScalingProblem(scenario, threshold.repeat(scenario.num_rounds, axis=-1), 1.0)
-        return everyone.epsilon(everyone.max_eta, accountant, delta)
+        return everyone.epsilon(everyone.min_noise_energy, accountant, delta)
 
     @classmethod
     def of_total(cls, scenario: Scenario, gain: ArrayLike, total: ArrayLike) -> "Truncated":

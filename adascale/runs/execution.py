@@ -52,22 +52,24 @@ def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
         if (found := loaded_digest(kind, name)) != (wanted := run.sources[name]):
             raise ValueError(f"the code of {name} must have the digest {wanted}, got {found}; restart this process")
     loaded = _load(run.training.dataset, run.training.input_scaling, data.root())
-    problem, policy, eta = decided(run)
+    problem, policy, schedule = decided(run)
     start = time.perf_counter()
     how |= {"device": device, "every": run.every, "delta": run.delta, "accountant": accounting.find(run.accountant)}
-    trained = train(problem, eta, run.training, loaded, run.seed, **how)
+    trained = train(problem, schedule, run.training, loaded, run.seed, **how)
     seconds = round(time.perf_counter() - start, 3)
     last, floor = trained.history.iloc[-1], problem.min_noise_energy
     row = described(run)
     named = () if policy is None else (*policy.tuned, *getattr(policy, "fixed_by", ())[:1])
     row |= {name: float(value) for name in named if (value := getattr(policy, name)) is not None}
-    if isinstance(eta, Selection):
-        share = eta.participation
-        row |= {"cost": float(eta.total - floor.mean()), "participation": float(share.mean())}
+    if isinstance(schedule, Selection):
+        share = schedule.participation
+        row |= {"cost": float(schedule.total - floor.mean()), "participation": float(share.mean())}
         row |= {"participation_min": float(share.min())}
     else:
-        row["cost"] = None if eta is None else float(problem.cost(eta))
-    rdp = None if eta is None else float(eta.rdp() if isinstance(eta, Selection) else problem.rdp(eta))
+        row["cost"] = None if schedule is None else float(problem.cost(schedule))
+    rdp = None
+    if schedule is not None:
+        rdp = float(schedule.rdp() if isinstance(schedule, Selection) else problem.rdp(schedule))
     row |= {"order": run.scenario.order, "rdp": rdp, "delta": run.delta}
     row |= {name: float(last[name]) for name in ("epsilon", "epsilon_mean")}
     row |= {"test_accuracy": float(last.accuracy), "test_loss": float(last.test_loss)}

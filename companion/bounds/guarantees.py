@@ -1,6 +1,6 @@
 r"""The guarantees of AdaScale: queue, violation and regret, for every sequence of channels (:ref:`chap-guarantees`).
 
-They take any schedule :math:`\eta_t`, so that a function that confirms a bound for AdaScale can show that it fails for
+They take any schedule :math:`w_t`, so that a function that confirms a bound for AdaScale can show that it fails for
 another policy.  With :math:`y_t = w_t - w_{\min,t}`, what round t spends, the virtual queue is
 :math:`Q_0 = 0,\ Q_{t+1} = \max(Q_t + y_t - \nu, 0)`.
 """
@@ -39,17 +39,17 @@ class QueueLimits(NamedTuple):
     r"""Of order :math:`V^{1/3} R^{2/3}` (:eq:`eq:queue-growth`)."""
 
 
-def queue(problem: ReceiveScalingProblem, eta: ArrayLike) -> FloatArray:
+def queue(problem: ReceiveScalingProblem, w: ArrayLike) -> FloatArray:
     r"""Return :math:`Q_0, \dots, Q_T` of any schedule, shape (..., T + 1) (:eq:`eq:queue`; paper, eq. (29))."""
-    spend = problem.spend(eta)
+    spend = problem.spend(w)
     budget = np.broadcast_to(np.asarray(problem.budget), spend.shape[:-1])
     flat = _queue(spend.reshape(-1, problem.num_rounds), budget.ravel())
     return np.reshape(flat, spend.shape[:-1] + (problem.num_rounds + 1,))
 
 
-def drift_bound(problem: ReceiveScalingProblem, eta: ArrayLike) -> Sides:
+def drift_bound(problem: ReceiveScalingProblem, w: ArrayLike) -> Sides:
     r"""One-slot drift of **any** schedule, shape (..., T) (:prf:ref:`lem-drift`; the paper's Lemma 2)."""
-    spend, length = problem.spend(eta), queue(problem, eta)
+    spend, length = problem.spend(w), queue(problem, w)
     before, budget = length[..., :-1], np.asarray(problem.budget)[..., None]
     with np.errstate(over="ignore", invalid="ignore"):
         return _held(Sides(np.diff(length**2, axis=-1) / 2, before * spend + spend**2 / 2 + budget**2 / 2))
@@ -80,26 +80,24 @@ def queue_limits(problem: ReceiveScalingProblem, penalty: ArrayLike) -> QueueLim
     return _held(QueueLimits(full_power, equal, threshold, growth))
 
 
-def queue_bound(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayLike, *, sharp: bool = False) -> Sides:
+def queue_bound(problem: ReceiveScalingProblem, w: ArrayLike, penalty: ArrayLike, *, sharp: bool = False) -> Sides:
     """AdaScale's queue of a schedule made with V against its bound, each side of shape (..., T + 1).
 
     The paper's (:prf:ref:`thm-queue`), or ``sharp`` the least of all four limits (:prf:ref:`thm-queue-sharp`).
     """
     limits = queue_limits(problem, penalty)
     right = np.min(np.broadcast_arrays(*limits), axis=0) if sharp else limits.full_power
-    left = queue(problem, eta)
+    left = queue(problem, w)
     return Sides(left, np.broadcast_to(right, left.shape))
 
 
-def violation_bound(
-    problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayLike, *, sharp: bool = False
-) -> Sides:
+def violation_bound(problem: ReceiveScalingProblem, w: ArrayLike, penalty: ArrayLike, *, sharp: bool = False) -> Sides:
     """Violation of the long-term constraint, a side a lane (:prf:ref:`thm-violation`; the paper's second theorem)."""
-    right = queue_bound(problem, eta, penalty, sharp=sharp).right[..., -1] / problem.num_rounds
-    return Sides(problem.cost(eta) - problem.budget, right)
+    right = queue_bound(problem, w, penalty, sharp=sharp).right[..., -1] / problem.num_rounds
+    return Sides(problem.cost(w) - problem.budget, right)
 
 
-def regret_bound(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayLike, *, sharp: bool = False) -> Sides:
+def regret_bound(problem: ReceiveScalingProblem, w: ArrayLike, penalty: ArrayLike, *, sharp: bool = False) -> Sides:
     r"""Dynamic regret against the offline optimum, in nats (:prf:ref:`thm-regret`; the paper's third theorem).
 
     Leakage is a **sum over devices** here, as in the paper's objective.  ``sharp`` takes the least queue limit and what
@@ -108,8 +106,8 @@ def regret_bound(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayL
     penalty, budget, T = np.asarray(penalty), problem.budget, problem.num_rounds
     leakage = RoundLeakage(problem.scenario)
     best = np.maximum(water_level(problem.min_noise_energy, budget)[..., None], problem.min_noise_energy)
-    left = np.mean(leakage(problem.noise_energy(eta)), axis=-1) - np.mean(leakage(best), axis=-1)
-    limit = queue_bound(problem, eta, penalty, sharp=sharp).right[..., -1]
+    left = np.mean(leakage(w), axis=-1) - np.mean(leakage(best), axis=-1)
+    limit = queue_bound(problem, w, penalty, sharp=sharp).right[..., -1]
     with np.errstate(over="ignore", invalid="ignore"):
         if sharp:
             above = np.maximum(best - problem.min_noise_energy - np.asarray(budget)[..., None], 0)
@@ -119,17 +117,17 @@ def regret_bound(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayL
     return _held(Sides(left, np.broadcast_to(right, left.shape)))
 
 
-def regret_at_cost(problem: ReceiveScalingProblem, eta: ArrayLike, penalty: ArrayLike) -> Sides:
+def regret_at_cost(problem: ReceiveScalingProblem, w: ArrayLike, penalty: ArrayLike) -> Sides:
     """The excess, regret against the optimum **at the cost that was paid**, and its price (:prf:ref:`prop-at-cost`).
 
     The left side is at least 0 for any schedule that spends something, and at most the right side for AdaScale.
     """
-    penalty, spend, leakage = np.asarray(penalty), problem.spend(eta), RoundLeakage(problem.scenario)
+    penalty, spend, leakage = np.asarray(penalty), problem.spend(w), RoundLeakage(problem.scenario)
     best = np.maximum(
         water_level(problem.min_noise_energy, np.mean(spend, axis=-1))[..., None], problem.min_noise_energy
     )
-    left = np.mean(leakage(problem.noise_energy(eta)) - leakage(best), axis=-1)
-    pressure = queue(problem, eta)[..., :-1] + spend
+    left = np.mean(leakage(w) - leakage(best), axis=-1)
+    pressure = queue(problem, w)[..., :-1] + spend
     right = np.mean(pressure * (best - problem.min_noise_energy - spend), axis=-1) / penalty
     return _held(Sides(np.broadcast_to(left, right.shape), right))
 

@@ -73,8 +73,8 @@ def foreseen_lyapunov(
             raise BudgetNotReached(f"no pair of V and rate brings the mean cost to nu = {budget[lane]:g}")
         gain = scenario.noise_scale / (scenario.x_max * floor)
         every = ReceiveScalingProblem(scenario, gain, np.full((pairs.shape[1], draws), budget[lane]))
-        eta = LyapunovPowerControl(*pairs[..., None]).schedule(every)
-        found[:, lane] = pairs[:, leakage(every.noise_energy(eta)).mean(axis=(-2, -1)).argmin()]
+        w = LyapunovPowerControl(*pairs[..., None]).schedule(every)
+        found[:, lane] = pairs[:, leakage(w).mean(axis=(-2, -1)).argmin()]
     penalty, rate = found.reshape(2, *lanes)
     return LyapunovPowerControl(penalty, rate)
 

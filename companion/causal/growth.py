@@ -16,7 +16,7 @@ import pandas as pd
 from adascale import channel, policies
 from adascale.channel import RayleighFloors
 from adascale.policies import Policy, water_level
-from adascale.problem import ReceiveScalingProblem, RoundLeakage, scaling
+from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.scenario import FloatArray, Scenario
 from companion.bounds import empty_queue_regret, level_value
 from companion.bounds.causal import LevelValue, approach_constant
@@ -51,12 +51,12 @@ class LevelOfThePast(Policy):
     """
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        r""":math:`\eta_t`, shape (..., T)."""
+        r""":math:`w_t`, shape (..., T)."""
         floor, budget = problem.min_noise_energy, np.asarray(problem.budget)
         energy = floor + budget[..., None]
         for t in range(2, problem.num_rounds):
             energy[..., t] = np.maximum(water_level(floor[..., :t], budget), floor[..., t])
-        return scaling(energy, problem.min_noise_energy, problem.max_eta, problem.scenario.noise_scale)
+        return energy
 
 
 def methods(
@@ -103,10 +103,10 @@ def growth_table(
         problem = ReceiveScalingProblem(horizon, scenario.noise_scale / (scenario.x_max * floor), budget)
         known = methods(leakage, law, budget, horizon)
         for name, (policy, predicted) in ((name, known[name]) for name in only):
-            eta = policy().schedule(problem)
-            total = surplus(leakage, value, problem.min_noise_energy, problem.noise_energy(eta)).sum(axis=-1)
+            w = policy().schedule(problem)
+            total = surplus(leakage, value, problem.min_noise_energy, w).sum(axis=-1)
             half = 1.96 * total.std(ddof=1) / np.sqrt(draws)
-            cost = problem.cost(eta).mean() / budget
+            cost = problem.cost(w).mean() / budget
             rows.append((name, T, draws, total.mean(), half, predicted(T), cost))
     return pd.DataFrame(rows, columns=["policy", "T", "draws", "regret", "half", "predicted", "cost"])
 

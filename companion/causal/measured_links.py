@@ -128,18 +128,18 @@ def links_table(
         best: dict[str, float] = {}
         for name, method in methods(problem.scenario, past).items():
             try:
-                eta = method(problem, mean_gain).schedule(problem)
+                w = method(problem, mean_gain).schedule(problem)
             except BudgetNotReached:
                 found = dict.fromkeys(_STORED, np.nan)
             else:
                 found = {
-                    "cost": float(problem.cost(eta)),
-                    "rdp": float(problem.rdp(eta)),
-                    "epsilon": float(problem.epsilon(eta, account)),
+                    "cost": float(problem.cost(w)),
+                    "rdp": float(problem.rdp(w)),
+                    "epsilon": float(problem.epsilon(w, account)),
                     "exact": np.nan,
                 }
                 if scale == 1 and name in EXACT:
-                    found["exact"] = float(problem.epsilon(eta, SharpAccountant()))
+                    found["exact"] = float(problem.epsilon(w, SharpAccountant()))
             best = best or {**found, "cost": BUDGET}
             ratio = {key: value / best[key] for key, value in found.items()}
             rows.append(dict(zip(_KEYS, each[:3], strict=True)) | {"scale": scale, "policy": name} | ratio)
@@ -218,7 +218,7 @@ def example(measured: Realisation) -> pd.DataFrame:
     mean_gain = past.mean(axis=-1) / problem.scenario.batch_second_moment
     level = 10 * np.log10(measured.gain)
     known = methods(problem.scenario, past)
-    energy = {name: problem.noise_energy(known[name](problem, mean_gain).schedule(problem)) for name in SHOWN}
+    energy = {name: known[name](problem, mean_gain).schedule(problem) for name in SHOWN}
     return pd.DataFrame(
         {
             "round": np.arange(problem.num_rounds),

@@ -44,7 +44,7 @@ def beliefs_table(budget: float = 0.04, seeds: Sequence[int] = SEEDS) -> pd.Data
         problem = ReceiveScalingProblem(scenario, min_gain, budget)
         best = problem.rdp(policies.Optimal().schedule(problem))
         for name in BELIEVERS:
-            eta = CAUSAL[name](problem, believed).schedule(problem)
-            found = {"cost": problem.cost(eta) / budget, "ratio": problem.rdp(eta) / best}
+            w = CAUSAL[name](problem, believed).schedule(problem)
+            found = {"cost": problem.cost(w) / budget, "ratio": problem.rdp(w) / best}
             rows.append(pd.DataFrame({"world": world, "policy": name, "seed": seeds} | found))
     return pd.concat(rows, ignore_index=True)

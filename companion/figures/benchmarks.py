@@ -39,18 +39,18 @@ def planned_levels(
     return figure
 
 
-def rising_aim(problem: ReceiveScalingProblem, eta: FloatArray) -> Figure:
+def rising_aim(problem: ReceiveScalingProblem, w: FloatArray) -> Figure:
     """Draw the noise energies of a schedule of PowerControl, and how its leakage adds up beside the optimum's."""
     figure, (left, right) = panels(2, 2.7, sharex=True)
     leakage = RoundLeakage(problem.scenario)
     left.semilogy(problem.min_noise_energy, color="0.75", linewidth=0.7, label="floor")
     points = STYLE["PowerControl"] | {"markersize": 3, "linestyle": "none", "label": label_of("PowerControl")}
-    left.semilogy(problem.noise_energy(eta), **points)
+    left.semilogy(w, **points)
     level = float(water_level(problem.min_noise_energy, problem.budget))
     left.axhline(level, color="black", linestyle="--", label="water level")
     left.set(ylim=(5e-3, 200), ylabel="noise energy (no unit)")
-    for name, each in {"Optimal": Optimal().schedule(problem), "PowerControl": eta}.items():
-        value = np.cumsum(leakage(problem.noise_energy(each)))
+    for name, each in {"Optimal": Optimal().schedule(problem), "PowerControl": w}.items():
+        value = np.cumsum(leakage(each))
         right.plot(value / value[-1], markevery=50, label=label_of(name), **STYLE[name])
     right.set(xlabel="round $t$", ylabel="share of leakage up to $t$")
     for axis in (left, right):

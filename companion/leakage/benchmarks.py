@@ -42,19 +42,20 @@ def both_protocols(table: pd.DataFrame, levels: Sequence[float]) -> pd.DataFrame
     return unseen.rename(columns={"epsilon": "unseen"}).assign(in_hindsight=tuned)
 
 
-def late_share(problem: ReceiveScalingProblem, eta: FloatArray, rounds: int) -> FloatArray:
+def late_share(problem: ReceiveScalingProblem, w: FloatArray, rounds: int) -> FloatArray:
     """The share of the RDP leakage that the last ``rounds`` rounds carry, of every lane."""
-    loss = RoundLeakage(problem.scenario)(problem.noise_energy(eta))
+    loss = RoundLeakage(problem.scenario)(w)
     return np.asarray(loss[..., -rounds:].sum(axis=-1) / loss.sum(axis=-1))
 
 
-def full_power(problem: ReceiveScalingProblem, eta: FloatArray) -> dict[str, FloatArray]:
+def full_power(problem: ReceiveScalingProblem, w: FloatArray) -> dict[str, FloatArray]:
     """Return how many rounds of every lane are at full power, and shares of the RDP leakage in those of them.
 
     A round is *needlessly* at full power where the optimum is not.
     """
-    loss = RoundLeakage(problem.scenario)(problem.noise_energy(eta))
-    full, optimal = eta == problem.max_eta, policies.Optimal().schedule(problem) == problem.max_eta
+    loss = RoundLeakage(problem.scenario)(w)
+    floor = problem.min_noise_energy
+    full, optimal = w <= floor, policies.Optimal().schedule(problem) <= floor
     needless, total = full & ~optimal, loss.sum(axis=-1)
     rounds = {"at full power": full, "... under the optimum": optimal, "needlessly": needless}
     return {name: each.mean(axis=-1) for name, each in rounds.items()} | {

@@ -35,7 +35,7 @@ class OfflinePowerControl(Policy):
         weight = self.contraction ** (-0.5 * np.arange(problem.num_rounds))
         mean = np.broadcast_to(self.privacy_budget, problem.lanes) / problem.num_rounds
         tau = capped_level(problem.max_eta, mean, weight)
-        return np.minimum(tau[..., None] * weight, problem.max_eta)
+        return problem.noise_energy(np.minimum(tau[..., None] * weight, problem.max_eta))
 
 
 def scaling_budget(scenario: Scenario, epsilon: ArrayLike, delta: float = 1e-5) -> FloatArray:

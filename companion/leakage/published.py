@@ -169,7 +169,7 @@ def offline(contraction: float, seeds: int = 30) -> dict[str, Any]:
         lane = ReceiveScalingProblem(scenario, caps * _WATT / scenario.x_max, 1.0)
         for epsilon in (1.0, 10.0, 100.0):  # few rounds at their caps, and many
             budget = float(published_budget(epsilon, 0.01))
-            ours = OfflinePowerControl(np.array(budget * _WATT), contraction).schedule(lane) / _WATT
+            ours = lane.eta(OfflinePowerControl(np.array(budget * _WATT), contraction).schedule(lane)) / _WATT
             solved.append(np.abs(published_plan(caps, weights, budget, stop=(1e9, 0.0)) / ours - 1).max())
     about = {"what": "offline schedules", "contraction": contraction, "rounds": rounds}
     return about | {"compared": len(solved), "solved": max(solved)}

@@ -25,7 +25,7 @@ def penalty_scan(
     """
     relative = check.positive("relative_rates", relative_rates)[:, None]
     multiple = check.positive("relative_penalties", relative_penalties)
-    rate = np.broadcast_to(relative * Optimal().schedule(problem).mean(), (relative.size, multiple.size))
+    rate = np.broadcast_to(relative * problem.eta(Optimal().schedule(problem)).mean(), (relative.size, multiple.size))
     lanes = ReceiveScalingProblem(problem.scenario, problem.min_gain, np.full(rate.shape, problem.budget))
     return np.asarray(lanes.cost(LyapunovPowerControl(multiple * rate**3, rate).schedule(lanes)) / problem.budget)
 
@@ -53,7 +53,7 @@ def lyapunov_starts(problem: ReceiveScalingProblem, matched: LyapunovMatch | Non
     where leakage grows; and ``fill``, the queue at the start over what it holds at rest, a geometric mean.
     """
     found = match_lyapunov(problem) if matched is None else matched
-    mean_eta, kept = Optimal().schedule(problem).mean(axis=-1), found.penalty / found.rate**3
+    mean_eta, kept = problem.eta(Optimal().schedule(problem)).mean(axis=-1), found.penalty / found.rate**3
 
     def empty(rate: FloatArray) -> LyapunovPowerControl:
         return LyapunovPowerControl(30 * rate**3, rate)

@@ -69,8 +69,8 @@ def _given(dataset: str, nu: float, rounds: int | None) -> Audited:
     """What every audit takes first."""
     run = make_run(dataset, POLICY, nu, 0, rounds=rounds)
     problem, mean_gain = problem_of(run)
-    eta = as_method(find_method(run.policy)[1], run.channel)(problem, mean_gain).schedule(problem)
-    return Audited(problem, eta, run.training, data.load(run.training.dataset, run.training.input_scaling), 0)
+    w = as_method(find_method(run.policy)[1], run.channel)(problem, mean_gain).schedule(problem)
+    return Audited(problem, w, run.training, data.load(run.training.dataset, run.training.input_scaling), 0)
 
 
 def _rows(dataset: str, nu: float, given: Sequence[Audited], audits: Sequence[Audit]) -> list[dict[str, Any]]:

@@ -70,10 +70,10 @@ def from_losses(
 
 
 def audit_samples(
-    problem: ReceiveScalingProblem, eta: ArrayLike, training: Training, dataset: Dataset, seed: int, canaries: int
+    problem: ReceiveScalingProblem, w: ArrayLike, training: Training, dataset: Dataset, seed: int, canaries: int
 ) -> Audit:
     """Audit with mislabelled samples; for the parameters see :func:`~adascale.audit.audit_gradients`."""
-    claim = claimed(problem, eta, delta=1e-5, confidence=0.95)
+    claim = claimed(problem, w, delta=1e-5, confidence=0.95)
     drawn = SampleCanaries.mislabelled(dataset, training, canaries, seed)
-    accuracy, last = observe(problem, eta, training, dataset, seed, drawn)
+    accuracy, last = observe(problem, w, training, dataset, seed, drawn)
     return from_losses("samples", 1, claim, drawn.losses(last.parameters), drawn.present, accuracy)

@@ -21,10 +21,10 @@ from companion.privacy.black_box import SampleCanaries, from_losses
 
 
 class Audited(NamedTuple):
-    """What is audited: a schedule eta of a problem, and the training with it at a seed."""
+    """What is audited: a schedule w of a problem, and the training with it at a seed."""
 
     problem: ReceiveScalingProblem
-    eta: ArrayLike
+    w: ArrayLike
     training: Training
     dataset: Dataset
     seed: int
@@ -52,16 +52,16 @@ def paired_runs(audited: Audited, runs: int, *, noise: bool = True, norm: float 
     The score sums :func:`~adascale.audit.log_likelihood_ratio` over rounds, the loss is that under the final model; for
     parameters see :func:`audit_paired`.
     """
-    problem, eta, _, _, seed = audited
-    scenario, (rate, sigma) = problem.scenario, noise_of(problem, eta)
+    problem, w, _, _, seed = audited
+    scenario, (rate, sigma) = problem.scenario, noise_of(problem, w)
     inside, outside, sample = neighbours(audited, norm)
-    schedule = np.asarray(eta, dtype=float) if noise else np.full(problem.num_rounds, math.inf)
+    eta = problem.eta(w) if noise else np.full(problem.num_rounds, math.inf)
     present, score, loss, accuracy = coins(runs, seed), np.zeros(runs), np.zeros(runs), 0.0
     seeds = stream(seed, AUDIT, RUNS).integers(2**63, size=check.whole("runs", runs)).tolist()
     for i, own_seed in enumerate(seeds):
         inside.seed = outside.seed = own_seed
         state = inside.start()
-        for t, eta_t in enumerate(schedule):
+        for t, eta_t in enumerate(eta):
             after, _ = (inside if present[i] else outside).step(state, float(eta_t))
             quiet, _ = outside.step(state, math.inf)  # momentum and weight decay are the same in both
             sent = sample.signal(scenario, np.array([0]), state.parameters).double()
@@ -86,7 +86,7 @@ def audit_paired(
     ``norm`` is that to which devices clip, in units of the C that the accountant assumes; for the others see
     :func:`~adascale.audit.audit_gradients`.
     """
-    claim = claimed(audited.problem, audited.eta, delta, confidence)
+    claim = claimed(audited.problem, audited.w, delta, confidence)
     planned = plan(claim.rate, claim.sigma, runs, delta, claim.each)
     seen = paired_runs(audited, runs, noise=noise, norm=norm)
     return (

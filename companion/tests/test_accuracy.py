@@ -202,23 +202,23 @@ def test_what_needs_no_training_is_computed_again_from_the_channel(name):
         assert row.floor_mean == pytest.approx(problem.min_noise_energy.mean(), rel=1e-12)
         if run.policy == NOISE_FREE:
             continue
-        eta = find_method(run.policy)[1](problem, mean_gain).schedule(problem)
+        w = find_method(run.policy)[1](problem, mean_gain).schedule(problem)
         assert row.cost == pytest.approx(run.nu * run.budget_factor, rel=1e-8)
         # 1e-6: V is tuned to 1e-9 of the cost, and leakage is steep in it at small nu
-        assert row.rdp == pytest.approx(float(problem.rdp(eta)), rel=1e-6)
-        assert row.epsilon == pytest.approx(float(problem.epsilon(eta)), rel=1e-6)
+        assert row.rdp == pytest.approx(float(problem.rdp(w)), rel=1e-6)
+        assert row.epsilon == pytest.approx(float(problem.epsilon(w)), rel=1e-6)
 
 
 def test_leakage_along_curves_of_cifar10_is_computed_again():
     curves = load("cifar10/accuracy-curves")
     for _, run in read_sweep(folder() / "cifar10/accuracy.toml"):
         problem, mean_gain = problem_of(run)
-        eta = find_method(run.policy)[1](problem, mean_gain).schedule(problem)
+        w = find_method(run.policy)[1](problem, mean_gain).schedule(problem)
         for row in curves[curves.run == run.address].itertuples():
             so_far = slice(0, row.round + 1)
             begun = ReceiveScalingProblem(run.scenario, problem.min_gain[so_far], problem.budget)
             # 1e-6: V is tuned to 1e-9 of the cost, and leakage is steep in it at small nu
-            assert row.epsilon == pytest.approx(float(begun.epsilon(eta[so_far], delta=run.delta)), rel=1e-6)
+            assert row.epsilon == pytest.approx(float(begun.epsilon(w[so_far], delta=run.delta)), rel=1e-6)
 
 
 def test_with_m_squared_nu_there_is_little_to_gain_on_cifar10_at_any_nu():

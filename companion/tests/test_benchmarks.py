@@ -45,11 +45,11 @@ def test_both_protocols_are_means_over_the_same_realisations():
 
 
 def test_late_leakage_is_the_share_of_the_last_rounds(problem):
-    eta = policies.EqualAlloc().schedule(problem)
-    loss = RoundLeakage(MNIST)(problem.noise_energy(eta))
+    w = policies.EqualAlloc().schedule(problem)
+    loss = RoundLeakage(MNIST)(w)
     expected = [[sum(row[-5:]) / sum(row) for row in block] for block in loss.tolist()]
-    np.testing.assert_allclose(late_share(problem, eta, 5), expected, rtol=1e-12)
-    np.testing.assert_allclose(late_share(problem, eta, MNIST.num_rounds), 1, rtol=1e-12)
+    np.testing.assert_allclose(late_share(problem, w, 5), expected, rtol=1e-12)
+    np.testing.assert_allclose(late_share(problem, w, MNIST.num_rounds), 1, rtol=1e-12)
 
 
 def test_the_optimum_has_no_needless_full_power_and_full_power_has_all_of_it(problem):
@@ -57,7 +57,7 @@ def test_the_optimum_has_no_needless_full_power_and_full_power_has_all_of_it(pro
     assert (best["needlessly"] == 0).all()
     assert (best["RDP of needless rounds"] == 0).all()
     assert (best["at full power"] > 0).all()
-    every = full_power(problem, problem.max_eta * np.ones((2, 1, 1)))
+    every = full_power(problem, problem.min_noise_energy * np.ones((2, 1, 1)))
     assert (every["at full power"] == 1).all()
     np.testing.assert_allclose(every["needlessly"], 1 - best["at full power"])
     loss = RoundLeakage(MNIST)(problem.min_noise_energy)
@@ -106,7 +106,7 @@ def test_the_scan_is_the_cost_of_every_rate_and_penalty_written_out(problem):
     one = ReceiveScalingProblem(MNIST, problem.min_gain[0], 0.16)
     relative_rates, multiples = [0.5, 3.0], [0.1, 1.0, 30.0]
     scan = penalty_scan(one, relative_rates, multiples)
-    mean_eta = policies.Optimal().schedule(one).mean()
+    mean_eta = one.eta(policies.Optimal().schedule(one)).mean()
     for i, j in np.ndindex(2, 3):
         rate, queue, spent = relative_rates[i] * mean_eta, 0.0, 0.0
         for cap, floor in zip(one.max_eta, one.min_noise_energy, strict=True):

@@ -33,13 +33,13 @@ def test_no_schedule_of_the_same_cost_has_a_smaller_sum_of_scalings_than_the_opt
     problem, _ = drawn(SHORT, budget, seed)
     extra = np.array(share) / np.sum(share) * budget * 12
     total = np.sum(SHORT.noise_scale / (problem.min_noise_energy + extra))
-    assert total >= policies.Optimal().schedule(problem).sum() * (1 - 1e-12)  # roundings
+    assert total >= problem.eta(policies.Optimal().schedule(problem)).sum() * (1 - 1e-12)  # roundings
 
 
 def test_a_larger_cost_needs_a_smaller_sum_and_a_vanishing_one_full_power():
     budgets = np.geomspace(1e-6, 1e4, 60)
     problem, _ = drawn(MNIST, budgets)
-    least = policies.Optimal().schedule(problem).sum(axis=-1)
+    least = problem.eta(policies.Optimal().schedule(problem)).sum(axis=-1)
     assert (np.diff(least) < 0).all()
     assert least[0] == pytest.approx(problem.max_eta.sum(), rel=0.01)  # a cost of 1e-6
     assert least[-1] < 1e-3 * least[0]
@@ -47,7 +47,7 @@ def test_a_larger_cost_needs_a_smaller_sum_and_a_vanishing_one_full_power():
 
 def test_a_privacy_budget_below_the_least_sum_cannot_reach_the_cost():
     problem, mean_gain = drawn(MNIST, 0.04)
-    least = policies.Optimal().schedule(problem).sum()
+    least = problem.eta(policies.Optimal().schedule(problem)).sum()
     for share in (0.5, 0.9, 0.999):
         assert problem.cost(policies.PowerControl(mean_gain, share * least).schedule(problem)) > 0.04
         assert problem.cost(OfflinePowerControl(share * least).schedule(problem)) > 0.04
@@ -56,8 +56,8 @@ def test_a_privacy_budget_below_the_least_sum_cannot_reach_the_cost():
 
 def test_the_aim_of_power_control_never_falls_and_steps_by_what_a_weak_round_leaves():
     problem, mean_gain = drawn(MNIST, 0.04)
-    budget = 1.02 * policies.Optimal().schedule(problem).sum()
-    eta = policies.PowerControl(mean_gain, budget).schedule(problem)
+    budget = 1.02 * problem.eta(policies.Optimal().schedule(problem)).sum()
+    eta = problem.eta(policies.PowerControl(mean_gain, budget).schedule(problem))
     later_cap = MNIST.x_max * policies.estimated_min_gain(mean_gain, "devices")
     left, aims = budget, []
     for t, cap in enumerate(problem.max_eta):

@@ -151,9 +151,9 @@ def test_the_foreseen_pair_of_28_spends_nu_on_average_over_its_draws_and_is_the_
     draws = ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * floor), np.full(8, nu))
 
     def leaks(policy):
-        eta = policy.schedule(draws)
-        assert draws.cost(eta).mean() == pytest.approx(nu, rel=1e-4)
-        return draws.rdp(eta).mean()
+        w = policy.schedule(draws)
+        assert draws.cost(w).mean() == pytest.approx(nu, rel=1e-4)
+        return draws.rdp(w).mean()
 
     best = leaks(policies.LyapunovPowerControl(chosen.penalty.item(), chosen.rate.item()))
     level = Rayleigh().floor_law(scenario, mean_gain).level(nu).item()
@@ -211,8 +211,8 @@ def test_epsilon_of_a_figure_is_that_of_opacus(dataset, policy, nu, seed):
     scenario = presets.load(dataset).scenario
     row = leakage_table(scenario, [nu], [seed], {policy: METHODS[policy]}).iloc[0]
     problem, mean_gain = drawn(scenario, nu, seed)
-    eta = METHODS[policy](problem, mean_gain).schedule(problem)
-    accountant, sigmas = RDPAccountant(), problem.noise_multiplier(eta)[0]
+    w = METHODS[policy](problem, mean_gain).schedule(problem)
+    accountant, sigmas = RDPAccountant(), problem.noise_multiplier(w)[0]
     for sigma in sigmas:
         accountant.step(noise_multiplier=sigma, sample_rate=scenario.sampling_rate)
     best = accounting.schedule_epsilon(scenario.sampling_rate, sigmas, 1e-5).order

@@ -89,12 +89,11 @@ def by_package(scenario, channel, draw, level, order, multiple, cap, rounds=None
         "optimal": policies.Optimal().schedule(problem),
         "adascale": policies.AdaScale(penalty).schedule(problem),
         "equal": policies.EqualAlloc().schedule(problem),
-        "constant": problem.scenario.noise_scale / constant,
+        "constant": constant,
         "learn": policies.Learn(budget_mode="hard").schedule(problem),
     }
     if cap:
-        plain = plain_lyapunov(problem, float(penalty), cap).energy[0]
-        schedules["plain"] = problem.scenario.noise_scale / plain
+        schedules["plain"] = plain_lyapunov(problem, float(penalty), cap).energy[0]
     return problem, schedules
 
 
@@ -105,15 +104,15 @@ def differences(position, answer):
     half = problem.min_gain.size // 2
     begun = ReceiveScalingProblem(problem.scenario, problem.min_gain[:half], problem.budget)
     best = problem.rdp(schedules["optimal"])
-    for name, eta in schedules.items():
-        found, rdp = answer["methods"][name], problem.rdp(eta)
+    for name, w in schedules.items():
+        found, rdp = answer["methods"][name], problem.rdp(w)
         expected = {
-            "noise energy": (found["w"], problem.noise_energy(eta)),
-            "cost": (found["cost"], problem.cost(eta)),
+            "noise energy": (found["w"], w),
+            "cost": (found["cost"], problem.cost(w)),
             "RDP": (found["rdp"], rdp),
-            "RDP so far": (found["soFar"][half - 1], begun.rdp(eta[:half])),
+            "RDP so far": (found["soFar"][half - 1], begun.rdp(w[:half])),
             "ratio": (found["ratio"], rdp / best),
-            "epsilon": (found["epsilon"], problem.epsilon(eta, delta=explorer.DELTA)),
+            "epsilon": (found["epsilon"], problem.epsilon(w, delta=explorer.DELTA)),
         }
         for quantity, (mine, packages) in expected.items():
             yield name, quantity, float(np.max(np.abs(np.asarray(mine) / packages - 1)))
@@ -130,14 +129,14 @@ def test_the_page_computes_what_the_package_computes():
 def test_replay_has_the_queue_and_the_epsilon_of_every_round(position):
     (answer,) = in_node([position])
     problem, schedules = by_package(**position)
-    eta, queue = schedules["adascale"], 0.0
-    for t, added in enumerate(problem.noise_energy(eta) - problem.min_noise_energy):
+    w, queue = schedules["adascale"], 0.0
+    for t, added in enumerate(w - problem.min_noise_energy):
         queue = max(queue + added - problem.budget, 0)
         assert answer["queue"][t] == pytest.approx(queue, abs=1e-9)
     for t in (1, 20, 250, problem.min_gain.size):
         begun = ReceiveScalingProblem(problem.scenario, problem.min_gain[:t], problem.budget)
         assert answer["epsilons"][t - 1] == pytest.approx(
-            float(begun.epsilon(eta[:t], delta=explorer.DELTA)), rel=TOLERANCE
+            float(begun.epsilon(w[:t], delta=explorer.DELTA)), rel=TOLERANCE
         )
 
 

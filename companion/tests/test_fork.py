@@ -19,16 +19,16 @@ from tests.problems import drawn
 @pytest.mark.parametrize("rounds", [30, 31])
 def test_fade_levelled_changes_one_floor_and_no_cost(rounds):
     problem, mean_gain = drawn(Scenario.mnist(), 0.1, 3, rounds)
-    eta = find_method("AdaScale")[1](problem, mean_gain).schedule(problem)
-    levelled, schedule = fade_levelled(problem, eta)
+    w = find_method("AdaScale")[1](problem, mean_gain).schedule(problem)
+    levelled, schedule = fade_levelled(problem, w)
     changed = problem.min_noise_energy != levelled.min_noise_energy
     assert changed.sum() == 1
     assert changed.argmax() == problem.min_noise_energy.argmax()
     assert levelled.min_noise_energy[changed].item() == np.sort(problem.min_noise_energy)[rounds // 2]
     assert levelled.min_gain[changed].item() == np.sort(problem.min_gain)[(rounds - 1) // 2]
-    assert np.array_equal(schedule[~changed], eta[~changed])
-    assert np.allclose(levelled.spend(schedule), problem.spend(eta), rtol=1e-9, atol=1e-12)
-    assert levelled.cost(schedule) == pytest.approx(float(problem.cost(eta)), rel=1e-9)
+    assert np.array_equal(schedule[~changed], w[~changed])
+    assert np.allclose(levelled.spend(schedule), problem.spend(w), rtol=1e-9, atol=1e-12)
+    assert levelled.cost(schedule) == pytest.approx(float(problem.cost(w)), rel=1e-9)
 
 
 RUN = {"dataset": "digits", "policy": "AdaScale", "nu": 0.05, "seed": 1, "rounds": 12, "every": 2}
@@ -42,9 +42,9 @@ def branch():
 def test_both_branches_are_one_training_up_to_the_fade_and_two_after_it(branch):
     run = make_run(**RUN)
     problem, mean_gain = problem_of(run)
-    eta = find_method(run.policy)[1](problem, mean_gain).schedule(problem)
+    w = find_method(run.policy)[1](problem, mean_gain).schedule(problem)
     dataset = data.load("digits", run.training.input_scaling)
-    whole = train(problem, eta, run.training, dataset, run.seed, every=run.every).history.set_index("round").test_loss
+    whole = train(problem, w, run.training, dataset, run.seed, every=run.every).history.set_index("round").test_loss
     without, whole = branch.set_index("round").test_loss, whole.dropna()
     before = without.index < problem.min_noise_energy.argmax()
     assert 0 < before.sum() < len(branch)

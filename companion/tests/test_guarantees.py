@@ -44,10 +44,10 @@ def test_a_row_holds_the_sides_of_the_bounds():
     ends = end_limits(table)
     for row in table.itertuples():
         problem = ReceiveScalingProblem(MNIST, gain[: row.T], nu)
-        eta, floor = policies.AdaScale(row.penalty).schedule(problem), problem.min_noise_energy
+        w, floor = policies.AdaScale(row.penalty).schedule(problem), problem.min_noise_energy
         best = np.maximum(policies.water_level(floor, nu), floor) - floor
         found = (row.violation, row.leakage - row.optimum, row.above, row.square, row.least_floor)
-        left = [float(bound(problem, eta, row.penalty).left) for bound in (bounds.violation_bound, bounds.regret_bound)]
+        left = [float(bound(problem, w, row.penalty).left) for bound in (bounds.violation_bound, bounds.regret_bound)]
         expected = (*left, np.maximum(best - nu, 0).mean(), (best**2).mean(), floor.min())
         assert found == pytest.approx(expected, rel=1e-9)
         for end, limit in zip(ends, bounds.queue_limits(problem, row.penalty), strict=True):
@@ -134,7 +134,7 @@ def test_the_mean_of_a_constant_level_needs_one_law_of_a_round_and_no_independen
     law, nu = RayleighFloors(0.037), 0.04
     floor = block_floors(0.037, 10, (1000, 500), np.random.default_rng(20))
     problem = with_floors(MNIST, floor, nu)
-    energy = problem.noise_energy(policies.ConstantLevel(law=law).schedule(problem))
+    energy = policies.ConstantLevel(law=law).schedule(problem)
     cost, leaked = interval((energy - floor).mean(-1) / nu), interval(RoundLeakage(MNIST)(energy).mean(-1))
     assert cost.low < 1 < cost.high
     assert leaked.low < level_value(RoundLeakage(MNIST), law, nu).leakage < leaked.high

@@ -36,9 +36,9 @@ def digits():
 def given(sigma, scenario=SMALL, seed=0):
     """Rounds with given noise multipliers, far from the power limit."""
     problem = ReceiveScalingProblem(scenario, np.full(len(sigma), 1e-3), 1.0)
-    least = problem.noise_multiplier(problem.max_eta)[0]
-    eta = problem.max_eta * (least / np.asarray(sigma)) ** 2
-    return Audited(problem, eta, TRAINING, digits(), seed)
+    least = problem.noise_multiplier(problem.min_noise_energy)[0]
+    w = problem.min_noise_energy * (np.asarray(sigma) / least) ** 2
+    return Audited(problem, w, TRAINING, digits(), seed)
 
 
 def audited(sigma=1.5, runs=RUNS, seed=0, **how):

@@ -50,7 +50,7 @@ def certificate_tables() -> tuple[pd.DataFrame, pd.DataFrame]:
             for margin in MARGINS if place == 0.5 else (2.0,):
                 found = certify_regret(scenario, law, nu, rounds, margin)
                 policy = policies.ReSolve(law=law, budget_mode="hard", safety_margin=margin)
-                lost = surplus(F, value, floor, problem.noise_energy(policy.schedule(problem))).sum(axis=-1)
+                lost = surplus(F, value, floor, policy.schedule(problem)).sum(axis=-1)
                 half = 1.96 * lost.std(ddof=1) / DRAWS**0.5
                 A = float(value.log_coefficient)
                 constant = np.max(found.policy - A * np.log(np.arange(1, rounds + 1)))

@@ -108,7 +108,7 @@ def block_table(budget: float, blocks: Sequence[int] = BLOCKS, seeds: Iterable[i
         best = leakage(np.maximum(water_level(floor, budget)[:, None], floor)).sum(axis=-1)
         steady, hard = T * value.leakage, c * value.log_coefficient
         predicted = (steady + hard * np.log(T / c)) / (steady + hard)
-        optimum = one.noise_energy(policies.DynamicProgramme(law=law).schedule(one))
+        optimum = policies.DynamicProgramme(law=law).schedule(one)
         energies = {BLOCK_OPTIMUM: np.repeat(optimum, c, axis=-1)}
         for name, policy in {
             "ReSolve, hard": policies.ReSolve(law=law, budget_mode="hard"),
@@ -119,7 +119,7 @@ def block_table(budget: float, blocks: Sequence[int] = BLOCKS, seeds: Iterable[i
             "Learn, coherent, hard": policies.Learn("hard", coherence=SEEN),
             "EqualAlloc": policies.EqualAlloc(),
         }.items():
-            energies[name] = problem.noise_energy(policy.schedule(problem))
+            energies[name] = policy.schedule(problem)
         for name, energy in energies.items():
             found = {"cost": (energy - floor).mean(axis=-1) / budget, "ratio": leakage(energy).sum(axis=-1) / best}
             rows.append(pd.DataFrame({"block": c, "policy": name, "nu": budget, "seed": seeds} | found))

@@ -12,7 +12,7 @@ import numpy as np
 
 from adascale.accounting import kernels
 from adascale.policies.base import Policy
-from adascale.problem import ReceiveScalingProblem, RoundLeakage, scaling
+from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.scenario import FloatArray
 
 
@@ -27,7 +27,7 @@ class OptimalCvxpy(Policy):
     """
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        r""":math:`\eta^\star_t`, shape (..., T), or a ``RuntimeError`` if the solver does not report an optimum.
+        r""":math:`w^\star_t`, shape (..., T), or a ``RuntimeError`` if the solver does not report an optimum.
 
         At order 3 it does; at orders and budgets where next to nothing is left to minimise, it may stop short of one.
         """
@@ -41,7 +41,7 @@ class OptimalCvxpy(Policy):
         leakage = RoundLeakage(problem.scenario)
         for lane in np.ndindex(problem.lanes):
             energy[lane] = _solve(floor[lane], float(budget[lane]), leakage)
-        return scaling(energy, problem.min_noise_energy, problem.max_eta, problem.scenario.noise_scale)
+        return np.maximum(energy, floor)
 
 
 def _solve(floor: FloatArray, budget: float, leakage: RoundLeakage) -> FloatArray:

@@ -24,14 +24,13 @@ from companion.results import Made
 Schedule = NDArray[np.float64]
 
 
-def fade_levelled(problem: ReceiveScalingProblem, eta: Schedule) -> tuple[ReceiveScalingProblem, Schedule]:
+def fade_levelled(problem: ReceiveScalingProblem, w: Schedule) -> tuple[ReceiveScalingProblem, Schedule]:
     r"""One lane with the (lower) median floor in the round of the largest, and the same :math:`w_t - w_{\min,t}`."""
     deepest, median = problem.min_noise_energy.argsort()[[-1, problem.num_rounds // 2]]  # the lower median of the gains
-    min_gain, schedule = problem.min_gain.copy(), eta.copy()
+    min_gain, schedule = problem.min_gain.copy(), w.copy()
     min_gain[deepest] = min_gain[median]
     levelled = ReceiveScalingProblem(problem.scenario, min_gain, problem.budget)
-    energy = levelled.min_noise_energy[deepest] + problem.spend(eta)[deepest]
-    schedule[deepest] = min(problem.scenario.noise_scale / energy, levelled.max_eta[deepest])
+    schedule[deepest] = levelled.min_noise_energy[deepest] + problem.spend(w)[deepest]
     return levelled, schedule
 
 

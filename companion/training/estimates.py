@@ -41,7 +41,7 @@ class Realisation(NamedTuple):
 
     problem: ReceiveScalingProblem
     true_floor: FloatArray
-    eta: FloatArray
+    energy: FloatArray
     alignment: NDArray[np.complex128]
     law: channel_estimates.AlignmentLaw
 
@@ -82,7 +82,7 @@ def leakage_row(scenario: Scenario, nu: float, error: str, kind: str, seed: int)
     ``epsilon_mean_over``, the mean over devices of the epsilon that is then left.
     """
     made = realise(scenario, nu, error, kind, seed)
-    sigma = made.problem.noise_multiplier(made.eta)
+    sigma = made.problem.noise_multiplier(made.energy)
     true, beyond = epsilons(scenario, true_noise_multiplier(sigma, made.alignment))
     bound = channel_estimates.alignment_bound(made.law, DELTA / 2)
     exact = error == "none"  # nothing is left to chance
@@ -92,7 +92,7 @@ def leakage_row(scenario: Scenario, nu: float, error: str, kind: str, seed: int)
     heard = careless.noise_multiplier(policies.Optimal().schedule(careless))
     return {
         "misaligned": float(channel_estimates.misalignment(scenario, made.law.variance).mean()),
-        "noise": float(made.problem.noise_energy(made.eta).mean() / 2),
+        "noise": float(made.energy.mean() / 2),
         "epsilon": float(epsilons(scenario, sigma)[0].mean()),
         "true": float(true.mean()),
         "worst": float(true.max()),
@@ -117,7 +117,7 @@ def training_row(dataset: str, nu: float, error: str, kind: str, seed: int) -> d
     made = realise(scenario, nu, error, kind, seed)
     federation = OnChannel(scenario, training, data.load(training.dataset, training.input_scaling), seed)
     state, measured = federation.start(), []
-    for t, eta in enumerate(made.eta):
+    for t, eta in enumerate(made.problem.eta(made.energy)):
         aligned = made.alignment[:, t]
         if t % 20 == 0:
             there, on_average = (

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.compiled import njit
-from adascale.policies.base import Policy, in_rows, to_eta
+from adascale.policies.base import Policy, in_rows
 from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, slopes
 from adascale.rootfind import Search, power_law_step, search_from
 from adascale.scenario import FloatArray
@@ -23,9 +23,9 @@ def mean_one(weights: ArrayLike) -> FloatArray:
     return np.asarray(share / share.mean(axis=-1, keepdims=True))
 
 
-def weighted_cost(problem: ReceiveScalingProblem, eta: ArrayLike, weights: ArrayLike) -> FloatArray:
+def weighted_cost(problem: ReceiveScalingProblem, w: ArrayLike, weights: ArrayLike) -> FloatArray:
     r""":math:`\frac1T \sum_t c_t (w_t - w_{\min,t})` of a schedule, with weights of mean 1, shape (...)."""
-    return np.asarray(np.mean(weights_for(problem, weights) * problem.spend(eta), axis=-1))
+    return np.asarray(np.mean(weights_for(problem, weights) * problem.spend(w), axis=-1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class WeightedOptimal(Policy):
         energy, lane = _fill(floor, counts, slope, nu, leakage.terms)
         if lane >= 0:
             raise RuntimeError(f"no price found in lane {lane}: budget {nu[lane]}, floors from {floor[lane].min()}")
-        return to_eta(energy.reshape(shape), problem)
+        return energy.reshape(shape)
 
 
 def weights_for(problem: ReceiveScalingProblem, weights: ArrayLike) -> FloatArray:

@@ -96,7 +96,7 @@ def response(name: str, seed: int, later: Sequence[int] = LATER, rounds: int | N
     """
     setting = SETTINGS[name]
     digits = Digits.at(setting, seed, rounds)
-    energy = digits.problem.noise_energy(Optimal().schedule(digits.problem))
+    energy = Optimal().schedule(digits.problem)
     states = digits.run(digits.federation.start(), energy)
     rng, undisturbed = np.random.default_rng((seed, 77)), digits.evaluate(states[-1])
     rows = []
@@ -162,12 +162,12 @@ def contest(name: str, seed: int, weights: Mapping[str, FloatArray]) -> list[dic
         budget = equal_leakage(problem, policy, float(problem.rdp(flat)))
         schedules[label] = policy.schedule(ReceiveScalingProblem(problem.scenario, problem.min_gain, budget))
     rows = []
-    for label, eta in schedules.items():
-        energy = np.zeros(problem.num_rounds) if eta is None else problem.noise_energy(eta)
+    for label, schedule in schedules.items():
+        energy = np.zeros(problem.num_rounds) if schedule is None else schedule
         row: dict[str, Any] = {"setting": name, "seed": seed, "schedule": label}
-        if eta is not None:
-            spend, part = problem.spend(eta), problem.num_rounds // 3
-            row |= {"rdp": float(problem.rdp(eta)), "epsilon": float(problem.epsilon(eta))}
+        if schedule is not None:
+            spend, part = problem.spend(schedule), problem.num_rounds // 3
+            row |= {"rdp": float(problem.rdp(schedule)), "epsilon": float(problem.epsilon(schedule))}
             row |= {"cost": spend.mean(), "first": spend[:part].mean(), "last": spend[-part:].mean()}
         rows.append(row | digits.evaluate(digits.run(digits.federation.start(), energy)[-1]))
     return rows

@@ -26,7 +26,7 @@ def digits():
 
 
 @cache
-def problem_and_eta():
+def problem_and_schedule():
     gain = channel.draw(SCENARIO.num_devices, ROUNDS, seed=0).gain
     problem = ReceiveScalingProblem(SCENARIO, SCENARIO.min_gain(gain), NU)
     return problem, policies.Optimal().schedule(problem)
@@ -34,8 +34,8 @@ def problem_and_eta():
 
 @cache
 def audited(canaries=1000, seed=0, **how):
-    problem, eta = problem_and_eta()
-    return audit.audit_gradients(problem, eta, Training.preset("digits"), digits(), seed, canaries, **how)
+    problem, w = problem_and_schedule()
+    return audit.audit_gradients(problem, w, Training.preset("digits"), digits(), seed, canaries, **how)
 
 
 def test_the_score_is_the_logarithm_of_two_densities():
@@ -77,24 +77,24 @@ def test_half_of_the_canaries_are_in_and_only_these_enter_batches_at_the_samplin
 
 
 def test_without_canaries_it_is_the_training_of_the_package():
-    problem, eta = problem_and_eta()
+    problem, w = problem_and_schedule()
     absent = replace(audit.GradientCanaries.draw(SCENARIO, 10, 0), present=np.zeros(10, dtype=bool))
-    accuracy, last = audit.observe(problem, eta, Training.preset("digits"), digits(), 0, absent)
-    usual = train(problem, eta, Training.preset("digits"), digits(), 0)
+    accuracy, last = audit.observe(problem, w, Training.preset("digits"), digits(), 0, absent)
+    usual = train(problem, w, Training.preset("digits"), digits(), 0)
     torch.testing.assert_close(last.parameters, usual.state.parameters, rtol=0, atol=0)
     assert accuracy == usual.history.accuracy.iloc[-1]
 
 
 @pytest.mark.parametrize("share", [1.0, 0.25])
 def test_what_is_left_when_the_data_are_taken_off_is_the_noise_that_the_accountant_believes_in(share):
-    problem, eta = problem_and_eta()
+    problem, w = problem_and_schedule()
     part = replace(SCENARIO, privacy_noise_power=share * SCENARIO.noise_power)
     problem = ReceiveScalingProblem(part, problem.min_gain, problem.budget)
     absent = replace(audit.GradientCanaries.draw(SCENARIO, 4000, 0), present=np.zeros(4000, dtype=bool))
     heard = []
-    given = (problem, eta, Training.preset("digits"), digits(), 0, absent)
+    given = (problem, w, Training.preset("digits"), digits(), 0, absent)
     audit.observe(*given, lambda t, residual: heard.append(absent.heard(SCENARIO, residual)))
-    squares = (np.array(heard) / problem.noise_multiplier(eta)[0][:, None]) ** 2
+    squares = (np.array(heard) / problem.noise_multiplier(w)[0][:, None]) ** 2
     low, high = stats.chi2.ppf([1e-4, 1 - 1e-4], squares.size)
     assert low < squares.sum() < high
     assert not low < squares.sum() / 1.05**2 < high  # negative control: five per cent more is seen
@@ -125,11 +125,11 @@ def test_several_trainings_are_pooled_and_one_that_diverges_is_no_audit():
     assert (both.runs, both.canaries) == (2, 1000)
     assert both.refuted == {}
     with pytest.raises(Diverged):
-        audit_of(*problem_and_eta(), learning_rate=1e39)
+        audit_of(*problem_and_schedule(), learning_rate=1e39)
 
 
-def audit_of(problem, eta, **changes):
-    return audit.audit_gradients(problem, eta, replace(Training.preset("digits"), **changes), digits(), 0, 20)
+def audit_of(problem, w, **changes):
+    return audit.audit_gradients(problem, w, replace(Training.preset("digits"), **changes), digits(), 0, 20)
 
 
 REFUSED = [
@@ -148,15 +148,15 @@ REFUSED = [
     ("runs", lambda *_: audited(runs=0)),
     ("confidence", lambda *_: audited(confidence=1.0)),
     ("canaries", lambda *_: audit.plan(0.2, np.full(20, 2.0), 9, 1e-5, 0.95)),
-    ("power limit", lambda problem, eta: audit_of(problem, 1e9 * eta)),
-    ("lane", lambda problem, eta: audit_of(ReceiveScalingProblem(SCENARIO, np.stack([problem.min_gain] * 2), NU), eta)),
+    ("power limit", lambda problem, w: audit_of(problem, 1e-9 * w)),
+    ("lane", lambda problem, w: audit_of(ReceiveScalingProblem(SCENARIO, np.stack([problem.min_gain] * 2), NU), w)),
 ]
 
 
 @pytest.mark.parametrize(("said", "call"), REFUSED)
 def test_bad_arguments_are_refused(said, call):
     with pytest.raises(ValueError, match=said):
-        call(*problem_and_eta())
+        call(*problem_and_schedule())
 
 
 DELTA = 1e-5

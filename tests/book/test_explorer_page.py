@@ -104,9 +104,14 @@ def test_the_table_has_the_numbers_of_the_package(opened):
     table = opened.evaluate(TABLE)
     assert set(table) == set(schedules)
     best = problem.rdp(schedules["optimal"])
-    for name, eta in schedules.items():
-        rdp, epsilon = problem.rdp(eta), problem.epsilon(eta, delta=explorer.DELTA)
-        expected = {"cost": problem.cost(eta) / problem.budget, "rdp": rdp, "ratio": rdp / best, "epsilon": epsilon}
+    for name, schedule in schedules.items():
+        rdp, epsilon = problem.rdp(schedule), problem.epsilon(schedule, delta=explorer.DELTA)
+        expected = {
+            "cost": problem.cost(schedule) / problem.budget,
+            "rdp": rdp,
+            "ratio": rdp / best,
+            "epsilon": epsilon,
+        }
         for column, value in expected.items():
             all_digits, shown = table[name][column]
             assert abs(all_digits / value - 1) < TOLERANCE, (name, column)
@@ -174,10 +179,10 @@ def test_a_round_is_read_by_mouse_and_by_keyboard(opened):
     assert plot.get_attribute("aria-valuenow") == "22"
     assert plot.get_attribute("aria-valuetext").startswith(f"Round {t + 1}: floor ")
     for name, values in opened.evaluate(READ):
-        eta = schedules[name]
+        schedule = schedules[name]
         alone = ReceiveScalingProblem(problem.scenario, problem.min_gain[[t]], problem.budget)
-        wanted = [problem.noise_energy(eta)[t], float(np.ravel(problem.noise_multiplier(eta)[..., t])[0])]
-        assert values == pytest.approx([*wanted, float(alone.rdp(eta[[t]]))], rel=1e-7)
+        wanted = [schedule[t], float(np.ravel(problem.noise_multiplier(schedule)[..., t])[0])]
+        assert values == pytest.approx([*wanted, float(alone.rdp(schedule[[t]]))], rel=1e-7)
     opened.keyboard.press("Escape")
     assert not opened.locator("#ex-readout").is_visible()
 
@@ -266,8 +271,8 @@ def test_a_guess_is_dragged_and_then_compared_with_the_optimum(opened):
     problem, schedules = by_package(**START)
     level = 10 ** (higher + 0.01)
     cost = np.maximum(level - problem.min_noise_energy, 0).mean() / problem.budget
-    eta = problem.scenario.noise_scale / np.maximum(level, problem.min_noise_energy)
-    ratio = problem.rdp(eta) / problem.rdp(schedules["optimal"])
+    schedule = np.maximum(level, problem.min_noise_energy)
+    ratio = problem.rdp(schedule) / problem.rdp(schedules["optimal"])
     table = opened.evaluate(TABLE)
     assert set(table) == {"optimal", "you"}
     assert table["you"]["cost"][0] == pytest.approx(float(cost), rel=TOLERANCE)
@@ -311,10 +316,10 @@ def test_the_game_is_played_by_keyboard_and_judged_by_the_package(opened):
         added = min(moves * 0.05 * nu, left)
         left -= added
         w.append(floor[t] + added)
-    table, own = opened.evaluate(TABLE), problem.scenario.noise_scale / np.array(w)
+    table, own = opened.evaluate(TABLE), np.array(w)
     assert table["you"]["cost"][0] == pytest.approx(float(problem.cost(own) / nu), rel=TOLERANCE)
-    for name, eta in (schedules | {"you": own}).items():
-        assert table[name]["rdp"][0] == pytest.approx(float(problem.rdp(eta)), rel=TOLERANCE)
+    for name, schedule in (schedules | {"you": own}).items():
+        assert table[name]["rdp"][0] == pytest.approx(float(problem.rdp(schedule)), rel=TOLERANCE)
     won = problem.rdp(own) < problem.rdp(schedules["adascale"])
     assert said(opened).startswith("You beat AdaScale" if won else "AdaScale leaks less than you")
     assert send.inner_text() == "Play again"
@@ -388,10 +393,12 @@ def test_rounds_and_picture_can_be_saved(opened, tmp_path):
         rows = list(csv.DictReader(file))
     problem, schedules = by_package(**START)
     assert len(rows) == problem.min_gain.size
-    for name, eta in schedules.items():
+    for name, schedule in schedules.items():
         noise = np.array([float(row[f"{name}_noise"]) for row in rows])
-        assert noise == pytest.approx(problem.noise_energy(eta), rel=TOLERANCE)
-        assert sum(float(row[f"{name}_leakage"]) for row in rows) == pytest.approx(float(problem.rdp(eta)), rel=1e-8)
+        assert noise == pytest.approx(schedule, rel=TOLERANCE)
+        assert sum(float(row[f"{name}_leakage"]) for row in rows) == pytest.approx(
+            float(problem.rdp(schedule)), rel=1e-8
+        )
     with opened.expect_download() as waiting:
         opened.locator("#ex-png").click()
     waiting.value.save_as(tmp_path / "explorer.png")

@@ -87,7 +87,7 @@ def test_written_schedule_has_the_same_epsilon(tmp_path, capsys, share):
     assert found["lower_mean"] <= found["estimate_mean"] <= found["epsilon_mean"] < found["rdp_mean"]
     assert found["device"] == 1  # half the batch, so twice the weight of a sample
     problem = ReceiveScalingProblem(scenario, channel.read_gains(gains, scenario).min_gain, 1e-3)
-    sigma = np.sqrt(share) * problem.noise_multiplier(pd.read_csv(eta)["eta"])
+    sigma = np.sqrt(share) * problem.noise_multiplier(problem.noise_energy(pd.read_csv(eta)["eta"]))
     each = [accounting.schedule_epsilon(q, s).epsilon for q, s in zip((0.05, 0.1), sigma, strict=True)]
     assert [planned["epsilon"], planned["epsilon_mean"]] == pytest.approx([max(each), np.mean(each)], rel=1e-9)
 

@@ -140,6 +140,6 @@ def test_accuracy_is_that_of_a_training(written, lanes):
     (found,) = pd.read_csv(written / "trained" / "benchmark-1.csv").accuracy
     settings = Training.preset("short.toml")
     problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain[0]), 0.4 - floor[0].mean())
-    eta = Optimal().schedule(problem)
-    history = train(problem, eta, settings, load(settings.dataset, settings.input_scaling), 0).history
+    w = Optimal().schedule(problem)
+    history = train(problem, w, settings, load(settings.dataset, settings.input_scaling), 0).history
     assert found == pytest.approx(history.accuracy.iloc[-1], rel=6e-4)

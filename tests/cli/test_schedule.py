@@ -62,7 +62,7 @@ def test_later_rounds_change_no_earlier_one_and_the_past_gives_the_policy(place,
     if kind in POLICIES:
         policy = POLICIES[kind][1](EmpiricalFloors.of(SMALL, past.min_gain), past.mean_gain)
         problem = ReceiveScalingProblem(SMALL, trace.min_gain, NU)
-        np.testing.assert_array_equal(eta, policy.schedule(problem))
+        np.testing.assert_array_equal(eta, problem.eta(policy.schedule(problem)))
     if kind == "the default":
         assert totals["policy"] == "Learn"
         assert f"Learn spends {totals['cost'] / NU:.3g} times nu" in err

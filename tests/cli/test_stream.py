@@ -23,12 +23,12 @@ def test_answers_are_the_decisions_of_the_policy(stream, kind):
     found = rows(answered)
     past = read_gains("past.csv", SMALL)
     problem = ReceiveScalingProblem(SMALL, read_gains("gains.csv", SMALL).min_gain, NU)
-    eta = policy(EmpiricalFloors.of(SMALL, past.min_gain), past.mean_gain).schedule(problem)
+    w = policy(EmpiricalFloors.of(SMALL, past.min_gain), past.mean_gain).schedule(problem)
     assert [each.round for each in found] == list(range(12))
     # 1e-12: the compiled horizon against its rounds one by one
-    np.testing.assert_allclose([each.eta for each in found], eta, rtol=1e-12)
-    np.testing.assert_allclose([each.noise_energy for each in found], problem.noise_energy(eta), rtol=1e-12)
-    left = 12 * NU - np.cumsum(problem.spend(eta))
+    np.testing.assert_allclose([each.eta for each in found], problem.eta(w), rtol=1e-12)
+    np.testing.assert_allclose([each.noise_energy for each in found], w, rtol=1e-12)
+    left = 12 * NU - np.cumsum(problem.spend(w))
     np.testing.assert_allclose([each.budget_left for each in found], left, rtol=0, atol=1e-12)
 
 
@@ -40,7 +40,7 @@ def test_epsilon_is_that_of_the_rounds_so_far(stream, given):
     scenario = replace(SMALL, privacy_noise_power=SMALL.noise_power * 10 ** -(0.6 if "-6" in given else 0.0))
     for n in range(1, 13):
         problem = ReceiveScalingProblem(scenario, read_gains("gains.csv", SMALL).min_gain[:n], NU)
-        expected = problem.epsilons(np.array([each.eta for each in found[:n]]), *how)
+        expected = problem.epsilons(np.array([each.noise_energy for each in found[:n]]), *how)
         assert found[n - 1].epsilon == pytest.approx(expected.max(), rel=1e-9)
         assert found[n - 1].epsilon_mean == pytest.approx(expected.mean(), rel=1e-9)
 

@@ -151,11 +151,11 @@ def test_a_method_tunes_what_its_class_declares_and_is_not_given():
     assert (policy.contraction, policy.estimate) == (0.99, "minimum")
     one = ReceiveScalingProblem(SMALL, problem.min_gain[0], BUDGETS[0])
     assert TunedOnRealisation(policies.AdaScale, penalty=0.5)(one).penalty == 0.5
-    rate = float(policies.Optimal().schedule(one).mean())
+    rate = float(one.eta(policies.Optimal().schedule(one)).mean())
     tuned = TunedOnRealisation(policies.LyapunovPowerControl, rate=rate)(one)
     for of, found in ((problem, policy), (one, tuned)):
         np.testing.assert_allclose(of.cost(found.schedule(of)) / of.budget, 1, rtol=1e-9)
-    np.testing.assert_array_equal(TunedOnRealisation(FullPower)(one).schedule(one), one.max_eta)
+    np.testing.assert_array_equal(TunedOnRealisation(FullPower)(one).schedule(one), one.min_noise_energy)
     assert TunedOnModel(policies.Learn, budget_mode="hard")(problem) == policies.Learn("hard")
     made = TunedOnModel(policies.EstimFuture, estimate="devices")(problem, mean_gain)
     assert made.estimate == "devices"

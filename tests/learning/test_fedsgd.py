@@ -96,18 +96,18 @@ def test_a_round_without_a_sample_brings_noise_alone():
     assert torch.equal(after.parameters, start.parameters)
     assert not torch.equal(federation.step(start, 1e-9)[0].parameters, start.parameters)
     found = problem(3, scenario=scenario)
-    assert (train(found, found.max_eta, TRAINING, DIGITS, 0).history.batch_size == 0).all()
+    assert (train(found, found.min_noise_energy, TRAINING, DIGITS, 0).history.batch_size == 0).all()
 
 
 def test_the_noise_of_a_round_has_the_energy_that_the_problem_says():
     found = problem(12)
-    eta = policies.EqualAlloc().schedule(found)
-    federation = FedSGD(found.scenario, TRAINING, DIGITS, 0)
+    w = policies.EqualAlloc().schedule(found)
+    federation, eta = FedSGD(found.scenario, TRAINING, DIGITS, 0), found.eta(w)
     state, ratio = federation.start(), []
     for t in range(12):
         at = state._replace(round=t)
         noise = (federation.step(at, np.inf)[0].parameters - federation.step(at, eta[t])[0].parameters).double()
-        ratio.append(float((noise / TRAINING.learning_rate).square().sum() / (found.noise_energy(eta)[t] / 2)))
+        ratio.append(float((noise / TRAINING.learning_rate).square().sum() / (w[t] / 2)))
     # ||n||^2 over its mean is chi-square with 12 d degrees, over 12 d; 99.9 %, at a fixed seed
     low, high = np.array(stats.chi2.interval(0.999, 12 * 9_370)) / (12 * 9_370)
     assert low < np.mean(ratio) < high
@@ -152,7 +152,7 @@ def test_policies_and_budgets_share_batches_and_noise_directions():
     federation = FedSGD(few.scenario, TRAINING, DIGITS, 0)
     start = federation.start()
     quiet = federation.step(start, np.inf)[0].parameters.double()
-    etas = [policies.EqualAlloc().schedule(each)[0] for each in (few, many)]
+    etas = [each.eta(policies.EqualAlloc().schedule(each))[0] for each in (few, many)]
     noise = [federation.step(start, eta)[0].parameters.double() - quiet for eta in etas]
     cosine = float(noise[0] @ noise[1] / noise[0].norm() / noise[1].norm())
     assert cosine == pytest.approx(1, abs=1e-6)  # single precision
@@ -160,14 +160,14 @@ def test_policies_and_budgets_share_batches_and_noise_directions():
 
 def test_the_history_says_what_was_spent_so_far():
     found = problem(7)
-    eta = policies.EqualAlloc().schedule(found)
-    table = train(found, eta, TRAINING, DIGITS, 0, every=3).history
+    w = policies.EqualAlloc().schedule(found)
+    table = train(found, w, TRAINING, DIGITS, 0, every=3).history
     assert table["round"].tolist() == list(range(7))
-    np.testing.assert_allclose(table.noise_energy, found.noise_energy(eta), rtol=1e-14)
+    np.testing.assert_allclose(table.noise_energy, w, rtol=1e-14)
     evaluated = table.dropna(subset=["accuracy"])
     assert evaluated["round"].tolist() == [2, 5, 6]
     assert (evaluated.epsilon.diff().dropna() > 0).all()
-    assert evaluated.epsilon.iloc[-1] == float(found.epsilon(eta))
+    assert evaluated.epsilon.iloc[-1] == float(found.epsilon(w))
     assert table.loc[[0, 1, 3, 4], ["test_loss", "accuracy", "epsilon"]].isna().all(axis=None)
 
 
@@ -178,7 +178,7 @@ def test_bad_input_is_named():
         *((name, lambda p, bad={name: value}: replace(TRAINING, **bad)) for name, value in settings),
         ("num_parameters", lambda p: FedSGD(replace(SCENARIO, num_parameters=5), TRAINING, DIGITS, 0)),
         ("dataset_size", lambda p: FedSGD(replace(SCENARIO, dataset_size=100), TRAINING, DIGITS, 0)),
-        *(("eta", lambda p, bad=bad: train(p, bad, TRAINING, DIGITS, 0)) for bad in ([1.0], [1.0] * 4)),
+        *(("w", lambda p, bad=bad: train(p, bad, TRAINING, DIGITS, 0)) for bad in ([1.0], [1e-9] * 4)),
         ("problem", lambda p: train(problem(4, nu=[1.0, 2.0]), None, TRAINING, DIGITS, 0)),
         ("every", lambda p: train(p, None, TRAINING, DIGITS, 0, every=0)),
         ("resume", lambda p: train(p, None, TRAINING, DIGITS, 0, resume=history(rounds=6))),
@@ -202,7 +202,7 @@ def test_a_training_that_diverges_ends_with_the_round_and_what_to_try():
     found = problem(8)
     kept, huge = [], replace(TRAINING, learning_rate=1e38)
     with pytest.raises(Diverged, match=r"diverged in round \d: .* rate below 1e\+38, or a smaller nu") as raised:
-        train(found, found.max_eta, huge, DIGITS, 0, keep=lambda state, rows: kept.append(state))
+        train(found, found.min_noise_energy, huge, DIGITS, 0, keep=lambda state, rows: kept.append(state))
     history = raised.value.history
     assert len(history) == len(kept) < 8
     assert history.columns.tolist() == list(COLUMNS)

@@ -47,9 +47,9 @@ def estim_future_loop(problem, estimate):
 @pytest.mark.parametrize("budget", [0.01, 0.16, 3.0])
 def test_estim_future_plans_like_a_plain_loop(reading, budget):
     problem, mean = drawn(SMALL, budget)
-    eta = policies.EstimFuture(mean, reading).schedule(problem)
+    w = policies.EstimFuture(mean, reading).schedule(problem)
     loop = estim_future_loop(problem, policies.estimated_min_gain(mean, reading))
-    np.testing.assert_allclose(problem.noise_energy(eta), loop, rtol=1e-8)  # brentq's tolerance, 25 rounds of it
+    np.testing.assert_allclose(w, loop, rtol=1e-8)  # brentq's tolerance, 25 rounds of it
 
 
 def plan(caps, weights, budget):
@@ -68,7 +68,7 @@ def test_online_power_control_plans_like_a_plain_loop(reading, contraction, shar
     problem, mean = drawn(SMALL, 0.04)
     budget = left = share * problem.max_eta.sum()
     later_cap = SMALL.x_max * policies.estimated_min_gain(mean, reading)
-    eta = policies.PowerControl(mean, budget, contraction, reading, subtract).schedule(problem)
+    eta = problem.eta(policies.PowerControl(mean, budget, contraction, reading, subtract).schedule(problem))
     for t, cap in enumerate(problem.max_eta):
         caps = np.array([cap] + [later_cap] * (24 - t))
         assert eta[t] == pytest.approx(plan(caps, contraction ** (-0.5 * np.arange(25 - t)), left)[0], rel=1e-8)
@@ -78,9 +78,9 @@ def test_online_power_control_plans_like_a_plain_loop(reading, contraction, shar
 def test_offline_power_control_without_contraction_is_the_paper_s_optimum():
     problem, _ = drawn(MNIST, np.array([[0.01], [0.16]]), seeds=range(3))
     optimal = policies.Optimal().schedule(problem)
-    eta = OfflinePowerControl(optimal.sum(axis=-1)).schedule(problem)
-    np.testing.assert_allclose(eta, optimal, rtol=1e-12)
-    other = OfflinePowerControl(optimal.sum(axis=-1), 0.99).schedule(problem)
+    total = problem.eta(optimal).sum(axis=-1)
+    np.testing.assert_allclose(OfflinePowerControl(total).schedule(problem), optimal, rtol=1e-12)
+    other = OfflinePowerControl(total, 0.99).schedule(problem)
     assert not np.allclose(other, optimal, rtol=0.1)  # the control: contraction matters
 
 
@@ -89,7 +89,7 @@ def test_lyapunov_power_control_is_its_queue_written_out(contraction):
     problem, _ = drawn(SMALL, 0.04)
     typical = float(np.median(problem.max_eta))
     penalty, rate, queue = 0.01 * typical**3, 0.1 * typical, 0.0
-    eta = policies.LyapunovPowerControl(penalty, rate, contraction).schedule(problem)
+    eta = problem.eta(policies.LyapunovPowerControl(penalty, rate, contraction).schedule(problem))
     for t, cap in enumerate(problem.max_eta):
         expected = cap if queue == 0 else min(cap, np.sqrt(penalty * contraction**-t / queue))
         assert eta[t] == pytest.approx(expected, rel=1e-12)

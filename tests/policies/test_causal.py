@@ -132,7 +132,7 @@ def test_from_the_law_the_queue_starts_at_the_price_of_the_level():
     problem, law = make(MNIST, 0.04, seeds=[0, 1]), RayleighFloors([0.03, 0.05])
     level = policies.ConstantLevel(law=law).schedule(problem)
     warm = [policies.AdaScale.from_law(MNIST, 0.04, law=law, stiffness=s).schedule(problem) for s in (30, 3e3, 3e5)]
-    gap = [np.abs(eta / level - 1).max() for eta in warm]
+    gap = [np.abs(level / w - 1).max() for w in warm]
     assert gap[0] > 0.02
     assert gap[2] < gap[1] / 8 < gap[0] / 64
 

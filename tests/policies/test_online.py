@@ -106,7 +106,7 @@ def test_a_schedule_that_is_not_its_rounds_is_noticed():
 
     class Off(policies.AdaScale):
         def schedule(self, problem):
-            return super().schedule(problem) * np.where(np.arange(problem.num_rounds) == 5, 1 - 1e-10, 1.0)
+            return super().schedule(problem) * np.where(np.arange(problem.num_rounds) == 5, 1 + 1e-10, 1.0)
 
     with pytest.raises(AssertionError):
         assert_both_ways_agree(Off(0.01), make(MIXED, 0.1))
@@ -132,13 +132,12 @@ def test_penalties_budgets_and_gains_broadcast_against_each_other_at_any_order()
         given = problem.min_noise_energy, problem.budget, penalty, RoundLeakage(MIXED)
         energy, queue = policies.adascale_energies(*given)
         assert (energy.shape, queue.shape) == ((3, 2, 8), (3, 2))
-        eta = policies.AdaScale(penalty).schedule(problem)
-        # w -> eta -> w is two divisions, and a queue a sum of their differences
-        np.testing.assert_allclose(problem.noise_energy(eta), energy, rtol=1e-15 * 4)
-        np.testing.assert_allclose(queue, bounds.queue(problem, eta)[..., -1], rtol=1e-9, atol=1e-12)
+        w = policies.AdaScale(penalty).schedule(problem)
+        np.testing.assert_array_equal(w, energy)
+        np.testing.assert_allclose(queue, bounds.queue(problem, w)[..., -1], rtol=1e-9, atol=1e-12)
     for k, r in np.ndindex(3, 2):
         alone = ReceiveScalingProblem(MIXED, gain[r], problem.budget[k, 0])
-        np.testing.assert_array_equal(eta[k, r], policies.AdaScale(penalty[k, r]).schedule(alone))
+        np.testing.assert_array_equal(w[k, r], policies.AdaScale(penalty[k, r]).schedule(alone))
 
 
 def test_a_round_without_a_root_is_named_with_its_lane_and_its_values(monkeypatch):
@@ -177,13 +176,12 @@ def test_a_policy_is_handed_no_later_round():
 def test_start_and_decide_change_nothing_and_a_run_goes_on_from_any_state(name):
     problem = make(MIXED, np.array([0.01, 0.1]), seeds=[0, 1])
     policy, gain, floor = ONLINE[name](problem), problem.min_gain.copy(), problem.min_noise_energy
-    eta, states = policy.schedule(problem), [policy.start(problem.scenario, problem.budget)]
+    w, states = policy.schedule(problem), [policy.start(problem.scenario, problem.budget)]
     kept = copy.deepcopy(states[0])
     for t in range(problem.num_rounds):
         states.append(policy.decide(states[t], floor[..., t])[0])
     for t in (5, 2, 7, 0):  # in any order
-        energy = policy.decide(states[t], floor[..., t])[1]
-        np.testing.assert_allclose(problem.scenario.noise_scale / energy, eta[..., t], rtol=1e-12)
+        np.testing.assert_allclose(policy.decide(states[t], floor[..., t])[1], w[..., t], rtol=1e-12)
     np.testing.assert_array_equal(problem.min_gain, gain)
     np.testing.assert_array_equal(problem.budget, [0.01, 0.1])
     for field, old in vars(kept).items():
@@ -197,10 +195,10 @@ def test_lanes_do_not_touch_each_other(name):
     nu = np.array([0.01, 0.16])
     problem = ReceiveScalingProblem(MNIST, min_gain, nu[:, None])
     policy = policies.Optimal() if name == "optimal" else ONLINE[name](problem)
-    eta = policy.schedule(problem)
+    w = policy.schedule(problem)
     for k, r in np.ndindex(2, 3):
         alone = ReceiveScalingProblem(MNIST, min_gain[r], nu[k])
-        np.testing.assert_array_equal(eta[k, r], policy.schedule(alone))
+        np.testing.assert_array_equal(w[k, r], policy.schedule(alone))
 
 
 class Returning(policies.OnlinePolicy):
@@ -222,7 +220,7 @@ def test_schedule_refuses_what_the_power_limit_forbids(factor):
     with pytest.raises(ValueError, match=r"^Returning returned a noise energy of \S+ in round 3, expected finite and "):
         Returning(factor).schedule(problem)
     for rounded in (1.0, 1 - 1e-15):
-        np.testing.assert_array_equal(Returning(rounded).schedule(problem), problem.max_eta)
+        np.testing.assert_array_equal(Returning(rounded).schedule(problem), problem.min_noise_energy)
 
 
 @pytest.mark.parametrize("kind", [policies.AdaScale, policies.PowerControl, policies.LyapunovPowerControl])
@@ -234,8 +232,8 @@ def test_subclass_that_redefines_decide_is_scheduled_by_it(kind):
     problem = make(MNIST, 0.04, rounds=5)
     values = {"penalty": 1.0, "rate": 1e-9, "privacy_budget": 1e-8, "mean_gain": np.full(10, 1e-11)}
     names = [*kind.tuned, *(["mean_gain"] if kind.needs_mean_gain else [])]
-    eta = FullPower(**{name: values[name] for name in names}).schedule(problem)
-    np.testing.assert_array_equal(eta, problem.max_eta)
+    w = FullPower(**{name: values[name] for name in names}).schedule(problem)
+    np.testing.assert_array_equal(w, problem.min_noise_energy)
 
 
 def test_parameters_for_other_instances_are_refused():

@@ -29,10 +29,10 @@ def test_no_feasible_schedule_leaks_less_than_the_optimum(gain, budget, seed, or
         share = rng.exponential(size=len(gain)) * problem.num_rounds * budget
         share *= problem.num_rounds * budget / share.sum()
         spent = near * share + (1 - near) * np.maximum(level - problem.min_noise_energy, 0)
-        eta = np.minimum(problem.scenario.noise_scale / (problem.min_noise_energy + spent), problem.max_eta)
-        assert problem.cost(eta) <= budget * (1 + 1e-6)  # floors up to 1e5 budgets hide that much of the cost
+        w = problem.min_noise_energy + spent
+        assert problem.cost(w) <= budget * (1 + 1e-6)  # floors up to 1e5 budgets hide that much of the cost
         # the leakage of what floors hide, and the rounding of a leakage
-        assert problem.rdp(eta) >= best * (1 - 1e-9)
+        assert problem.rdp(w) >= best * (1 - 1e-9)
 
 
 # unequal devices, no sampling: the budget makes for a sigma of order 1
@@ -53,7 +53,9 @@ def test_equal_allocation_is_the_paper_s_formula():
     x_max = reference.x_max(MNIST)
     scale = MNIST.num_parameters * MNIST.noise_power
     expected = [x_max / (1 + x_max * 0.04 * gain / scale) * gain for gain in problem.min_gain]
-    np.testing.assert_allclose(policies.EqualAlloc().schedule(problem), expected, rtol=1e-13)  # a few roundings
+    np.testing.assert_allclose(
+        problem.eta(policies.EqualAlloc().schedule(problem)), expected, rtol=1e-13
+    )  # a few roundings
 
 
 @pytest.mark.parametrize(("scenario", "order"), [(FULL, 2), (MNIST, 3), (MIXED, 8)])
@@ -106,22 +108,22 @@ def test_a_round_without_leakage_to_save_is_at_full_power():
     leakage = RoundLeakage(MNIST)
     assert best_energy(1e5, 1.0, 1e-12, leakage) == 1e5
     problem = ReceiveScalingProblem(MNIST, [1e-13, 1e-9], 0.04)
-    eta = policies.AdaScale(1e-30).schedule(problem)
-    np.testing.assert_allclose(eta, problem.max_eta, rtol=1e-9)  # (V |F'|) / w is at most 1e-10 here
-    assert feasible(problem, eta)
+    w = policies.AdaScale(1e-30).schedule(problem)
+    np.testing.assert_allclose(w, problem.min_noise_energy, rtol=1e-9)  # (V |F'|) / w is at most 1e-10 here
+    assert feasible(problem, w)
 
 
 @given(gains, budgets, penalties)
 def test_adascale_is_its_rounds_and_its_queue_written_out(gain, budget, penalty):
     problem = ReceiveScalingProblem(MIXED, gain, budget)
-    eta = policies.AdaScale(penalty).schedule(problem)
-    assert feasible(problem, eta)
+    w = policies.AdaScale(penalty).schedule(problem)
+    assert feasible(problem, w)
     queue, leakage = 0.0, RoundLeakage(MIXED)
     for t, one in enumerate(gain):
         floor = MIXED.num_parameters * MIXED.noise_power / (reference.x_max(MIXED) * one)
         energy = float(best_energy(floor, queue, penalty, leakage))
         # floors that differ in their last digit and a slack that is their difference
-        assert float(problem.noise_energy(eta)[t]) == pytest.approx(energy, rel=1e-9)
+        assert float(w[t]) == pytest.approx(energy, rel=1e-9)
         queue = max(queue + energy - floor - budget, 0.0)
 
 
@@ -177,12 +179,12 @@ def test_with_two_rounds_each_lane_plans_for_the_second_floors_of_its_own_law():
     follow, nu, first = np.array([[0.2, 0.2], [0.5, 0.5002]]), 0.4, 0.3
     gain = SECOND.noise_scale / (SECOND.x_max * np.array([[first, 1.0], [first, 1.0]]))
     problem = ReceiveScalingProblem(SECOND, gain, nu)  # one budget, which two tables are for
-    eta = policies.DynamicProgramme(law=EmpiricalFloors(follow)).schedule(problem)
+    energy = policies.DynamicProgramme(law=EmpiricalFloors(follow)).schedule(problem)
     F = RoundLeakage(SECOND)
     excess = [lambda y, w=w: F.slope(first + y) - F.slope(w + 2 * nu - y).mean() for w in follow]
     wanted = [brentq(each, 0, 2 * nu, xtol=1e-14) for each in excess]
     assert wanted[0] == pytest.approx((2 * nu + 0.2 - first) / 2)  # both rounds fill up to one level
-    np.testing.assert_allclose(problem.noise_energy(eta)[:, 0] - first, wanted, rtol=2e-6)
+    np.testing.assert_allclose(energy[:, 0] - first, wanted, rtol=2e-6)
 
 
 def test_a_price_beyond_floating_point_is_refused_by_the_budget_of_a_round():
@@ -198,11 +200,11 @@ def test_a_price_beyond_floating_point_is_refused_by_the_budget_of_a_round():
 def test_each_lane_learns_from_the_prior_of_its_own():
     scale = np.array([0.03, 0.3])
     problem = make(MIXED, 0.1, seeds=[0, 1])
-    eta = policies.Learn(prior=RayleighFloors(scale), weight=4).schedule(problem)
+    w = policies.Learn(prior=RayleighFloors(scale), weight=4).schedule(problem)
     for lane in range(2):
         alone = ReceiveScalingProblem(problem.scenario, problem.min_gain[lane], 0.1)
         policy = policies.Learn(prior=RayleighFloors(scale[lane]), weight=4)
-        np.testing.assert_array_equal(eta[lane], policy.schedule(alone))
+        np.testing.assert_array_equal(w[lane], policy.schedule(alone))
     assert policies.Learn(prior=RayleighFloors(scale), weight=4).start(MIXED, 0.1).seen.shape == (2, 2, 4)
 
 

@@ -157,8 +157,8 @@ def test_epsilon_is_kept_on_every_channel(scenario):
 def test_truncation_leaks_less_than_the_optimum_of_all_at_equal_noise():
     gain = channel.draw(MNIST.num_devices, MNIST.num_rounds, range(4)).gain
     problem = ReceiveScalingProblem(MNIST, MNIST.min_gain(gain), 0.04)
-    eta = policies.Optimal().schedule(problem)
-    best, total = problem.epsilon(eta, EXACT), problem.noise_energy(eta).mean(axis=-1)
+    w = policies.Optimal().schedule(problem)
+    best, total = problem.epsilon(w, EXACT), w.mean(axis=-1)
     found = Truncated.of_total(MNIST, gain, total).select(MNIST, gain)
     np.testing.assert_allclose(found.total, total, rtol=1e-12)
     epsilons = found.epsilons(EXACT)

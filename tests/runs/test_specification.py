@@ -65,8 +65,8 @@ def test_a_run_is_its_parts_put_together():
     scenario = replace(Scenario.digits(), num_rounds=6, noise_power=2e-12)
     drawn = channel.draw(10, 6, 0)
     problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), 1.5)
-    eta = policies.EqualAlloc().schedule(problem)
-    expected = train(problem, eta, Training.preset("digits"), data.load("digits"), 0, every=3).history
+    w = policies.EqualAlloc().schedule(problem)
+    expected = train(problem, w, Training.preset("digits"), data.load("digits"), 0, every=3).history
     row, history = perform(run)
     pd.testing.assert_frame_equal(history, expected, check_exact=True)
     assert row["run"] == run.address
@@ -78,10 +78,10 @@ def test_a_run_is_its_parts_put_together():
         history.drop(columns=["epsilon", "epsilon_mean"]),
         check_exact=True,
     )
-    assert less["rdp"] == half.rdp(eta)
-    assert less["epsilon"] == half.epsilon(eta) > row["epsilon"]
+    assert less["rdp"] == half.rdp(w)
+    assert less["epsilon"] == half.epsilon(w) > row["epsilon"]
     assert row["cost"] == pytest.approx(1.5, rel=1e-12)
-    assert row["rdp"] == float(problem.rdp(eta))
+    assert row["rdp"] == float(problem.rdp(w))
     assert row["epsilon"] == expected.epsilon.iloc[-1]
     assert row["test_accuracy"] == expected.accuracy.iloc[-1]
     floor = problem.min_noise_energy

@@ -218,7 +218,7 @@ class Recorded(channel.Rayleigh):
 
 class Scalings(policies.EqualAlloc):
     def schedule(self, problem):
-        return super().schedule(problem) * given() / 4
+        return super().schedule(problem) * 4 / given()
 
 class Factor(accounting.RenyiAccountant):
     def epsilon(self, *arguments):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adascale import ReceiveScalingProblem, Scenario, channel, policies
-from adascale.problem import RoundLeakage, scaling
+from adascale.problem import RoundLeakage
 from companion import bounds
 from companion.shi import plain_lyapunov
 from tests import reference
@@ -32,7 +32,7 @@ def play(problem, penalty, decide):
         floor = np.broadcast_to(problem.min_noise_energy[..., t], problem.lanes)
         energy[..., t] = np.maximum(decide(floor, queue, penalty, leakage), floor)
         queue = np.maximum(queue + energy[..., t] - floor - problem.budget, 0)
-    return scaling(energy, problem.min_noise_energy, problem.max_eta, problem.scenario.noise_scale)
+    return energy
 
 
 def slack(problem):
@@ -49,7 +49,7 @@ FEW = settings(max_examples=settings.default.max_examples // 2)
 def test_drift_lemma_holds_for_any_schedule(instance, seed):
     problem, _ = instance
     share = 10 ** np.random.default_rng(seed).uniform(-4, 0, problem.lanes + (problem.num_rounds,))
-    sides = bounds.drift_bound(problem, share * problem.max_eta)
+    sides = bounds.drift_bound(problem, problem.min_noise_energy / share)
     # squares of queues of up to sum w: differences lose what the squares share
     assert_holds(sides, 1e-12 * sides.right.max(axis=-1, keepdims=True))
 
@@ -59,12 +59,12 @@ def test_drift_lemma_holds_for_any_schedule(instance, seed):
 def test_queue_violation_and_regret_keep_their_bounds(whole, fractional):
     """The paper's, and the sharp ones, which hold at fractional orders too and are never larger."""
     for (problem, penalty), kinds in ((whole, (False, True)), (fractional, (True,))):
-        eta, found = policies.AdaScale(penalty).schedule(problem), []
+        w, found = policies.AdaScale(penalty).schedule(problem), []
         lost = 1e-12 * np.abs(RoundLeakage(problem.scenario)(problem.min_noise_energy)).max(axis=-1)
         for sharp in kinds:
             every = [(bounds.queue_bound, slack(problem)[:, None]), (bounds.violation_bound, slack(problem))]
             every.append((bounds.regret_bound, lost))
-            found.append([bound(problem, eta, penalty, sharp=sharp) for bound, _ in every])
+            found.append([bound(problem, w, penalty, sharp=sharp) for bound, _ in every])
             for sides, (_, extra) in zip(found[-1], every, strict=True):
                 assert_holds(sides, extra)
         for paper, sharp in zip(found[0], found[-1], strict=True):
@@ -81,10 +81,10 @@ def test_queue_never_exceeds_any_of_the_four_limits(instance, name):
     assert (np.diff(limit, axis=-1) >= 0).all()
 
 
-def price_gap(problem, eta, penalty, other):
+def price_gap(problem, w, penalty, other):
     """The two sides of V (F(w_t) - F(w'_t)) <= P_t (y'_t - y_t), and what their difference may lose to rounding."""
-    leakage, spend = RoundLeakage(problem.scenario), problem.spend(eta)
-    pressure = bounds.queue(problem, eta)[..., :-1] + spend
+    leakage, spend = RoundLeakage(problem.scenario), problem.spend(w)
+    pressure = bounds.queue(problem, w)[..., :-1] + spend
     V = np.broadcast_to(penalty, problem.lanes)[..., None]
     own, others = V * leakage(problem.min_noise_energy + spend), V * leakage(problem.min_noise_energy + other)
     # the root is known to a few units in the last place, and pressures are sums of differences of w and its floor
@@ -95,15 +95,15 @@ def price_gap(problem, eta, penalty, other):
 @given(instances(orders=(1.3, 2, 3, 8)), st.integers(0, 2**32))
 def test_no_choice_gains_more_than_its_price(instance, seed):
     problem, penalty = instance
-    eta = policies.AdaScale(penalty).schedule(problem)
+    w = policies.AdaScale(penalty).schedule(problem)
     shape = problem.lanes + (problem.num_rounds,)
     rng = np.random.default_rng(seed)
     other = problem.budget[:, None] * 10 ** rng.uniform(-3, 3, shape) * rng.integers(0, 2, shape)
-    left, right, lost = price_gap(problem, eta, penalty, other)
+    left, right, lost = price_gap(problem, w, penalty, other)
     assert (left <= right + lost).all()
     # summed, with what the queue gained: the sharper form of the master inequality
-    nu, queue, leakage = problem.budget[:, None], bounds.queue(problem, eta), RoundLeakage(problem.scenario)
-    own = penalty * leakage(problem.noise_energy(eta)).sum(axis=-1) + queue[:, -1] ** 2 / 2
+    nu, queue, leakage = problem.budget[:, None], bounds.queue(problem, w), RoundLeakage(problem.scenario)
+    own = penalty * leakage(w).sum(axis=-1) + queue[:, -1] ** 2 / 2
     gained = queue[:, :-1] * (other - nu) + np.maximum(other - nu, 0) ** 2 / 2 + nu**2 / 2
     others = penalty * leakage(problem.min_noise_energy + other).sum(axis=-1) + gained.sum(axis=-1)
     scale = own + np.abs(gained).sum(axis=-1)
@@ -113,13 +113,13 @@ def test_no_choice_gains_more_than_its_price(instance, seed):
 @given(instances(orders=(1.3, 2, 3, 8)))
 def test_regret_at_the_cost_paid_is_positive_and_below_its_price(instance):
     problem, penalty = instance
-    eta = policies.AdaScale(penalty).schedule(problem)
-    spent = problem.spend(eta).mean(axis=-1) > 1e-6 * problem.min_noise_energy.min(axis=-1)
+    w = policies.AdaScale(penalty).schedule(problem)
+    spent = problem.spend(w).mean(axis=-1) > 1e-6 * problem.min_noise_energy.min(axis=-1)
     leakage = RoundLeakage(problem.scenario)(problem.min_noise_energy).mean(axis=-1)
     if spent.any():
         some = ReceiveScalingProblem(problem.scenario, problem.min_gain[spent], problem.budget[spent])
-        sides = bounds.regret_at_cost(some, eta[spent], penalty[spent])
-        sizes = bounds.queue(some, eta[spent]).max(axis=-1) + some.cost(eta[spent])
+        sides = bounds.regret_at_cost(some, w[spent], penalty[spent])
+        sizes = bounds.queue(some, w[spent]).max(axis=-1) + some.cost(w[spent])
         lost = 1e-12 * leakage[spent] + slack(some) * sizes / penalty[spent]
         assert (sides.left >= -lost).all()
         assert (sides.left <= sides.right * (1 + 1e-9) + lost).all()
@@ -146,7 +146,7 @@ def test_without_the_quadratic_term_the_violation_blows_up():
     caps, floor = np.array([1e4, 1e6, 1e8]), some_instance()[0].min_noise_energy[0]
     energy, _ = plain_lyapunov(with_floors(MNIST, floor, 0.04), 1.0, caps)
     many = with_floors(MNIST, np.tile(floor, (3, 1)), np.full(3, 0.04))
-    sides = bounds.violation_bound(many, np.minimum(MNIST.noise_scale / energy, many.max_eta), 1.0)
+    sides = bounds.violation_bound(many, energy, 1.0)
     assert (sides.left >= 0.99 * caps / floor.size - 0.04).all()
     excess = sides.left / sides.right
     assert (np.diff(excess) > 0).all()
@@ -167,15 +167,16 @@ def test_a_solver_that_spends_three_times_the_root_breaks_the_sharp_bound():
 def test_another_policy_s_regret_breaks_the_bound():
     problem, _ = some_instance()
     penalty = 1e6  # the bound is small, and full power has nothing to do with V
-    sides = bounds.regret_bound(problem, problem.max_eta, penalty)
+    sides = bounds.regret_bound(problem, problem.min_noise_energy, penalty)
     assert (sides.left > sides.right).all()
 
 
 def test_a_schedule_that_is_not_adascale_s_breaks_the_price():
     problem, penalty = some_instance()
     other = np.full((3, problem.num_rounds), 0.02)
-    for eta, holds in ((policies.AdaScale(penalty).schedule(problem), True), (problem.max_eta * 0.5, False)):
-        left, right, lost = price_gap(problem, eta, penalty, other)
+    doubled = 2 * problem.min_noise_energy
+    for w, holds in ((policies.AdaScale(penalty).schedule(problem), True), (doubled, False)):
+        left, right, lost = price_gap(problem, w, penalty, other)
         assert (left <= right + lost).all() == holds
     equal = policies.EqualAlloc().schedule(problem)
     sides = bounds.regret_at_cost(problem, equal, 100.0)
@@ -185,9 +186,9 @@ def test_a_schedule_that_is_not_adascale_s_breaks_the_price():
 def test_a_constant_level_is_optimal_at_its_own_cost_whatever_it_costs():
     problem, penalty = some_instance()
     for level in (0.05, 0.1, 0.3):
-        eta = np.minimum(MNIST.noise_scale / level, problem.max_eta)
-        assert np.abs(bounds.regret_at_cost(problem, eta, penalty).left).max() < 1e-12
-    assert (problem.cost(eta) > 3 * problem.budget).all()
+        w = np.maximum(level, problem.min_noise_energy)
+        assert np.abs(bounds.regret_at_cost(problem, w, penalty).left).max() < 1e-12
+    assert (problem.cost(w) > 3 * problem.budget).all()
 
 
 def test_the_bound_from_below_is_not_below_everything():
@@ -223,8 +224,8 @@ def test_up_to_beta_one_a_constant_channel_attains_the_exponent(beta):
 
 def test_the_paper_s_drift_lemma_needs_its_square():
     problem, penalty = some_instance()
-    eta = policies.AdaScale(penalty).schedule(problem)
-    sides, spend = bounds.drift_bound(problem, eta), problem.noise_energy(eta) - problem.min_noise_energy
+    w = policies.AdaScale(penalty).schedule(problem)
+    sides, spend = bounds.drift_bound(problem, w), w - problem.min_noise_energy
     # without y^2 / 2 the right side is too small
     assert (sides.left > sides.right - spend**2 / 2).any()
 
@@ -237,22 +238,22 @@ def test_both_sides_are_those_of_the_paper_in_x(nu):
     scenario, V, T = MIXED, 0.3, 6
     problem = ReceiveScalingProblem(scenario, scenario.min_gain(channel.draw(3, T, 4).gain), nu)
     gains = problem.min_gain
-    eta = policies.AdaScale(V).schedule(problem)
-    x, x_max = eta / gains, reference.x_max(scenario)
+    w = policies.AdaScale(V).schedule(problem)
+    x, x_max = problem.eta(w) / gains, reference.x_max(scenario)
     spend = [reference.constraint(scenario, x[t], gains[t]) for t in range(T)]
     Q = [0.0]
     for y in spend:
         Q.append(max(Q[-1] + y - nu, 0.0))
     near = {"rel": 1e-8, "abs": 1e-12}  # the plain sum of Lemma 1 loses digits of small leakages
-    np.testing.assert_allclose(bounds.queue(problem, eta), Q, rtol=1e-9, atol=1e-14)
-    drift = bounds.drift_bound(problem, eta)
+    np.testing.assert_allclose(bounds.queue(problem, w), Q, rtol=1e-9, atol=1e-14)
+    drift = bounds.drift_bound(problem, w)
     for t in range(T):
         assert drift.left[t] == pytest.approx(Q[t + 1] ** 2 / 2 - Q[t] ** 2 / 2, **near)
         assert drift.right[t] == pytest.approx(Q[t] * spend[t] + spend[t] ** 2 / 2 + nu**2 / 2, **near)
     full = [reference.round_leakage(scenario, x_max, gains[t], 3) for t in range(T)]
     limit = [math.sqrt(2 * V * math.fsum(full[:R]) + R * nu**2) for R in range(T + 1)]
-    assert bounds.queue_bound(problem, eta, V).right == pytest.approx(limit, **near)
-    violation = bounds.violation_bound(problem, eta, V)
+    assert bounds.queue_bound(problem, w, V).right == pytest.approx(limit, **near)
+    violation = bounds.violation_bound(problem, w, V)
     assert violation.left == pytest.approx(math.fsum(spend) / T - nu, **near)
     assert violation.right == pytest.approx(limit[T] / T, **near)
     level = reference.water_level(list(problem.min_noise_energy), nu)
@@ -260,7 +261,7 @@ def test_both_sides_are_those_of_the_paper_in_x(nu):
     best = [min(a_t / level, x_max) for a_t in a]
     pairs = [(reference.round_leakage(scenario, x[t], gains[t], 3), best[t]) for t in range(T)]
     left = math.fsum(f - reference.round_leakage(scenario, b, gains[t], 3) for t, (f, b) in enumerate(pairs)) / T
-    regret = bounds.regret_bound(problem, eta, V)
+    regret = bounds.regret_bound(problem, w, V)
     assert regret.left == pytest.approx(left, rel=1e-7, abs=1e-10)
     assert regret.right == pytest.approx(limit[T] * nu / V + T * nu**2 / (2 * V) + nu**2 / (2 * V), **near)
 
@@ -287,22 +288,22 @@ def test_a_small_penalty_never_violates_the_budget(beta):
     rounds = 64
     problem, _ = some_instance(rounds)
     penalty = 0.999 * float(problem.budget) / -RoundLeakage(MNIST).slope(0.04) * np.array(rounds) ** (beta - 0.5)
-    eta = policies.AdaScale(np.full(3, penalty)).schedule(problem)
-    assert (bounds.queue(problem, eta) == 0).all()
-    sides = bounds.violation_bound(problem, eta, penalty, sharp=True)
+    w = policies.AdaScale(np.full(3, penalty)).schedule(problem)
+    assert (bounds.queue(problem, w) == 0).all()
+    sides = bounds.violation_bound(problem, w, penalty, sharp=True)
     assert (sides.right == 0).all()
     assert (sides.left <= 0).all()
-    assert (bounds.violation_bound(problem, eta, penalty).right >= 0.04 / np.sqrt(rounds)).all()
+    assert (bounds.violation_bound(problem, w, penalty).right >= 0.04 / np.sqrt(rounds)).all()
 
 
 def test_lanes_broadcast():
     gain = MIXED.min_gain(channel.draw(3, 6, [0, 1]).gain)
     problem = ReceiveScalingProblem(MIXED, gain, np.array([0.01, 0.1, 1.0])[:, None])
-    eta = policies.AdaScale(np.full((3, 2), 0.5)).schedule(problem)
-    assert bounds.queue(problem, eta).shape == (3, 2, 7)
+    w = policies.AdaScale(np.full((3, 2), 0.5)).schedule(problem)
+    assert bounds.queue(problem, w).shape == (3, 2, 7)
     alone = ReceiveScalingProblem(MIXED, gain[1], 0.1)
     for bound, sharp in itertools.product((bounds.queue_bound, bounds.violation_bound, bounds.regret_bound), (0, 1)):
-        one, every = bound(alone, eta[1, 1], 0.5, sharp=sharp), bound(problem, eta, 0.5, sharp=sharp)
+        one, every = bound(alone, w[1, 1], 0.5, sharp=sharp), bound(problem, w, 0.5, sharp=sharp)
         assert every.left.shape[:2] == every.right.shape[:2] == (3, 2)
         for single, many in zip(one, every, strict=True):
             np.testing.assert_allclose(single, many[1, 1], rtol=1e-12, atol=1e-15)
@@ -310,8 +311,8 @@ def test_lanes_broadcast():
 
 def test_bad_input_is_named():
     for named, call in [
-        ("eta", lambda: bounds.queue(P, P.max_eta * np.array([1, 1, 1.1, 1, 1, 1]))),
-        ("eta", lambda: bounds.drift_bound(P, P.max_eta[:3])),
+        ("w", lambda: bounds.queue(P, P.min_noise_energy * np.array([1, 1, 0.9, 1, 1, 1]))),
+        ("w", lambda: bounds.drift_bound(P, P.min_noise_energy[:3])),
         ("penalty", lambda: bounds.queue_limits(P, -1.0)),
         ("scale", lambda: bounds.stationary_level(0.0, 0.1)),
         ("c", lambda: bounds.growth_constant(RoundLeakage(MIXED), 0.0)),

@@ -96,7 +96,7 @@ def test_regret_against_the_optimum_of_every_block_is_bounded_on_any_channel(ins
     if rounds:
         problem = ReceiveScalingProblem(problem.scenario, problem.min_gain[:, :rounds], problem.budget)
         leakage, nu = RoundLeakage(problem.scenario), problem.budget
-        energy = problem.noise_energy(policies.AdaScale(penalty).schedule(problem))
+        energy = policies.AdaScale(penalty).schedule(problem)
         blocks = problem.min_noise_energy.reshape(-1, rounds // size, size)
         best = np.maximum(policies.water_level(blocks, nu[:, None])[..., None], blocks).reshape(-1, rounds)
         left = leakage(energy).mean(axis=-1) - leakage(best).mean(axis=-1)

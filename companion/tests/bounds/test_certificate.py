@@ -68,7 +68,7 @@ def test_simulated_policies_lie_between_the_bounds(margin):
     problem = with_floors(replace(SCENARIO, num_rounds=rounds), floor, nu)
 
     def lost(policy):
-        energy = problem.noise_energy(policy.schedule(problem))
+        energy = policy.schedule(problem)
         total = surplus(F, value, floor, energy).sum(axis=1)
         return total.mean(), 4 * total.std() / np.sqrt(draws)
 

@@ -36,7 +36,7 @@ class Case(NamedTuple):
 
     def energy(self, policy, floor):
         problem = self.problem(floor)
-        return problem.noise_energy(policy.schedule(problem))
+        return policy.schedule(problem)
 
 
 UNIT = Case(Scenario("unit", 1, 100, 1, 10, 10, np.sqrt(100 / 3), 0.2, 1e-12, 3), RayleighFloors(1.0), 0.5)

@@ -181,7 +181,7 @@ def test_what_a_device_leaks_beyond_the_account_is_bounded_by_its_power(kind):
     believed, c = estimated(kind, error)
     problem = ReceiveScalingProblem(SCENARIO, SCENARIO.min_gain(np.abs(believed) ** 2), 0.04)
     law = ce.alignment_law(believed, DRAWN.path_loss, error, kind)
-    sigma = problem.noise_multiplier(problem.max_eta)
+    sigma = problem.noise_multiplier(problem.min_noise_energy)
     unit = 2 * SCENARIO.num_parameters / (SCENARIO.batch_size**2 * float(SCENARIO.batch_second_moment))
     used = problem.max_eta * float(SCENARIO.batch_second_moment) / (SCENARIO.x_max * np.abs(believed) ** 2)
     dose = (unit / 20 / (1 + error))[:, None]
@@ -273,7 +273,7 @@ def test_a_row_is_what_is_stored():
 def test_the_schedule_is_within_the_limit_of_what_is_believed():
     for error in ("-10 dB", "10 pilots"):
         made = estimates.realise(Scenario.digits(), 0.04, error, "least-squares", 0)
-        assert (made.eta <= made.problem.max_eta).all()
+        assert (made.energy >= made.problem.min_noise_energy).all()
         assert not np.allclose(made.problem.min_noise_energy, made.true_floor)
     again = estimates.realise(Scenario.digits(), 0.04, "none", "mmse", 0)
     np.testing.assert_allclose(again.problem.min_noise_energy, made.true_floor, rtol=1e-12)
