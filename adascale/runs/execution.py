@@ -1,8 +1,6 @@
 """The execution of a run, which gives a result row and a history; needs the extra ``learn``."""
 
-import hashlib
 import time
-from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,12 +12,12 @@ from numpy.typing import NDArray
 
 from adascale import accounting
 from adascale.comparison import as_method, find_method
-from adascale.learning import Dataset, data, models, train
+from adascale.learning import Dataset, data, train
 from adascale.learning.devices import find_device
 from adascale.policies import Policy, Selection
 from adascale.problem import ReceiveScalingProblem
 from adascale.runs.provenance import provenance
-from adascale.runs.specification import NOISE_FREE, Run, described, loaded_digest
+from adascale.runs.specification import NOISE_FREE, Run, described, digest_of, loaded_digest
 
 
 class Finished(NamedTuple):
@@ -51,7 +49,7 @@ def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
     for kind, name in run.own_code.items():
         if (found := loaded_digest(kind, name)) != (wanted := run.sources[name]):
             raise ValueError(f"the code of {name} must have the digest {wanted}, got {found}; restart this process")
-    loaded = _load(run.training.dataset, run.training.input_scaling, data.root())
+    loaded = _load(run)
     problem, policy, schedule = decided(run)
     start = time.perf_counter()
     how |= {"device": device, "every": run.every, "delta": run.delta, "accountant": accounting.find(run.accountant)}
@@ -81,33 +79,6 @@ def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
     return Finished(row, trained.history)
 
 
-_session = ""
-
-
-def digests(run: Run, session: str = "") -> dict[str, str]:
-    """Return digests, by name, of what your own code gives to a run; within a session, a data set is read once."""
-    global _session
-    training = run.training
-    if "datasets" in run.own_code and not (session and session == _session):
-        _load.cache_clear()
-        _session = session
-    given: dict[str, Callable[[], Iterable[Any]]] = {
-        "datasets": lambda: _load(training.dataset, training.input_scaling, data.root())[1:],
-        "models": lambda: models.build(training.model, run.seed, training.initialisation).state_dict().values(),
-        "channels": lambda: (problem_of(run)[0].min_gain, problem_of(run)[1]),
-        "policies": lambda: made[1:] if isinstance(made := decided(run)[2], Selection) else [made],
-        "accountants": lambda: [accounting.find(run.accountant).epsilon(0.5, np.ones(2), run.delta)],
-    }
-    found = {}
-    for kind, name in run.own_code.items():
-        digest = hashlib.sha256()
-        for each in given[kind]():
-            array = torch.as_tensor(each).detach().cpu().float().contiguous().numpy()
-            digest.update(f"{array.shape}\0".encode() + array.tobytes())
-        found[name] = digest.hexdigest()[:16]
-    return found
-
-
 def decided(run: Run) -> tuple[ReceiveScalingProblem, Policy | None, NDArray[np.float64] | Selection | None]:
     """Return the problem of a run's realisation, the tuned policy and its schedule; None for ``NoiseFree``.
 
@@ -126,6 +97,17 @@ def decided(run: Run) -> tuple[ReceiveScalingProblem, Policy | None, NDArray[np.
     return problem, policy, policy.schedule(problem)
 
 
+def _load(run: Run) -> Dataset:
+    """Load the data of a run; raise ``ValueError`` if your own reader gives others than when the run was made."""
+    training = run.training
+    if run.data_digest is None:
+        return _load_once(training.dataset, training.input_scaling, data.root())
+    dataset = data.load(training.dataset, training.input_scaling)
+    if (digest := digest_of(dataset)) != run.data_digest:
+        raise ValueError(f"the data of {training.dataset} must have the digest {run.data_digest}, got {digest}")
+    return dataset
+
+
 @lru_cache(maxsize=1)
-def _load(dataset: str, input_scaling: str, root: Path) -> Dataset:
+def _load_once(dataset: str, input_scaling: str, root: Path) -> Dataset:
     return data.load(dataset, input_scaling)

@@ -32,7 +32,8 @@ _FIXED = {"name", "num_rounds", "num_parameters", "dataset", "scenario", "traini
 class Run:
     r"""Everything that a training's result depends on, your own code included; see :func:`make_run`.
 
-    ``own_code`` has the names of your own code by kind, ``sources`` their :func:`~adascale.registry.source_digest`.
+    ``own_code`` has the names of your own code by kind, ``sources`` their :func:`~adascale.registry.source_digest`, and
+    ``data_digest`` is that of the data that your own reader gives.
 
     Parameters
     ----------
@@ -63,6 +64,7 @@ class Run:
     shortened: bool = False
     own_code: dict[str, str] = field(init=False, repr=False)
     sources: dict[str, str] = field(init=False)
+    data_digest: str | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         for name in ("nu", "budget_factor"):
@@ -90,11 +92,16 @@ class Run:
         object.__setattr__(self, "own_code", {kind: name for kind, name in called.items() if name in self.sources})
         for kind, name in self.own_code.items():
             loaded_digest(kind, name)
+        if "datasets" in self.own_code:
+            dataset = data.load(self.training.dataset, self.training.input_scaling)
+            object.__setattr__(self, "data_digest", digest_of(dataset))
 
     @property
     def specification(self) -> str:
         """Return the run as JSON text, the same for the same run."""
         plain = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "own_code"}
+        if self.data_digest is None:
+            del plain["data_digest"]
         scenario = {name: value for name, value in asdict(self.scenario).items() if value is not None}
         plain |= {"scenario": scenario, "training": asdict(self.training)}
         plain |= {"channel": channels.specification(self.channel), "format": FORMAT}
@@ -173,6 +180,14 @@ def loaded_digest(kind: str, name: str) -> str | None:
     """Return the digest of the code behind a name when this process first loaded it."""
     value = registry.find(kind, name).value
     return _LOADED.setdefault((name, id(value)), (value, registry.source_digest(kind, name)))[1]
+
+
+def digest_of(dataset: data.Dataset) -> str:
+    """Return a digest of the samples and labels of a data set."""
+    digest = hashlib.sha256()
+    for tensor in dataset[1:]:
+        digest.update(f"{tuple(tensor.shape)}\0".encode() + tensor.contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 def described(run: Run) -> dict[str, Any]:

@@ -15,7 +15,6 @@ import contextlib
 import itertools
 import os
 import sys
-import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
@@ -33,7 +32,7 @@ from adascale.learning import Diverged
 from adascale.learning.devices import find_device
 from adascale.runs.execution import decided
 from adascale.runs.specification import Run, described, make_run
-from adascale.runs.store import Busy, NotCompared, OtherVersion, Store
+from adascale.runs.store import Busy, Store
 from adascale.runs.workers import work_on
 
 
@@ -92,7 +91,8 @@ def sweep(
 ) -> list[Outcome]:
     """Run what the store lacks, and return one outcome per distinct run, in their order.
 
-    A failed run is tried once more from its last checkpoint; one that diverges is not.
+    A run that failed, or whose process was killed, is tried once more from its last checkpoint; one that diverges is
+    not.  With several jobs, a script needs the usual ``if __name__ == "__main__"`` around the call.
 
     Parameters
     ----------
@@ -103,7 +103,6 @@ def sweep(
         ``cpu``, or ``cuda`` or ``cuda:N``, which all jobs share.
     """
     find_device(device)
-    store = store.session()
     wanted = {run.address: run for run in runs}
     outcomes = {address: Outcome(address, "missing") for address in wanted}
     with tqdm(total=len(wanted), disable=not progress, unit="run") as bar:
@@ -119,7 +118,7 @@ def sweep(
             if not missing:
                 break
             work = partial(_one, store=store, device=device, threads=threads, wait=again)
-            done = work_on(work, missing, jobs, threads) if jobs > 1 else ((run, work(run)) for run in missing)
+            done = work_on(work, missing, jobs) if jobs > 1 else ((run, work(run)) for run in missing)
             with contextlib.closing(done):  # closes at once if interrupted
                 for run, outcome in done:
                     note(outcome or Outcome(run.address, "failed", "a worker process was killed"))
@@ -133,16 +132,12 @@ def tables(entries: Iterable[Entry], store: Store) -> tuple[pd.DataFrame, pd.Dat
     """Return a table of the stored results, with the column ``reading`` first, and one of the learning curves."""
     rows: list[dict[str, Any]] = []
     curves: dict[str, pd.DataFrame] = {}
-    noted: list[NotCompared] = []
-    store = store.session()
     for reading, run in entries:
-        row, history = _stored(run, store, noted)
+        row, history = _stored(run, store)
         if history is not None:
             rows.append({"reading": reading} | row)
             evaluated = history.dropna(subset=["accuracy"])
             curves[run.address] = evaluated[["round", "loss", "test_loss", "accuracy", "epsilon"]]
-    if noted:
-        warnings.warn(f"{noted[0]} ({len(noted)} of {len(rows)} rows are such)", NotCompared, stacklevel=2)
     if not rows:
         return pd.DataFrame(), pd.DataFrame()
     table = pd.DataFrame(rows, columns=_columns(rows))
@@ -153,17 +148,16 @@ def tables(entries: Iterable[Entry], store: Store) -> tuple[pd.DataFrame, pd.Dat
 
 def progress(entries: Iterable[Entry], store: Store) -> pd.DataFrame:
     """Return a table of how many rounds of each run are done: ``reading, run, policy, nu, seed, done, rounds``."""
-    rows, store = [], store.session()
+    rows = []
     for reading, run in entries:
-        history = _stored(run, store, [])[1]
+        history = _stored(run, store)[1]
         known = described(run) | {"reading": reading, "done": 0 if history is None else len(history)}
         rows.append({name: known[name] for name in ("reading", "run", "policy", "nu", "seed", "done", "rounds")})
     return pd.DataFrame(rows)
 
 
-def _stored(run: Run, store: Store, noted: list[NotCompared]) -> tuple[dict[str, Any], pd.DataFrame | None]:
-    with collected(OtherVersion, []), collected(NotCompared, noted):
-        return store.finished(run) or (described(run), store.under_way(run))
+def _stored(run: Run, store: Store) -> tuple[dict[str, Any], pd.DataFrame | None]:
+    return store.finished(run) or (described(run), store.under_way(run))
 
 
 def _columns(rows: list[dict[str, Any]]) -> list[str]:
@@ -178,7 +172,7 @@ def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Ou
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        with collected(OtherVersion, []), collected(NotCompared, []), collected(OrdersTooFew, []):
+        with collected(OrdersTooFew, []):
             store.run(run, device=device, wait=wait)
     except Busy as busy:
         return Outcome(run.address, "busy", str(busy))

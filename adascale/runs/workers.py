@@ -1,112 +1,91 @@
-"""Worker processes that exit with their parent and ignore terminal signals."""
+"""Worker processes that end with the process that started them."""
 
-import contextlib
 import os
 import signal
-import subprocess
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import active_children, get_context, parent_process
 from typing import Any, TypeVar
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-CHECKED_SECONDS = 0.5
-"""Seconds between checks of a worker that its parent is alive."""
-
-GRACE_SECONDS = 5.0
-"""Seconds that a worker has to stop before it is killed."""
-
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-
 
 def work_on(
-    work: Callable[[Task], Result], tasks: Iterable[Task], jobs: int, threads: int = 1
+    work: Callable[[Task], Result], tasks: Iterable[Task], jobs: int
 ) -> Generator[tuple[Task, Result | None], None, None]:
-    """Yield each task and its result as processes finish; None if a process was killed.  They end with the iterator."""
+    """Yield each task and its result as they finish; None if the process was killed.
+
+    Each of the ``jobs`` processes is a pool of its own, so one that is killed costs its task alone.  If the iterator
+    is closed, the processes are stopped.
+    """
     left = deque(tasks)
-    workers: dict[Connection, tuple[_Worker, Task]] = {}
-
-    def give(worker: _Worker) -> None:
-        workers[worker.end] = worker, left.popleft()
-        worker.send(workers[worker.end][1])
-
+    idle = [_new_pool() for _ in range(min(jobs, len(left)))]
+    running: dict[Future[Result], tuple[Task, ProcessPoolExecutor]] = {}
+    others = active_children()
     try:
-        while left or workers:
-            while left and len(workers) < jobs:
-                give(_Worker(work, threads))
-            for end in wait([*workers]):
-                assert isinstance(end, Connection)
-                worker, task = workers[end]
+        while left or running:
+            while left and idle:
+                task, pool = left.popleft(), idle.pop()
+                running[_submit(pool, work, task)] = task, pool
+            finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                task, pool = running.pop(future)
+                idle.append(pool)
                 try:
-                    result, alive = end.recv(), True
-                except (EOFError, ConnectionError):
-                    result, alive = None, False
-                if alive and left:
-                    give(worker)
-                else:
-                    del workers[end]
-                    worker.stop()
+                    result = future.result()
+                except BrokenProcessPool:
+                    idle[-1], result = _new_pool(), None
                 yield task, result
     finally:
-        for worker, _ in workers.values():
-            worker.process.terminate()
-        for worker, _ in workers.values():
-            worker.stop()
+        if running:
+            for process in set(active_children()) - set(others):
+                process.terminate()
+        for pool in [*idle, *(pool for _, pool in running.values())]:
+            pool.shutdown(cancel_futures=True)
 
 
-class _Worker:
-    """A worker process, idle until it gets a task."""
-
-    def __init__(self, work: Callable[..., Any], threads: int):
-        self.end, there = Pipe()
-        path = [*sys.path, os.getcwd()]  # the user's modules may be in the working directory
-        served = f"from adascale.runs import workers; workers.serve({there.fileno()}, {os.getpid()})"
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # processes started here never see Ctrl-C
-        try:
-            with there:
-                command = [sys.executable, "-c", f"import sys; sys.path[:] = {path!r}; {served}"]
-                env = os.environ | dict.fromkeys(_THREADS, str(threads))
-                self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, pass_fds=[there.fileno()], env=env)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        self.send(work)
-
-    def send(self, task: Any) -> None:
-        """Send a task; whether the process was killed shows when the answer is read."""
-        with contextlib.suppress(ConnectionError):
-            self.end.send(task)
-
-    def stop(self) -> None:
-        """Stop the process and wait until it has ended."""
-        self.end.close()
-        try:
-            self.process.wait(GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+def _new_pool() -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_begin)
 
 
-def serve(descriptor: int, parent: int) -> None:
-    """Serve as a worker: do one task after the other until there are no more, or the parent process has gone."""
+def _submit(pool: ProcessPoolExecutor, work: Callable[[Task], Result], task: Task) -> "Future[Result]":
+    """Submit a task; a process that is started for it never gets the terminal's Ctrl-C."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return pool.submit(_call, work, task)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin() -> None:
+    """Prepare a worker process: find modules in the working directory, and end with the parent process."""
+    sys.path.append(os.getcwd())
+
+    def end_with_parent() -> None:
+        parent = parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+
+
+def _call(work: Callable[[Task], Result], task: Task) -> Result:
+    """Do a task in a worker process; SIGTERM interrupts it, so that it can save what it has, and ends the process."""
 
     def interrupt(*_: Any) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # ignore a second signal
         raise KeyboardInterrupt
 
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(CHECKED_SECONDS)
-        os._exit(1)
-
     signal.signal(signal.SIGTERM, interrupt)
-    threading.Thread(target=watch, daemon=True).start()
-    with contextlib.suppress(KeyboardInterrupt, EOFError, ConnectionError), Connection(descriptor) as end:
-        work = end.recv()
-        while True:
-            end.send(work(end.recv()))
+    try:
+        return work(task)
+    except KeyboardInterrupt:
+        os._exit(1)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)

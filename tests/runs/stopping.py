@@ -4,7 +4,6 @@ import pytest
 
 from adascale.runs import store as module
 from adascale.runs.execution import perform
-from adascale.runs.store import Checkpoint
 
 
 class Stopped(BaseException):
@@ -12,7 +11,7 @@ class Stopped(BaseException):
 
 
 def begin(store, run, rounds=1, stopped=Stopped, save_seconds=0):
-    """Stop the run after so many rounds, a checkpoint having been written after each; the checkpoint."""
+    """Stop the run after so many rounds, with a checkpoint after each, and return the checkpoint's path."""
 
     def stopping(run, *, keep, **options):
         def until(state, rows):
@@ -26,4 +25,4 @@ def begin(store, run, rounds=1, stopped=Stopped, save_seconds=0):
         patch.setattr(module, "perform", stopping)
         with pytest.raises(stopped):
             store.run(run, save_seconds=save_seconds)
-    return Checkpoint(store.place(run) / "checkpoint", run)
+    return store.place(run) / "checkpoint"

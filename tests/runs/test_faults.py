@@ -16,12 +16,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
-from adascale.learning import Trained
-from adascale.learning.fedsgd import State
 from adascale.runs.specification import make_run
-from adascale.runs.store import Checkpoint, Store
 
 from ..forks import Forks
 from ..test_makefile import append, copy_to, finish
@@ -232,62 +228,19 @@ def test_what_is_finished_is_read_from_a_store_that_cannot_be_written(victim, wh
 
 
 def test_a_result_that_cannot_be_written_is_printed_and_the_file_named(victim, tmp_path):
-    place = prepared(tmp_path / "train")
-    said = victim.run([*TRAIN, "--out", "deep/run.csv"], place)
+    place, train = prepared(tmp_path / "train"), ["deep/run.csv" if word == "run.csv" else word for word in TRAIN]
+    said = victim.run(train, place)
     assert assert_one_line(said, 2).startswith("adascale train: error: --out 'deep/run.csv' cannot be written")
     assert not (place / "store").exists()  # said before the work
     (place / "deep").mkdir()
-    said = victim.run([*TRAIN, "--out", "deep/run.csv"], place, frozen=str(place / "deep"))
+    said = victim.run(train, place, frozen=str(place / "deep"))
     assert said["err"].splitlines()[-1] == "adascale train: error: deep/run.csv: Read-only file system"
     assert "test_accuracy" in said["out"]
     assert not (place / "history.csv").exists()  # both or none
 
 
-@pytest.fixture
-def store(whole, tmp_path):
-    """A store with the run finished."""
-    shutil.copytree(whole["train"][0] / "store", tmp_path / "store")
-    return Store(tmp_path / "store")
-
-
-def harmed(content, rng, number):
-    """So many contents, each with a bit flipped or cut off somewhere: bytes are taken in turn, or by lot."""
-    positions = range(len(content)) if number >= len(content) else rng.sample(range(len(content)), number)
-    for position in positions:
-        flipped = bytearray(content)
-        flipped[position] ^= 1 << rng.randrange(8)
-        yield bytes(flipped)
-        yield content[:position]
-
-
-@pytest.mark.parametrize("number", [50, pytest.param(4_000, marks=pytest.mark.fuzz)])
-def test_every_byte_of_a_result_and_of_a_checkpoint_is_under_a_checksum(number, store):
-    expected, count, refused = store.finished(RUN), 0, 0
-    checkpoint = Checkpoint(store.place(RUN) / "checkpoint", RUN)
-    files = sorted(store.place(RUN).iterdir())
-    checkpoint.write(Trained(State(3, torch.ones(9370), torch.zeros(9370)), expected.history), 1.0)
-    for path in [*files, checkpoint.path]:
-        content = path.read_bytes()
-        for other in [*harmed(content, random.Random(0), number), b"", content + b"\0"]:
-            path.write_bytes(other)
-            if path == checkpoint.path:
-                with pytest.raises(ValueError, match="is cut off or altered"):
-                    checkpoint.read()
-                assert path.read_bytes() == other
-                continue
-            count, found = count + 1, None
-            with contextlib.suppress(ValueError):
-                found = store.finished(RUN)
-            refused += found is None
-            assert found is None or found.row == expected.row
-            if found is not None:
-                pd.testing.assert_frame_equal(found.history, expected.history, check_exact=True)
-        path.write_bytes(content)
-    assert refused > 0.8 * count
-
-
-@pytest.mark.parametrize("file", sorted(FINISHED))
-def test_the_command_says_in_a_line_what_is_altered_and_keeps_the_table(file, victim, whole, tmp_path):
+@pytest.mark.parametrize("file", ["row.json", "history.csv"])
+def test_command_names_a_damaged_file_and_keeps_the_table(file, victim, whole, tmp_path):
     place = tmp_path / "sweep"
     shutil.copytree(whole["sweep"][0], place)
     path = place / "store" / RUN.address / file
@@ -295,9 +248,6 @@ def test_the_command_says_in_a_line_what_is_altered_and_keeps_the_table(file, vi
     path.write_bytes(path.read_bytes()[:-20] + b"x")
     said = victim.run(SWEEPING, place)
     assert (place / "sweep.csv").read_bytes() == before
-    if file == "lock":
-        assert said["code"] == 0
-        return
     assert "delete the folder to run it again" in assert_one_line(said, 1)
     assert (place / "sweep-partial.csv").exists()
     shutil.rmtree(path.parent)
