@@ -1,7 +1,7 @@
 """Checks of arguments: :class:`~adascale.errors.InvalidInput` names the argument and its value."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale.errors import InvalidInput
+from adascale.text import shown
 
 FloatArray = NDArray[np.float64]
 MOST_ENTRIES = 100_000_000
@@ -17,25 +18,29 @@ MOST_ENTRIES = 100_000_000
 
 def as_floats(name: str, value: ArrayLike) -> FloatArray:
     """Return a new C-ordered float64 array of the value; refuse booleans, text and masked entries."""
-    if _has_masked(value):
+    if "masked" in (unfit := _unfit(value)):
         raise InvalidInput(f"{name} must have no masked entries; fill them or leave them out", name)
     try:
         array = np.asarray(value)
         if array.dtype.kind == "O" and all(isinstance(x, Real) and not isinstance(x, bool) for x in array.flat):
             array = array.astype(float)  # nullable columns of pandas, large integers
-        if array.dtype.kind not in "iuf":
+        if unfit or array.dtype.kind not in "iuf":
             raise ValueError
     except (ValueError, OverflowError):  # also a ragged sequence, or an integer above the largest float64
-        shown = " ".join(f"{value!r}".split())
-        raise InvalidInput(f"{name} must be a number or an array of numbers, got {shown[:80]}", name) from None
+        raise InvalidInput(f"{name} must be a number or an array of numbers, got {shown(value)}", name) from None
     with np.errstate(over="ignore"):  # when a wider float is narrowed
         return array.astype(float, order="C")  # so that NumPy adds in the same order for every memory layout
 
 
-def _has_masked(value: object) -> bool:
-    if isinstance(value, list | tuple):
-        return any(map(_has_masked, value))
-    return isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value))
+def _unfit(value: object) -> set[str]:
+    """Return which entries there are that NumPy would take for numbers: masked ones and booleans."""
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes | range):
+        if {*map(type, value)} <= {float, int}:
+            return set()
+        return set[str]().union(*map(_unfit, value))
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        return {"masked"}
+    return {"boolean"} if isinstance(value, bool) or getattr(value, "dtype", None) == np.bool_ else set()
 
 
 def _checked(
@@ -45,11 +50,11 @@ def _checked(
     array = as_floats(name, value)
     bad = ~good(array)
     if bad.any() or (one and array.ndim):
-        shown = str(value)
+        got = shown(array.item() if array.ndim == 0 else value)
         if bad.ndim and not one:
             index = tuple(np.argwhere(bad)[0].tolist())
-            shown = f"{np.asarray(value)[index]} at index {index if len(index) > 1 else index[0]}"
-        raise InvalidInput(f"{name} must be {expected}, got {shown}", name)
+            got = f"{array[index]} at index {index if len(index) > 1 else index[0]}"
+        raise InvalidInput(f"{name} must be {expected}, got {got}", name)
     return array
 
 
@@ -103,9 +108,9 @@ def number(name: str, value: ArrayLike, low: float, high: float = math.inf) -> f
 def whole(name: str, value: int | np.integer[Any], least: int = 1, most: float = math.inf) -> int:
     """Return one integer in [least, most]."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InvalidInput(f"{name} must be a whole number >= {least}, got {value!r}", name)
+        raise InvalidInput(f"{name} must be a whole number >= {least}, got {shown(value)}", name)
     if value > most:
-        raise InvalidInput(f"{name} must be at most {most:,}, got {value}", name)
+        raise InvalidInput(f"{name} must be at most {most:,}, got {shown(int(value))}", name)
     return int(value)
 
 
@@ -141,4 +146,4 @@ def one_of(name: str, value: object, *choices: str | bool) -> None:
     """Require that an argument is one of these strings, or True or False."""
     if type(value) is not type(choices[0]) or value not in choices:
         listed = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
-        raise InvalidInput(f"{name} must be {listed}, got {value!r}", name)
+        raise InvalidInput(f"{name} must be {listed}, got {shown(value)}", name)

@@ -1,9 +1,10 @@
 """TOML, presets, JSON, and atomic writing of files."""
 
 import contextlib
-import glob
+import hashlib
 import json
 import os
+import re
 import secrets
 import stat
 import sys
@@ -11,9 +12,10 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from adascale.errors import InvalidFile, InvalidInput
+from adascale.text import short, shown
 
 if sys.platform != "win32":
     import fcntl
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 Made = TypeVar("Made")
 _PRESETS = Path(__file__).parent / "presets"
+
+_NESTED, _LONG = re.compile(r"(?:[\[{][^\[\]{}]*){90}"), re.compile(r"[0-9_]{4301}")
 
 TABLES = ("scenario", "channel", "training")
 """The tables of a preset."""
@@ -34,16 +38,58 @@ def from_mapping(cls: type[Made], table: Mapping[str, Any], where: str = "") -> 
     required = {name for name, each in known.items() if each.default is each.default_factory is MISSING}
     for what, found in (("unknown", table.keys() - known.keys()), ("missing", required - table.keys())):
         if found:
-            raise InvalidInput(f"{what} key {min(found)!r}{where}; expected {', '.join(known)}", min(found))
+            raise InvalidInput(f"{what} key {short(min(found))}{where}; expected {', '.join(known)}", min(found))
     return cls(**table)
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Read a text file in UTF-8, with or without a byte order mark."""
+    try:
+        return Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidFile(f"{path} is not UTF-8 text; save it as UTF-8", str(path)) from None
 
 
 def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a TOML file; raise :class:`~adascale.errors.InvalidFile` if it is not valid."""
+    text = read_text(path)
+    with _naming_place(path, "TOML", text):
+        return tomllib.loads(text)
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """Read a JSON file without equal keys in an object, NaN and Infinity, as :func:`read_toml` reads TOML."""
+    text = read_text(path)
+    with _naming_place(path, "JSON", text):
+        return json.loads(text, object_pairs_hook=_without_equal_keys, parse_constant=_no_number)
+
+
+def _without_equal_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"duplicate key {short(next(name for name in names if names.count(name) > 1))}")
+    return table
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number of JSON")
+
+
+@contextlib.contextmanager
+def _naming_place(path: str | os.PathLike[str], form: str, text: str) -> Iterator[None]:
+    """Turn an error of a parser into one that names the file, and the line where the parser does not."""
     try:
-        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:  # also bytes, numbers of 5000 digits, deep nesting
-        raise InvalidFile(f"{path} is not valid TOML: {error}", str(path)) from None
+        yield
+    except (ValueError, RecursionError) as error:
+        reason, line = short(str(error))[1:-1], None
+        for said, pattern in (("brackets are nested too deeply", _NESTED), ("a number is too long", _LONG)):
+            if (place := pattern.search(text)) and not isinstance(
+                error, json.JSONDecodeError | tomllib.TOMLDecodeError
+            ):
+                reason, line = said, text.count("\n", 0, place.end()) + 1
+        where = f", line {line}" * bool(line)
+        raise InvalidFile(f"{path}{where} is not valid {form}: {reason}", str(path), line) from None
 
 
 def preset_names() -> tuple[str, ...]:
@@ -74,10 +120,11 @@ def preset_chain(name: str) -> list[tuple[Path, dict[str, Any]]]:
         content = read_toml(path)
         if unknown := sorted(content.keys() - {*TABLES, "base", "levels"}):
             expected = f"expected {', '.join(TABLES)}, base, levels"
-            raise InvalidFile(f"{path}: unknown key {unknown[0]!r}; {expected}", str(path))
+            raise InvalidFile(f"{path}: unknown key {short(unknown[0])}; {expected}", str(path))
         for table in TABLES:
             if not isinstance(content.setdefault(table, {}), dict):
-                raise InvalidFile(f"{path}: {table} must be a table, got {content[table]!r}", str(path))
+                raise InvalidFile(f"{path}: {table} must be a table, got {shown(content[table])}", str(path))
+        content["scenario"].setdefault("name", path.stem)
         folder, following = path.parent, content.pop("base", None)
         chain.append((path, content))
     return chain
@@ -104,7 +151,7 @@ def write_together(files: "Mapping[Path, pd.DataFrame | str | bytes]") -> None:
                     content = str(content.to_csv(index=False))
                 target = Path(os.path.realpath(path))
                 _remove_halves(target)
-                half = target.with_name(f".{target.name}.{secrets.token_hex(4)}.half")
+                half = target.with_name(f".{_mark(target)}.{secrets.token_hex(4)}.half")
                 file = stack.enter_context(open(half, "xb", buffering=0))  # closing it writes nothing
                 stack.callback(half.unlink, missing_ok=True)  # unless it has been moved by then
                 while hold_lock(file.fileno()) and not os.fstat(file.fileno()).st_nlink:  # removed before it was locked
@@ -141,9 +188,14 @@ def in_turn(folder: Path) -> Iterator[None]:
         yield
 
 
+def _mark(target: Path) -> str:
+    """Return what the names of a file's temporary files have in common, however long its own name is."""
+    return hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]
+
+
 def _remove_halves(target: Path) -> None:
     """Remove the unlocked temporary files of killed processes."""
-    for half in target.parent.glob(f".{glob.escape(target.name)}.????????.half"):
+    for half in target.parent.glob(f".{_mark(target)}.????????.half"):
         with contextlib.suppress(OSError), open(half, "rb") as file:
             if hold_lock(file.fileno()):
                 half.unlink()

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple
 
+from adascale.text import short
+
 NAMES: dict[str, dict[str, str]] = {
     "policies": {
         "Optimal": "adascale.policies:Optimal",
@@ -151,17 +153,20 @@ def parse_options(text: str) -> tuple[str, dict[str, Any]]:
     for part in re.split(r",(?=[^,=]*=)", match[2]):
         key, equals, value = (each.strip() for each in part.partition("="))
         if not equals or not key.isidentifier():
-            raise ValueError(f"expected name:key=value,key=value, got {text!r}")
+            raise ValueError(f"expected name:key=value,key=value, got {short(text)}")
         if key in options:
-            raise ValueError(f"duplicate key {key!r} in {text!r}")
+            raise ValueError(f"duplicate key {key!r} in {short(text)}")
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", SyntaxWarning)
                 options[key] = ast.literal_eval(value)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             if value.startswith(("'", '"', "(", "[", "{")):  # a truncated literal
-                raise ValueError(f"expected a Python literal or a word, got {value!r}") from None
+                raise ValueError(f"expected a Python literal or a word, got {short(value)}") from None
             options[key] = value
+        else:
+            if not {"'", '"'} & {*value} and re.search(r"\d_\d|\b0[xob]", value, re.IGNORECASE):
+                raise ValueError(f"expected decimal numbers without underscores, got {short(value)} in {short(text)}")
     return match[1], options
 
 

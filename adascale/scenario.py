@@ -1,12 +1,12 @@
 """The constants of an experiment, in SI units; "the paper" is that of Moradi Kalarde et al., INFOCOM 2026."""
 
 import json
-import math
 import os
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,10 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 from adascale import checks as check
 from adascale.errors import InvalidFile, InvalidInput
 from adascale.files import from_mapping, read_preset, read_toml
+from adascale.text import shown
 
 FloatArray = NDArray[np.float64]
 MOST_DEVICES = 1_000_000
 """Largest M of a scenario."""
+MOST_COUNT = 2**53
+"""Largest T and d of a scenario, up to which floats are whole."""
+MOST_USUAL_POWER = 10.0
+"""Largest power in watts of a device in a file that is read without a warning."""
 
 _TINY = float(np.finfo(float).tiny)
 
@@ -60,10 +65,11 @@ class Scenario:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise InvalidInput(f"name must be a non-empty string, got {self.name!r}", "name")
+            raise InvalidInput(f"name must be a non-empty string, got {shown(self.name)}", "name")
         for name in ("num_devices", "num_rounds", "num_parameters"):
-            most = MOST_DEVICES if name == "num_devices" else math.inf
+            most = MOST_DEVICES if name == "num_devices" else MOST_COUNT
             object.__setattr__(self, name, check.whole(name, getattr(self, name), most=most))
+        _refuse_decibels(self)
         optional = ("privacy_noise_power",) * (self.privacy_noise_power is not None)
         for name in ("batch_size", "dataset_size", "max_power", "clip_norm", "noise_power", *optional):
             value, is_shared = check.positive(name, getattr(self, name)), name.endswith(("clip_norm", "noise_power"))
@@ -81,16 +87,16 @@ class Scenario:
             if not 0 < extreme <= 1:
                 expected = "in (0, 1], and not so small that float64 rounds it to 0"
                 raise InvalidInput(f"batch_size / dataset_size must be {expected}, got {extreme}", "batch_size")
-        for shown, derive in _DERIVED.items():
+        for formula, derive in _DERIVED.items():
             try:
                 with np.errstate(all="ignore"):
                     derived = np.asarray(derive(self), dtype=float)
             except (OverflowError, ZeroDivisionError):
                 derived = np.array(np.nan)
             if not ((derived >= _TINY) & (derived < np.inf)).all():
-                names = [field.name for field in fields(self) if field.name in shown]
+                names = [field.name for field in fields(self) if field.name in formula]
                 given = ", ".join(f"{name} {str(getattr(self, name))[:24]}" for name in names)
-                raise InvalidInput(f"{shown} is beyond floating point for {given}", names[0])
+                raise InvalidInput(f"{formula} is beyond floating point for {given}", names[0])
 
     @classmethod
     def mnist(cls) -> "Scenario":
@@ -112,9 +118,18 @@ class Scenario:
         """Read a scenario from a TOML file whose keys are the parameters."""
         values = read_toml(path)
         try:
-            return from_mapping(cls, values)
+            return cls.from_table(values, str(path))
         except ValueError as error:
             raise InvalidFile(f"{path}: {error}", str(path)) from None
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any], path: str) -> "Scenario":
+        """Make a scenario of the parameters that a file gives, with a warning on a power that may be in dBm."""
+        scenario = from_mapping(cls, table)
+        if (power := float(np.max(scenario.max_power))) > MOST_USUAL_POWER:
+            meant = f"{power:g} dBm would be {_watts(power):.4g} W" if power < 300 else "is it in milliwatts?"
+            warnings.warn(f"{path}: max_power is {power:g} W, more than radio devices send; {meant}", stacklevel=3)
+        return scenario
 
     def to_toml(self) -> str:
         """Format the scenario as TOML, which :meth:`from_toml` reads back exactly."""
@@ -184,6 +199,19 @@ class Scenario:
         with np.errstate(over="ignore", divide="ignore"):
             mean = self.power_share / (path_loss * self.batch_second_moment)
         return check.positive("1 / (path_loss * k_m^2)", mean)
+
+
+def _refuse_decibels(scenario: Scenario) -> None:
+    """Refuse a negative power, which is no number of watts but may be one of dBm."""
+    for name in ("max_power", "noise_power", "privacy_noise_power"):
+        power = getattr(scenario, name)
+        if power is not None and (least := float(check.as_floats(name, power).min(initial=0))) < 0:
+            meant = f"did you mean dBm? {least:g} dBm is {_watts(least):.4g} W" if least > -3000 else "not in decibels"
+            raise InvalidInput(f"{name} must be > 0, in watts, got {least:g}; {meant}", name)
+
+
+def _watts(dbm: float) -> float:
+    return float(10 ** (dbm / 10 - 3))
 
 
 _DERIVED: dict[str, Callable[[Scenario], ArrayLike]] = {  # formulas of fields, as errors show them, and their values

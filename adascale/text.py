@@ -32,11 +32,18 @@ def _converted(kind: Callable[[str], Number], text: str) -> Number | None:
         return None
 
 
-def cut(text: str) -> str:
-    """Shorten a text for a message."""
-    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 20]}..."
-
-
 def short(field: str) -> str:
     """Shorten and quote a field for a message."""
-    return repr(cut(field))
+    return repr(_cut(field))
+
+
+def shown(value: object) -> str:
+    """Return a value for a message, in one short line."""
+    try:
+        return _cut(" ".join(repr(value).split()))
+    except ValueError:  # Python writes no integer of more than 4300 digits
+        return "a number of thousands of digits"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 20]}..."

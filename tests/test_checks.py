@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from collections import deque
 from dataclasses import replace
 
 import numpy as np
@@ -39,7 +40,10 @@ def refused(call, argument):
 
 
 # numpy would read "3" as 3 and True as 1, and drop an imaginary part
-WRONG_TYPE = ["3", "three", True, 1j, None, [[1.0], [2.0, 3.0]], {"a": 1}, np.array([1 + 1j]), [True, None]]
+BOOLEANS = [True, np.True_, np.array([True]), [1.0, True], (np.True_, 1.0), [[2.0], (True,)], deque([2.0, True])]
+BOOLEANS += [[np.array([True]), 1.0], pd.Series([True]), [2, np.array(True)]]
+WRONG_TYPE = ["3", "three", 1j, None, [[1.0], [2.0, 3.0]], {"a": 1}, np.array([1 + 1j]), [True, None], *BOOLEANS]
+HUGE = [10**800, 10**5000, [1.5, 10**800], [1.5, 10**5000]]
 MASKED = [np.ma.masked_array([1.0, 2.0], [0, 1]), [1.0, np.ma.masked], [np.ma.masked_array([1.0], [1]), [1.0]]]
 REFUSED = {
     "positive": (check.positive, [0, -1.5, math.nan, math.inf, np.longdouble("1e4000"), 10**400, *MASKED]),
@@ -54,7 +58,7 @@ REFUSED = {
 @pytest.mark.parametrize("validator", REFUSED)
 def test_validators_refuse_and_show_the_value(validator):
     function, values = REFUSED[validator]
-    for value in [*values, *WRONG_TYPE]:
+    for value in [*values, *WRONG_TYPE, *HUGE[2:], *HUGE[: 2 * (validator != "whole")]]:
         message = refused(lambda value=value: function("it", value), "it")
         assert message.startswith("it must ")
         assert not isinstance(value, float) or str(value) in message
@@ -118,6 +122,46 @@ ENTRIES = {
 def test_every_entry_names_its_argument(argument):
     for call in ENTRIES[argument]:
         assert argument in refused(call, argument)
+
+
+POWERED = {"privacy_budget": 1.0, "mean_gain": [1e-10, 1e-10]}
+EVENT = 0.1, 1.0, 10
+TAKE_NUMBERS = {  # what makes or computes something of a number, in place of which a boolean is given
+    **{name: lambda x, name=name: replace(TINY, **{name: x}) for name in CONSTANTS if name != "name"},
+    "events": lambda x: [accounting.epsilon([(*EVENT[:i], x, *EVENT[i + 1 :])], 1e-5) for i in range(3)],
+    "delta": lambda x: accounting.epsilon([EVENT], x),
+    "epsilon": lambda x: accounting.delta([EVENT], x),
+    "alpha": lambda x: accounting.beta([EVENT], x),
+    "orders": lambda x: accounting.RenyiAccountant((2.0, x)),
+    "loss": lambda x: accounting.from_pmf([x, -1.0], [0.5, 0.5]),
+    "threshold": lambda x: policies.Truncated(x).start(TINY),
+    "number": lambda x: policies.Best(x, 1.0).start(TINY),
+    "level": lambda x: policies.Best(1, x).start(TINY),
+    "penalty": lambda x: policies.AdaScale(x),
+    "contraction": lambda x: policies.PowerControl(**POWERED, contraction=x),
+    "hold": lambda x: policies.Learn(hold=x),
+    "seed": lambda x: channel.draw(2, 3, [0, x]),
+    "distance_range": lambda x: channel.Rayleigh(distance_range=(0.5, x)),
+    "budget": lambda x: ReceiveScalingProblem(TINY, GAIN, x),
+    "min_gain": lambda x: ReceiveScalingProblem(TINY, [1e-10, x, 1.0, 1.0], 0.1),
+}
+
+
+@pytest.mark.parametrize("argument", TAKE_NUMBERS)
+def test_a_boolean_is_no_number_anywhere(argument):
+    for value in (True, np.True_):
+        assert argument in refused(lambda value=value: TAKE_NUMBERS[argument](value), argument)
+
+
+@pytest.mark.parametrize("value", [1, 0, "yes", None, np.True_])
+def test_a_number_is_no_boolean(value):
+    assert "subtract" in refused(lambda: policies.PowerControl(**POWERED, subtract=value), "subtract")
+
+
+@pytest.mark.parametrize("argument", ["num_rounds", "num_parameters", "num_devices", "clip_norm", "events"])
+@pytest.mark.parametrize("value", [10**800, 10**5000], ids=["800 digits", "5000 digits"])
+def test_a_number_of_many_digits_is_refused_in_a_short_line(argument, value):
+    refused(lambda: TAKE_NUMBERS[argument](value), argument)
 
 
 def test_every_constant_of_a_scenario_is_named():

@@ -12,7 +12,7 @@ import time
 import pandas as pd
 import pytest
 
-from adascale import files
+from adascale import files, load_preset
 from adascale.errors import InvalidFile
 from adascale.files import in_turn, json_text, preset_chain, read_preset, read_toml, write_atomically, write_together
 
@@ -112,7 +112,7 @@ def test_without_locks_files_are_written_and_turns_taken(tmp_path, monkeypatch):
 WRITER = """
 import os, sys
 from pathlib import Path
-from adascale import files
+from adascale import files, load_preset
 os.replace = lambda *_: (print("ready", flush=True), sys.stdin.readline())
 files.write_atomically(Path(sys.argv[1]), "half")
 """
@@ -180,3 +180,62 @@ def test_a_preset_is_read_from_its_file_and_those_of_its_bases(tmp_path):
     assert (path, content["levels"]) == (own, [1])
     assert (content["scenario"]["name"], content["scenario"]["num_rounds"]) == ("own", 3)
     assert content["training"] == chain[3][1]["training"] | chain[2][1]["training"]
+
+
+# What is read ---------------------------------------------------------------------------------------------------------
+
+READERS = {"json": (files.read_json, '{"a": %s}'), "toml": (read_toml, "a = %s\n")}
+UNREADABLE = {
+    "equal keys in JSON": ("json", '1, "b": {"c": 1, "c": 1}', "duplicate key 'c'"),
+    "equal keys in TOML": ("toml", "1\na = 2", "overwrite"),
+    "nested JSON": ("json", "1,\n" + '"b": ' + "[" * 100_000, r", line 2 .*nested too deeply"),
+    "nested objects": ("json", '{"a":' * 100_000, r", line 1 .*nested too deeply"),
+    "nested TOML": ("toml", "1\nb = " + "[" * 100_000, r", line 2 .*nested too deeply"),
+    "digits in JSON": ("json", "[\n" + "1" * 5000 + "]", r", line 2 .*a number is too long"),
+    "digits in TOML": ("toml", "[1,\n" + "1" * 5000 + "]", r", line 2 .*a number is too long"),
+    "NaN": ("json", "NaN", "NaN is not a number"),
+    "Infinity": ("json", "[-Infinity]", "-Infinity is not a number"),
+    "a cut file": ("json", "[1", "line 1 column"),
+}
+
+
+@pytest.mark.parametrize(("form", "value", "said"), UNREADABLE.values(), ids=UNREADABLE)
+def test_an_unreadable_file_is_named_with_the_place_in_one_short_line(tmp_path, form, value, said):
+    read, frame = READERS[form]
+    (tmp_path / "x").write_text(frame % value)
+    with pytest.raises(InvalidFile, match=said) as raised:
+        read(tmp_path / "x")
+    assert raised.value.path == str(tmp_path / "x")
+    assert len(str(raised.value)) < 150 + len(str(tmp_path))
+
+
+@pytest.mark.parametrize("form", READERS)
+def test_a_byte_order_mark_is_read_and_another_encoding_is_refused(tmp_path, form):
+    read, frame = READERS[form]
+    for encoding in ("utf-8", "utf-8-sig"):
+        (tmp_path / "x").write_text(frame % 3, encoding=encoding)
+        assert read(tmp_path / "x") == {"a": 3}
+    for encoding in ("utf-16", "latin-1"):
+        (tmp_path / "x").write_text(frame % '"\xe9"', encoding=encoding)
+        with pytest.raises(InvalidFile, match=r"x is not UTF-8 text; save it as UTF-8$"):
+            read(tmp_path / "x")
+
+
+@pytest.mark.parametrize("name", ["x" * 255, "\xe9" * 127], ids=["ASCII", "UTF-8"])
+def test_a_file_may_have_the_longest_name_there_is(tmp_path, name):
+    for content in ("new", "newer"):
+        write_atomically(tmp_path / name, content)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == "newer"
+
+
+def test_a_preset_has_its_own_name_unless_it_says_one(tmp_path):
+    (tmp_path / "first.toml").write_text('base = "mnist"\n')
+    (tmp_path / "second.toml").write_text('base = "first.toml"\n[scenario]\nnum_rounds = 3\n')
+    (tmp_path / "third.toml").write_text('base = "second.toml"\n[scenario]\nname = "said"\n')
+    (tmp_path / "fourth.toml").write_text('base = "third.toml"\n')
+    names = [
+        load_preset(str(tmp_path / f"{each}.toml")).scenario.name for each in ("first", "second", "third", "fourth")
+    ]
+    assert names == ["first", "second", "said", "fourth"]
+    assert [load_preset(each).scenario.name for each in ("mnist", "cifar10")] == ["mnist", "cifar10"]

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from adascale import Scenario, channel
+from adascale import Scenario, channel, load_preset
 from adascale.errors import InvalidInput
 
 from . import reference
@@ -120,7 +120,7 @@ def test_toml_gives_a_scenario_back_exactly(round_trip, data):
         batch_size=[share * one for one in size] if isinstance(size, list) else share * size,
         dataset_size=size,
         clip_norm=draw(positive),
-        max_power=per_device(st.floats(1e-3, 1e3)),
+        max_power=per_device(st.floats(1e-3, 10)),
         noise_power=draw(positive),
         order=draw(st.one_of(st.integers(2, 64), st.floats(1.001, 64))),
     )
@@ -148,3 +148,23 @@ def test_toml_gives_back_numbers_of_numpy(round_trip, tmp_path):
     lines = Scenario.mnist().to_toml().splitlines()
     (tmp_path / "short.toml").write_text("\n".join(line for line in lines if not line.startswith("order")))
     assert Scenario.from_toml(tmp_path / "short.toml") == Scenario.mnist()  # an order may be left out
+
+
+@pytest.mark.parametrize(("name", "value", "watts"), [("noise_power", -90, "1e-12"), ("max_power", -10, "0.0001")])
+def test_a_negative_power_is_refused_with_what_it_is_in_watts(name, value, watts):
+    with pytest.raises(
+        InvalidInput, match=rf"^{name} must be > 0, in watts, got {value}; .* {value} dBm is {watts} W$"
+    ):
+        replace(Scenario.mnist(), **{name: value})
+
+
+@pytest.mark.parametrize(("power", "watts"), [("23", "0.1995"), ("[10.5, 1.0]", "0.01122")])
+def test_a_power_above_ten_watts_in_a_file_is_a_warning(tmp_path, power, watts):
+    two = replace(Scenario.mnist(), num_devices=2)
+    (tmp_path / "s.toml").write_text(two.to_toml().replace("max_power = 0.1995262314968879", f"max_power = {power}"))
+    (tmp_path / "p.toml").write_text(f'base = "mnist"\n[scenario]\nnum_devices = 2\nmax_power = {power}\n')
+    for read, name in ((Scenario.from_toml, "s.toml"), (load_preset, "p.toml")):
+        with pytest.warns(UserWarning, match=rf"{name}: max_power is .* dBm would be {watts} W$"):
+            read(str(tmp_path / name))
+    (tmp_path / "s.toml").write_text(replace(two, max_power=10.0).to_toml())  # the control
+    Scenario.from_toml(tmp_path / "s.toml")

@@ -14,6 +14,7 @@ from adascale.accounting.exact.moments import ULP
 from adascale.accounting.exact.rounds import Atoms, Rounds, rounds_of
 from adascale.checks import FloatArray
 from adascale.errors import InvalidInput
+from adascale.text import shown
 
 LEAST_NOISE, MOST_NOISE, MOST_ROUNDS = 1e-6, 1e150, 2.0**53
 _NUMBER = int | float | np.integer | np.floating
@@ -120,7 +121,7 @@ def compose_events(events: Events) -> Composition:
     try:
         rows = [_row(i, event) for i, event in enumerate(events)]
     except TypeError:
-        raise InvalidInput(f"events must be a sequence of {_FORM}, got {events!r}", "events") from None
+        raise InvalidInput(f"events must be a sequence of {_FORM}, got {shown(events)}", "events") from None
     rate, sigma, number = np.array([row[:3] for row in rows], dtype=float).reshape(-1, 3).T
     for name, values, good, expected in (
         ("sampling rate", rate, (rate >= 0) & (rate <= 1), "in [0, 1]"),
@@ -146,4 +147,4 @@ def _row(i: int, event: Event) -> tuple[float, float, float, DiscreteLoss | None
         rate, sigma, count = values if len(values) == 3 else (*values, 1)
         if all(isinstance(each, _NUMBER) and not isinstance(each, bool) for each in (rate, sigma, count)):
             return float(rate), float(sigma), float(count), loss
-    raise InvalidInput(f"events[{i}] must be {_FORM}, got {event!r}", "events")
+    raise InvalidInput(f"events[{i}] must be {_FORM}, got {shown(event)}", "events")

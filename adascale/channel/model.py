@@ -16,6 +16,7 @@ from adascale.channel.floors import EmpiricalFloors, FadingFloors, FloorLaw
 from adascale.errors import InvalidInput
 from adascale.files import from_mapping
 from adascale.scenario import FloatArray, Scenario
+from adascale.text import shown
 
 Seeds = int | Sequence[int] | range
 """One seed, or a sequence with one per realisation."""
@@ -204,9 +205,10 @@ def _redrawn(model: type, home: type, names: set[str]) -> bool:
 
 
 def _checked(seed: Seeds) -> NDArray[np.int_]:
+    check.as_floats("seed", seed)
     seeds = np.asarray(seed)
     if seeds.size == 0 or seeds.dtype.kind not in "iu" or (seeds < 0).any():
-        raise InvalidInput(f"seed must be a whole number >= 0 or a sequence of them, got {seed!r}", "seed")
+        raise InvalidInput(f"seed must be a whole number >= 0 or a sequence of them, got {shown(seed)}", "seed")
     return seeds
 
 

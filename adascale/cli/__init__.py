@@ -34,6 +34,7 @@ COMMANDS = {
 GRACE_SECONDS = 0.7
 """Seconds that a command may run after a signal, to save what it has."""
 
+_MOST_SAID = 1600  # characters of an error, which may quote what a library of somebody else quotes whole
 _EXTRAS = {"pandas": "federated", "tqdm": "federated", "matplotlib": "plot"}  # not in the core
 _EXTRAS |= {"filelock": "sweep"} | dict.fromkeys(("opacus", "sklearn", "torch", "torchvision"), "learn")
 
@@ -79,9 +80,11 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(given: list[str], command: str, stop: Stop, own_process: bool) -> int:
+    options = argparse.Namespace()
     try:
         options = _parser(given).parse_args(given)
         options.own_process = own_process
+        _check_working_directory()
         if kept := vars(options).get("store") or vars(options).get("state"):
             stop.line += f"; the same command goes on from what {kept} holds"
         elif "store" in options:
@@ -96,12 +99,26 @@ def _run(given: list[str], command: str, stop: Stop, own_process: bool) -> int:
             return 2
         if not isinstance(error, ValueError | RuntimeError | ArithmeticError | MemoryError):
             raise
-        _say(f"{command}error: {_reason(error)}")
+        _say(f"{command}error: {_option(error, options)}{_reason(error)}")
         return 2 if isinstance(error, ValueError) else 1
     finally:
         if sys.stdout is not None:
             sys.stdout.flush()  # flushed here, where a failure can still be reported
     return 0
+
+
+def _check_working_directory() -> None:
+    try:
+        os.getcwd()
+    except OSError:
+        raise ValueError("the working directory was removed; change to another one") from None
+
+
+def _option(error: Exception, options: argparse.Namespace) -> str:
+    """Name the option that set the argument of an error, unless the error does."""
+    name = str(getattr(error, "argument", None))
+    given, option = vars(options).get(name), f"--{name.replace('_', '-')}"
+    return "" if given is None or given is False or option in str(error) else f"argument {option}: "
 
 
 def _reason(error: Exception) -> str:
@@ -111,7 +128,9 @@ def _reason(error: Exception) -> str:
 
 
 def _say(line: str) -> None:
-    common.say(f"adascale {' '.join(line.split())}")  # a file name may contain a line break
+    line = " ".join(line.split())  # a file name may contain a line break
+    line = line if len(line) <= _MOST_SAID else f"{line[: _MOST_SAID - 400]} ... {line[-395:]}"
+    common.say(f"adascale {line}")
 
 
 @contextlib.contextmanager

@@ -14,13 +14,14 @@ example:
 
 import argparse
 import dataclasses
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import adascale
 from adascale.cli import common
+from adascale.errors import InvalidFile
+from adascale.files import read_json, read_text
 
 _NEEDED = {"delta": "epsilon", "calibrate": "epsilon", "beta": "alpha"}
 
@@ -65,13 +66,16 @@ def run(options: argparse.Namespace) -> None:
 
 def _history(path: Path) -> Sequence[Sequence[float]]:
     """Read a log of a training, as Opacus' history or as a table."""
-    text = path.read_bytes()
-    if text.lstrip()[:1] not in (b"[", b"{"):
+    if not read_text(path).lstrip().startswith(("[", "{")):
         return [tuple(row) for row in common.read_rounds(path, None).tolist()]
+    content = read_json(path)
     try:
-        found = json.loads(text)
-        found = found["history"] if isinstance(found, dict) else found
-        return [(rate, sigma, steps) for sigma, rate, steps in found]
+        rows = content["history"] if isinstance(content, dict) else content
+        if not rows:
+            raise ValueError("it has no rows")
+        events = [(rate, sigma, steps) for sigma, rate, steps in rows]
+        adascale.accounting.events.compose_events(events)
     except (ValueError, KeyError, TypeError) as error:
         expected = "expected Opacus' history, [[noise multiplier, sampling rate, steps], ...]"
-        raise adascale.errors.InvalidFile(f"{path}: {expected} ({common.one_line(error)})", str(path)) from None
+        raise InvalidFile(f"{path}: {expected} ({common.one_line(error)})", str(path)) from None
+    return events

@@ -229,6 +229,8 @@ def _why_not_written(path: Path) -> str:
         target = path.resolve()
         if not target.parent.is_dir():
             return f"there is no folder {str(target.parent)!r}"
+        with contextlib.suppress(FileNotFoundError):
+            target.lstat()  # raises an error if the name is too long
         if target.is_symlink() or (target.exists() and not target.is_file()):  # links in a circle stay links
             return "it is not a regular file"
         # files are written next to their destination and then moved

@@ -10,7 +10,8 @@ rate in [0, 1]; --rate gives one rate for all rounds instead. A column count (or
 The order of rows does not matter. Lines that begin with # are comments.
 
 For a schedule of this package, give --scenario and, as --eta, the file that adascale schedule --out wrote, or what
-adascale stream wrote at all its starts. A round with eta 0 was skipped and leaks nothing. If devices differ, epsilon
+adascale stream wrote at all its starts. If the file says in its column made_with that it was made with another scenario
+or interference, it is refused. A round with eta 0 was skipped and leaks nothing. If devices differ, epsilon
 and its bounds are those of the device that leaks most, which is named (devices are counted from 1), and rdp is the
 largest. epsilon_mean, rdp_mean and so on are means over devices, which are no guarantee.
 
@@ -21,15 +22,17 @@ example:
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import adascale
-from adascale.cli import common
-from adascale.tables import FloatArray, known, read_table
+from adascale.cli import common, marks
+from adascale.tables import Choice, FloatArray, known, read_table
 
+_IGNORED = ("floor", "budget_left", "epsilon", "epsilon_mean")
 _REPEATED = 10_000_000  # most rounds of the Renyi accountant at one rate
 # Without compiled code the Renyi accountant takes a tenth of a second up to here, a third of what Numba's import takes.
 # Longer schedules are summed from tables, which need it. Where rates differ, all kinds are tried at all orders.
@@ -71,7 +74,7 @@ def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, float, int
     if options.scenario is None or options.rate is not None:
         raise ValueError("--eta needs --scenario, which gives the sampling rates")
     scenario = common.read_scenario(options.scenario, options.interference).scenario
-    eta = _read_eta(options.eta, scenario)
+    eta = _read_eta(options.eta, scenario, options.interference)
     sent, leakage = eta > 0, adascale.problem.RoundLeakage(scenario)
     first = np.unique(adascale.problem.kind_of_device(scenario), return_index=True)[1]  # in the order of the kinds
     with np.errstate(over="ignore", divide="ignore"):
@@ -80,17 +83,36 @@ def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, float, int
     return list(zip(rounds, leakage.count.tolist(), (first + 1).tolist(), strict=True))
 
 
-def _read_eta(path: Path, scenario: adascale.Scenario) -> FloatArray:
+def _read_eta(path: Path, scenario: adascale.Scenario, interference: float | None) -> FloatArray:
     """Read the receive scalings of a schedule, within the power limit if the file has the gains."""
-    ignored = ("floor", "noise_energy", "budget_left", "epsilon", "epsilon_mean")
-    table = read_table(_answers(path), str(path), known("eta", optional=("min_gain",), ignored=ignored))
+    texts: dict[str, int] = {}
+    table = read_table(_answers(path), str(path), _columns(texts))
     common.note(table.unended)
+    if texts:
+        marks.check(table, texts, scenario, interference)
+    else:
+        common.note(marks.note_missing(path))
     eta = table.column("eta", lambda x: (x >= 0) & (x < np.inf), "finite and >= 0")
     if "min_gain" in table.names:
         gain = table.column("min_gain", lambda h: (h > 0) & (h < np.inf), "finite and > 0")
         limit = f"at most {scenario.x_max:.6g} * min_gain, the power limit of {scenario.name}"
         table.column("eta", lambda x: x / (1 + 1e-9) <= scenario.x_max * gain, limit)
+    if "noise_energy" in table.names:
+        marks.check_energies(table, scenario)
     return eta
+
+
+def _columns(texts: dict[str, int]) -> Callable[[list[str]], Choice]:
+    """Return the choice of columns; ``texts`` gets what the rows say that they were made with, in order."""
+    plain = known("eta", optional=("min_gain", "noise_energy"), ignored=_IGNORED)
+
+    def choose(names: list[str]) -> Choice:
+        columns = plain([name for name in names if name != marks.COLUMN])
+        if marks.COLUMN in names:
+            columns[marks.COLUMN] = lambda text: float(texts.setdefault(text.strip(), len(texts)))
+        return columns
+
+    return choose
 
 
 def _answers(path: Path) -> bytes:
@@ -98,7 +120,7 @@ def _answers(path: Path) -> bytes:
     header, *lines = path.read_bytes().split(b"\n")
     if b"senders" in header:
         raise ValueError(f"{path}: not every device sends; use epsilon of the stream, or of 'adascale schedule'")
-    if b"budget_left" in header and header == ",".join(adascale.streaming.Answer._fields).encode():  # slow to import
+    if b"budget_left" in header and header.startswith(",".join(adascale.streaming.Answer._fields).encode()):
         first = {line: i for i, line in reversed([*enumerate(lines)])} | {header: -1}
         lines = [line * (first[line] == i and not line.startswith(b"error,")) for i, line in enumerate(lines)]
     return b"\n".join([header, *lines])

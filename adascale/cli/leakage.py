@@ -32,7 +32,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import adascale
-from adascale.cli import common, plot, report
+from adascale.cli import common, marks, plot, report
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,6 +76,8 @@ def run(options: argparse.Namespace) -> None:
         accountant = common.find_accountant(options.accountant, options.orders)
         how = {"channel": channel, "accountant": accountant, "delta": options.delta, "progress": sys.stderr.isatty()}
         table = adascale.leakage_table(preset.scenario, levels, seeds, chosen, target=target, **how)
+    made_with = {"channel": channel, "accountant": options.accountant, "target": target}
+    table[marks.COLUMN] = marks.mark(preset.scenario, options.interference, **made_with)
     key, y = ("nu" if target == "nu" else f"target_{target}"), ("total" if target == "epsilon" else "epsilon")
     reached = table.dropna(subset=["cost"]).assign(policy=lambda rows: rows["policy"].replace(SHOWN))
     if reached.empty:

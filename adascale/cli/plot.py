@@ -43,7 +43,7 @@ def check_name(option: str, path: Path | None) -> None:
     """Check, before any work, that there can be a figure of this name."""
     if path is not None:
         if path.suffix.lower() not in report.DATES:
-            raise ValueError(f"{option} must end in {', '.join(report.DATES)}, got {short(path.name)}")
+            raise ValueError(f"{option} must end in {', '.join(report.DATES)}, got {short(str(path))}")
         import matplotlib  # noqa: F401 (from an extra)
 
 

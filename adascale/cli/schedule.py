@@ -31,7 +31,8 @@ server cannot cancel, for which --interference is another way. In Python, adasca
 preset's.
 
 epsilon is proven and holds for every device. epsilon_mean is the mean over devices, which is no guarantee, and rdp is
-the mean over devices of the Renyi leakage in nats.
+the mean over devices of the Renyi leakage in nats. The column made_with of --out names the scenario, its digest, the
+interference, the policy and the version; 'adascale epsilon' refuses the file with another scenario.
 
 example:
   adascale schedule --scenario my.toml --gains gains.csv --nu 0.04 --out eta.csv
@@ -46,7 +47,7 @@ from typing import Any
 import numpy as np
 
 import adascale
-from adascale.cli import causal, common
+from adascale.cli import causal, common, marks
 
 _LEAST_SHARE = 1e-12  # least nu over the largest floor, as float64 has sixteen digits
 
@@ -89,6 +90,8 @@ def run(options: argparse.Namespace) -> None:
         found = f"its cost is {cost:.6g}, {spent:.3g} times nu"
         raise RuntimeError(f"{name} must not exceed nu = {nu:g}, but {found}; no schedule was written")
     columns = {"min_gain": problem.min_gain, "floor": floor, "noise_energy": energy, "eta": eta} | who
+    made_with = marks.mark(scenario, options.interference, policy=options.policy or name, rounds=problem.num_rounds)
+    columns[marks.COLUMN] = np.full(problem.num_rounds, made_with)
     rows = list(zip(range(problem.num_rounds), *(each.tolist() for each in columns.values()), strict=True))
     header = ("round", *columns)
     totals = {"scenario": scenario.name, "policy": name, "rounds": problem.num_rounds}

@@ -5,7 +5,7 @@ h2_1 ... h2_M, or complex h_1 ... h_M, or received dBm), in its units. After a s
 before the first value of a link, and --max-gaps counts anew, as a share of T rounds. Standard output is a header, and
 then for each line
 
-  round,eta,noise_energy,budget_left,epsilon,epsilon_mean
+  round,eta,noise_energy,budget_left,epsilon,epsilon_mean,made_with
 
 with rounds from 0 to T - 1, noise_energy = d sigma_n^2 / eta, the rest of T nu (negative if a policy that meets nu on
 average has overspent), and the epsilon of the rounds so far: epsilon is proven and holds for every device, and
@@ -27,7 +27,7 @@ Policies, --past and --epsilon are as in 'adascale schedule'; T and nu are those
 the best of the orders 1.1 to 63; over few rounds, --orders 1024 lowers it. It exceeds that of the exact accountant,
 which --epsilon means. For policies that choose who sends, the gains are those of all devices, and an answer is
 
-  round,eta,noise_energy,epsilon,epsilon_mean,senders
+  round,eta,noise_energy,epsilon,epsilon_mean,senders,made_with
 
 with the numbers of the devices that send, separated by blanks.
 
@@ -45,7 +45,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import adascale
-from adascale.cli import causal, common
+from adascale.cli import causal, common, marks
 
 _LONGEST = 1 << 16
 _LONGEST_VALUE = 256  # bytes of a line for each device
@@ -71,10 +71,11 @@ def run(options: argparse.Namespace) -> None:
             at = f"goes on with round {_next(stream)}; the last answer was {stream.last.line()}"
             at += "; without a column round, its line must not come again" * (not (stream.pending or stream.finished))
             common.note(f"{options.state} {at}")
-        _send(",".join(stream.columns))
+        made_with = marks.mark(scenario, options.interference, policy=options.policy or name)
+        _send(",".join([*stream.columns, marks.COLUMN]))
         chooses = isinstance(policy, adascale.policies.Selecting)
         lines = adascale.channel.GainLines("standard input", scenario, common.reading(options), each_device=chooses)
-        _Server(stream, lines, f"{options.state}").serve()
+        _Server(stream, lines, f"{options.state}", made_with).serve()
         if stream.finished:
             common.note(f"all {scenario.num_rounds} rounds are answered")
 
@@ -86,8 +87,8 @@ def _next(stream: adascale.Stream) -> str:
 class _Server:
     """The answers to the lines of standard input."""
 
-    def __init__(self, stream: adascale.Stream, lines: adascale.channel.GainLines, state: str) -> None:
-        self.stream, self.lines, self.state = stream, lines, state
+    def __init__(self, stream: adascale.Stream, lines: adascale.channel.GainLines, state: str, made_with: str) -> None:
+        self.stream, self.lines, self.state, self.made_with = stream, lines, state, made_with
         self.refused = False  # whether the last line was
         self.noted = set[str]()
 
@@ -110,7 +111,7 @@ class _Server:
                 continue
             if answer is None:
                 continue
-            _send(answer.line())
+            _send(f"{answer.line()},{self.made_with}")
             self.refused = False
             stream.passed_on()
             self._note(answer, before, trace)

@@ -29,13 +29,14 @@ if TYPE_CHECKING:
 
 def run(options: argparse.Namespace) -> None:
     """Run the missing trainings, and write the tables."""
-    out = options.out or options.file.with_suffix(".csv")
     for name in ("jobs", "threads"):
         if getattr(options, name) < 1:
             raise ValueError(f"--{name} must be >= 1, got {getattr(options, name)}")
     module = importlib.import_module("adascale.runs.sweep")
     entries = module.read_sweep(options.file)
+    out = options.out or options.file.with_suffix(".csv")
     inputs: dict[str, Path | None] = {"the sweep file": options.file}
+    common.check_outputs(inputs, {"--out": out})
     for given in [block["dataset"] for block in read_toml(options.file)["runs"]]:
         for dataset in given if isinstance(given, list) else [given]:
             inputs |= common.input_files(f"dataset {dataset!r}", dataset)

@@ -48,6 +48,7 @@ class PowerControl(CompiledPolicy):
     def __post_init__(self) -> None:
         object.__setattr__(self, "privacy_budget", check.positive("privacy_budget", self.privacy_budget))
         check_contraction(self.contraction)
+        check.one_of("subtract", self.subtract, True, False)
         estimated_min_gain(self.mean_gain, self.estimate)
 
     @classmethod

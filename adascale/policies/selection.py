@@ -147,7 +147,7 @@ class Truncated(Selecting):
         if (self.threshold is None) == (self.epsilon is None):
             raise InvalidInput(f"exactly one of threshold and epsilon must be given, got {self}", "threshold")
         if self.epsilon is None:
-            threshold = check.positive("threshold", np.asarray(self.threshold))
+            threshold = check.positive("threshold", self.threshold)  # type: ignore[arg-type]
         else:
             energy = EqualAlloc.budget_for(scenario, self.epsilon, self.delta)
             threshold = np.asarray(scenario.noise_scale / (scenario.x_max * energy))

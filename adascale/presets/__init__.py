@@ -6,7 +6,7 @@ from typing import Any
 from adascale import channel
 from adascale import checks as check
 from adascale.errors import InvalidFile, InvalidInput
-from adascale.files import from_mapping, preset_names, read_preset
+from adascale.files import preset_names, read_preset
 from adascale.scenario import Scenario
 
 names = preset_names
@@ -32,7 +32,7 @@ def load(name: str) -> Preset:
         prefix = "" if str(name) in str(error) else f"{name}: "  # an error in a base names only the base
         raise InvalidFile(f"{prefix}{error}", str(name)) from None
     try:
-        scenario = from_mapping(Scenario, content["scenario"])
+        scenario = Scenario.from_table(content["scenario"], str(path))
         given = dict(content["channel"])
         name = given.pop("model", "rayleigh")
         if not isinstance(name, str):

@@ -9,7 +9,7 @@ from adascale.streaming import Answer
 
 SMALL = Scenario("small", 2, 12, 1000, (20, 30), (400, 500), 1.0, 0.2, 1e-12)
 LONG = replace(SMALL, num_rounds=120)
-HEADER = "round,eta,noise_energy,budget_left,epsilon,epsilon_mean"
+HEADER = "round,eta,noise_energy,budget_left,epsilon,epsilon_mean,made_with"
 NU = 0.002
 NEW = "note: s is new, and begins with round 0"
 
@@ -75,4 +75,5 @@ def write_inputs(folder):
 
 def rows(answered):
     assert answered[0] == HEADER
-    return [Answer(int(first), *map(float, rest)) for first, *rest in (line.split(",") for line in answered[1:])]
+    fields = (line.split(",")[:-1] for line in answered[1:])
+    return [Answer(int(first), *map(float, rest)) for first, *rest in fields]

@@ -10,6 +10,7 @@ import pytest
 
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel
 from adascale.accounting import exact_epsilon
+from adascale.cli import marks
 
 from ..command import run
 from .streams import HEADER
@@ -94,12 +95,14 @@ def test_written_schedule_has_the_same_epsilon(tmp_path, capsys, share):
 
 TINY = Scenario("tiny", 2, 6, 100, 5, 50, 1.0, 1.0, 1e-9)
 CAP = TINY.x_max * 1e-9
+W = TINY.noise_scale / CAP
+MADE = marks.mark(TINY, None, policy="learn")
 
 
 def test_eta_of_a_skipped_round_leaks_nothing(tmp_path, capsys):
     """The answers of a stream, and a schedule that a policy of one's own wrote."""
     toml = written(tmp_path, TINY.to_toml(), "t.toml")
-    streamed = f"{HEADER}\n0,{CAP},1,1,1,1\n1,0.0,inf,1,1,1\n2,{CAP},1,1,1,1\n"
+    streamed = f"{HEADER}\n0,{CAP},{W},1,1,1,{MADE}\n1,0.0,inf,1,1,1,{MADE}\n2,{CAP},{W},1,1,1,{MADE}\n"
     skipped = answer(capsys, "--scenario", toml, "--eta", written(tmp_path, streamed))
     without = answer(capsys, "--scenario", toml, "--eta", written(tmp_path, f"eta\n{CAP}\n{CAP}\n"))
     assert (skipped["rounds"], without["rounds"]) == (3, 2)
@@ -109,7 +112,11 @@ def test_eta_of_a_skipped_round_leaks_nothing(tmp_path, capsys):
 
 def test_answers_of_all_starts_of_a_stream_are_read(tmp_path, capsys):
     """Its errors, and the headers and answers that a later start wrote again, are no rounds."""
-    toml, first, second = written(tmp_path, TINY.to_toml(), "t.toml"), f"0,{CAP},1,1,1,1\n", f"1,{CAP / 2},1,1,1,1\n"
+    toml, first, second = (
+        written(tmp_path, TINY.to_toml(), "t.toml"),
+        f"0,{CAP},{W},1,1,1,{MADE}\n",
+        f"1,{CAP / 2},{2 * W},1,1,1,{MADE}\n",
+    )
     plain = answer(capsys, "--scenario", toml, "--eta", written(tmp_path, f"{HEADER}\n{first}{second}"))
     error = 'error,1,"standard input, line 3: expected a number, got ""x"""\n'
     again = f"{HEADER}\n{first}{error}{error}{HEADER}\n{first}{second}{error}{HEADER}\n{second}{second}"

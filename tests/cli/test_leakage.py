@@ -82,7 +82,7 @@ def test_json_has_no_nan_where_a_budget_is_out_of_reach(place, capsys):
 
 
 def test_policy_that_does_not_spend_nu_is_noted(place, capsys):
-    limit = CONSTANT.replace("scenario.noise_scale / (floor + self.extra)", "scenario.x_max * min_gain_t")
+    limit = CONSTANT.replace("floor + self.extra", "floor")
     (place / "limit.py").write_text(limit)
     schedule = ["schedule", "--gains", "gains.csv", "--scenario", "my.toml"]
     for command, policy, nu, said in (

@@ -2,17 +2,18 @@
 
 import contextlib
 import io
-import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import adascale
 from adascale.cli import common
 
-from ..command import run
+from ..command import refused, run
 
 LEAKAGE = ["leakage", "--scenario", "my.toml", "--nu", 0.1, "--policy", "optimal", "--out", "out.csv"]
 
@@ -113,13 +114,45 @@ def test_progress_bar_keeps_its_returns(place, capsys, monkeypatch):
     assert r"\x0d" not in err.getvalue()
 
 
-def test_former_names_of_parameters_are_deprecated(place, capsys):
-    command = ["schedule", "--scenario", "my.toml", "--gains", "gains.csv", "--nu", 0.1, "--json", "--policy"]
-    found = []
-    for given in (["Learn:budget_mode=hard"], ["Learn", "--promise", "hard"], ["Learn:promise=hard"]):
-        assert run(*command, *given) == 0
-        said = capsys.readouterr()
-        found.append(json.loads(said.out) | {"policy": ""})
-        notice = "note: parameter promise is deprecated; use --policy Learn:budget_mode=hard\n"
-        assert said.err.startswith(notice) == ("promise" in " ".join(given))
-    assert found[0] == found[1] == found[2]
+def test_the_longest_name_is_written_and_a_longer_one_is_refused_before_the_work(place, capsys, monkeypatch):
+    assert run(*LEAKAGE[:-1], f"{'x' * 251}.csv", "--realisations", 1) == 0
+    assert (place / f"{'x' * 251}.csv").read_text().startswith("dataset,")
+    capsys.readouterr()
+    monkeypatch.setattr(adascale, "leakage_table", None)
+    assert "File name too long" in refused(capsys, *LEAKAGE[:-1], f"{'x' * 252}.csv")
+
+
+NAMED = [
+    ("leakage --nu 0", "--nu"),
+    ("leakage --nu 1 --delta 0", "--delta"),
+    ("leakage --total=-1", "--total"),
+    ("stream --state s --nu 0", "--nu"),
+    ("train --nu 0", "--nu"),
+    ("train --nu 1 --every 0", "--every"),
+    ("accounting beta --event .1,1 --alpha 2", "--alpha"),
+    ("accounting delta --event .1,1 --epsilon=-1", "--epsilon"),
+]
+
+
+@pytest.mark.parametrize(("command", "option"), NAMED)
+def test_a_value_out_of_range_is_named_with_its_option(place, capsys, command, option):
+    line = refused(capsys, *command.split())
+    assert f"error: argument {option}: " in line
+    assert re.search(r"got -?[0-9.]+( at index 0)?$", line)
+
+
+@pytest.mark.parametrize("option", ["/", ".", "..", ""])
+def test_a_folder_is_no_output_of_a_sweep(place, capsys, option):
+    (place / "runs.toml").write_text(
+        '[[runs]]\nreading = "a"\ndataset = "digits"\npolicy = "EqualAlloc"\nnu = 1\nseed = 0'
+    )
+    assert "cannot be written: it is not a regular file" in refused(capsys, "sweep", "runs.toml", "--out", option)
+    assert "irectory" in refused(capsys, "sweep", option)
+
+
+def test_a_working_directory_that_was_removed_is_said(tmp_path, capsys, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    for command in ("leakage --nu 1", "schedule --gains g.csv --nu 1", "accounting epsilon --event .1,1"):
+        assert "the working directory was removed" in refused(capsys, *command.split())

@@ -25,6 +25,7 @@ class Counts:
     def __init__(self): 1 / 0
     def epsilon(self, rate, sigma, delta): return 1
 """
+ROUND = "0,1,1,1,1,1,a"
 BLOCK = '[[runs]]\nreading = "a"\ndataset = "digits"\npolicy = "EqualAlloc"\nnu = [0.5, 2]\nseed = 0\nrounds = 2\n'
 PLOTTED = "".join(f"{p},{nu},{s},{1 / nu + s}\n" for p in "AB" for nu in (0.01, 0.1) for s in (0, 1))
 PLOTTED = f"policy,nu,seed,epsilon\n{PLOTTED}"
@@ -66,7 +67,11 @@ REFUSED = {
         ("given", "line 2: expected a number that is finite and >= 0, got '-1' in eta", "eta\n-1\n"),
         ("given", "line 3: rounds must be in order: expected round 1, got '2'", "round,eta\n0,1\n2,1\n"),
         ("given", "line 3: rounds must be in order: expected an index 1, got '2'", ",eta\n0,1\n2,1\n"),
-        ("given", "line 4: rounds must be in order: expected round 1", f"{HEADER}\n0,1,1,1,1\n{HEADER}\n0,2,1,1,1\n"),
+        (
+            "given",
+            "line 4: rounds must be in order: expected round 1",
+            f"{HEADER}\n{ROUND}\n{HEADER}\n{ROUND}2\n",
+        ),
         ("given", "line 2: expected a number that is at most", "min_gain,eta\n1e-12,1e-3\n"),
         ("given", "not every device sends", "round,eta,number,senders\n0,1e-3,9,1 2\n"),
     ],

@@ -150,7 +150,7 @@ def test_last_line_without_break_is_noted(place, capsys, option):
 # Policies that choose who sends, and an epsilon known in advance ------------------------------------------------------
 
 TRUNCATED, BEST = "adascale.policies:Truncated", "adascale.policies:Best"
-SELECTED = "round,eta,noise_energy,epsilon,epsilon_mean,senders"
+SELECTED = "round,eta,noise_energy,epsilon,epsilon_mean,senders,made_with"
 PARAMETERS = {
     "threshold": ([f"{TRUNCATED}:threshold=1e-12"], Truncated(1e-12)),
     "epsilon": ([TRUNCATED, "--epsilon", 2], Truncated(epsilon=2.0)),
@@ -218,7 +218,7 @@ def test_stream_answers_who_sends_and_goes_on(stream, kind):
         answered += [line.split(",") for line in out[1:]]
     del answered[3]
     delta = policy.delta if kind == "delta" else 1e-5
-    for t, (number, eta, _, epsilon, mean, senders) in enumerate(answered):
+    for t, (number, eta, _, epsilon, mean, senders, _) in enumerate(answered):
         assert (int(number), float(eta)) == (t + (t > 2), found.eta[t])
         assert senders_of(senders) == (np.flatnonzero(found.senders[:, t]) + 1).tolist()
         part = found._replace(eta=found.eta[: t + 1], senders=found.senders[:, : t + 1])
