@@ -7,7 +7,6 @@ from typing import Any
 
 import adascale
 from adascale.cli import common
-from adascale.cli.options import policy_text
 
 BUDGET_MODES = {
     "hard": "nu is never exceeded",
@@ -34,8 +33,6 @@ def choose(
     if past is not None and options.past is not None:
         raise ValueError(f"--past cannot be combined with {'--hindsight' if trace else '--split'}")
     given = options.policy or ("equalalloc" if options.epsilon else "learn" if trace is None else "adascale")
-    if options.promise is not None:  # deprecated
-        given = policy_text(f"{given}{',' if '=' in given else ':'}promise={options.promise}")
     method: Any
     name, method = comparison.find_method(given)
     kind: Any = method.policy if isinstance(method, comparison.PolicyClass) else None
@@ -97,5 +94,5 @@ def choose(
     elif isinstance(policy, policies.Truncated) and policy.epsilon is not None:
         mode = "epsilon"
     else:
-        mode = str(getattr(policy, "budget_mode", None) or getattr(policy, "promise", "own"))
+        mode = str(getattr(policy, "budget_mode", "own"))
     return name, policy, BUDGET_MODES.get(mode, BUDGET_MODES["own"])

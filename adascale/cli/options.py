@@ -1,14 +1,12 @@
 """The options of all subcommands, and the parsing of their values."""
 
 import argparse
-import contextlib
 import math
 import re
 from pathlib import Path
 from typing import Any, NoReturn
 
 from adascale import registry
-from adascale.cli.common import note
 from adascale.text import short, to_number, to_whole
 
 
@@ -54,7 +52,7 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     wide = "range of Renyi orders over which epsilon is minimised (default: 1.1,63)"
     budget = "noise budget: mean noise energy per round above the floor"
     path, integer, number, switch = {"type": Path}, {"type": int}, {"type": float}, {"action": "store_true"}
-    file, several, policies = "NAME|FILE", {"action": "append"}, {"metavar": "NAME", "type": policy_text}
+    file, several, policies = "NAME|FILE", {"action": "append"}, {"metavar": "NAME"}
     option("file", "epsilon", "table with the columns sigma and rate", nargs="?", metavar="FILE", **path)
     option("quantity", "accounting", "what to compute", choices=("epsilon", "delta", "calibrate", "beta"))
     event = "sampling rate, noise multiplier and, unless it is 1, count; may be repeated"
@@ -89,7 +87,6 @@ def add_options(parser: argparse.ArgumentParser, command: str) -> None:
     option("--policy", "schedule stream", f"{policy} (default: learn, or equalalloc with --epsilon)", **policies)
     option("--policy", "train", f"{policy}, or noisefree", default="adascale", **policies)
     option("--policy", "audit", policy, default="learn", **policies)
-    option("--promise", "schedule stream", argparse.SUPPRESS, choices=("average", "hard"))  # deprecated
     option("--past", "schedule stream", "earlier trace of the same links, in the same form and unit", **path)
     option("--hindsight", "schedule", "tune and plan on the whole trace, as the paper does", **switch)
     option("--nu", "leakage", f"{budget}; may be repeated", **several, **number)
@@ -174,15 +171,3 @@ def _numbers(text: str, least: int, most: int, form: str) -> tuple[float, ...]:
     if not least <= len(values) <= most or not all(value is not None and math.isfinite(value) for value in values):
         raise argparse.ArgumentTypeError(f"expected {form}, got {short(text)}")
     return tuple(value for value in values if value is not None)
-
-
-def policy_text(text: str) -> str:
-    """Replace the former names of a policy's parameters, with a note."""
-    with contextlib.suppress(ValueError):  # reported where the policy is looked up
-        name, given = registry.parse_options(text)
-        former = getattr(registry.find("policies", name).value, "former", {}) if given else {}
-        for old, new in former.items():
-            if old in given:
-                note(f"parameter {old} is deprecated; use --policy {name}:{new}={given[old]}")
-                text = re.sub(rf"([:,]\s*){old}(?=\s*=)", rf"\g<1>{new}", text)
-    return text

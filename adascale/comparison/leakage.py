@@ -149,7 +149,7 @@ def keeps_its_own_promise(policy: Method | type) -> bool:
     """Return whether a policy itself meets the budget on average or as a hard constraint, or chooses who sends."""
     made = policy if isinstance(policy, type) else getattr(policy, "policy", None)
     known = bool(getattr(made, "needs_law", False))
-    return known or any(hasattr(made, name) for name in ("budget_mode", "promise", "fixed_by"))
+    return known or any(hasattr(made, name) for name in ("budget_mode", "fixed_by"))
 
 
 def _found(policy: Policy) -> dict[str, Any]:

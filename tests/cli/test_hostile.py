@@ -102,7 +102,7 @@ LIKELY = ["0.01", "1e-3", "0.5"]
 NAMES = str.split(
     "optimal AdaScale equal-alloc estimfuture NoiseFree mine:Own mine:None json:dumps os:x : x: rayleigh digits "
     "rayleigh:placement=area rayleigh:distance_range=(1,1e300) rayleigh:x=1 rayleigh:distance_range=[ renyi "
-    "renyi:orders=(2,3) renyi:orders=2 renyi:orders=() renyi:orders=(1e18,) renyi:orders=('a',) learn:promise=1 "
+    "renyi:orders=(2,3) renyi:orders=2 renyi:orders=() renyi:orders=(1e18,) renyi:orders=('a',) learn:hold=1 "
     "learn:budget_mode=hard truncated truncated:epsilon=2 truncated:threshold=0 best best:number=1 best:number=x "
     "adascale.channel:ChannelModel adascale.policies:Policy"
 )
@@ -131,7 +131,6 @@ OPTIONS = {
     "--device": values("cpu", "cuda:99", "nothing"),
     "--plot": values("f.pdf", "f.SVG", "f.gif", "out.csv", *PATHS),
     "--format": values("csv", "markdown", "latex", "html"),
-    "--promise": values("hard", "average"),
     "--nothing": values("x"),
 }
 COMMANDS = {  # what is given always

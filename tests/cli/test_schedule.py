@@ -123,7 +123,7 @@ def test_clocks_that_differ_give_the_aligned_epsilon_or_an_error(place, capsys):
 HARD = """
 from adascale.policies import OnlinePolicy
 class Spender(OnlinePolicy):
-    promise = "hard"
+    budget_mode = "hard"
     def start(self, scenario, budget):
         return scenario, budget
     def decide(self, state, floor):
