@@ -64,6 +64,14 @@ def kind_of_device(scenario: Scenario) -> NDArray[np.intp]:
     return np.broadcast_to(kind, scenario.num_devices)
 
 
+def kinds_that_may_leak_most(leakage: RoundLeakage) -> NDArray[np.intp]:
+    """Return the indices of the kinds that no other one dominates by as large a rate and as little noise."""
+    order = np.lexsort((-leakage.unit, -leakage.rate))
+    unit = leakage.unit[order]  # w / sigma^2
+    most_before = np.maximum.accumulate(np.concatenate([[-np.inf], unit[:-1]]))
+    return np.sort(order[unit > most_before])
+
+
 def _pairs(scenario: Scenario) -> FloatArray:
     """Return sampling rate and batch size of each device, in a single row if all are alike."""
     return np.stack(np.broadcast_arrays(scenario.sampling_rate, scenario.batch_size), axis=-1).reshape(-1, 2)

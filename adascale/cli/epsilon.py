@@ -13,7 +13,8 @@ For a schedule of this package, give --scenario and, as --eta, the file that ada
 adascale stream wrote at all its starts. If the file says in its column made_with that it was made with another scenario
 or interference, it is refused. A round with eta 0 was skipped and leaks nothing. If devices differ, epsilon
 and its bounds are those of the device that leaks most, which is named (devices are counted from 1), and rdp is the
-largest. epsilon_mean, rdp_mean and so on are means over devices, which are no guarantee.
+largest. epsilon_mean, rdp_mean and so on are means over devices, which are no guarantee. With more than 20 kinds of
+devices there are no means, as only those kinds are computed to which no other has as large a rate and as little noise.
 
 example:
   adascale epsilon rounds.csv --delta 1e-5 --json
@@ -33,6 +34,7 @@ from adascale.cli import common, marks
 from adascale.tables import Choice, FloatArray, known, read_table
 
 _IGNORED = ("floor", "budget_left", "epsilon", "epsilon_mean")
+_MOST_KINDS = 20  # of devices, for means: some seconds
 _REPEATED = 10_000_000  # most rounds of the Renyi accountant at one rate
 # Without compiled code the Renyi accountant takes a tenth of a second up to here, a third of what Numba's import takes.
 # Longer schedules are summed from tables, which need it. Where rates differ, all kinds are tried at all orders.
@@ -41,7 +43,7 @@ _FAST_ROUNDS, _FAST_KINDS, _FAST_KINDS_OF_RATES = 5000, 48, 4
 
 def run(options: argparse.Namespace) -> None:
     """Print epsilon and its bounds."""
-    kinds = _schedules(options)
+    kinds, number_of_kinds = _schedules(options)
     if options.eta is None and _is_short(kinds[0][0]):
         common.leave_out_numba(options)
     exact = [adascale.accounting.epsilon(rounds, options.delta) for rounds, *_ in kinds]
@@ -51,11 +53,11 @@ def run(options: argparse.Namespace) -> None:
     names = {"epsilon": "upper", "estimate": "estimate", "lower": "lower", "upper": "upper"}
     found = {name: [getattr(one, field) for one in exact] for name, field in names.items()} | {"rdp": renyi}
     totals: dict[str, Any] = {"rounds": int(kinds[0][0][:, 2].sum()), "delta": options.delta}
-    if len(kinds) > 1:
+    if number_of_kinds > 1:
         totals["device"] = kinds[worst][2]
     totals |= {key: values[worst] for key, values in found.items()}
     totals |= {"rdp": max(renyi), "direction": exact[worst].direction}
-    if len(kinds) > 1:
+    if 1 < len(kinds) == number_of_kinds:
         weights = [number for _, number, _ in kinds]
         totals |= {f"{key}_mean": float(np.average(values, weights=weights)) for key, values in found.items()}
     if not exact[worst].certified:
@@ -63,24 +65,31 @@ def run(options: argparse.Namespace) -> None:
     print(common.shown(totals, options.json))
 
 
-def _schedules(options: argparse.Namespace) -> list[tuple[FloatArray, float, int]]:
-    """Return rates, noise multipliers and counts, number of devices and the first one, for every kind of device."""
+def _schedules(options: argparse.Namespace) -> tuple[list[tuple[FloatArray, float, int]], int]:
+    """Return rates, noise multipliers and counts, number of devices and the first one, for kinds of devices.
+
+    If there are many kinds, it is for those that may leak most; their number in all comes second.
+    """
     if (options.file is None) == (options.eta is None):
         raise ValueError("give either a FILE of noise multipliers, or --scenario and --eta")
     if options.eta is None:
         if (options.scenario, options.interference) != (None, None):
             raise ValueError("--scenario and --interference need --eta, a file written by 'adascale schedule --out'")
-        return [(common.read_rounds(options.file, options.rate), 1.0, 1)]
+        return [(common.read_rounds(options.file, options.rate), 1.0, 1)], 1
     if options.scenario is None or options.rate is not None:
         raise ValueError("--eta needs --scenario, which gives the sampling rates")
     scenario = common.read_scenario(options.scenario, options.interference).scenario
     eta = _read_eta(options.eta, scenario, options.interference)
     sent, leakage = eta > 0, adascale.problem.RoundLeakage(scenario)
     first = np.unique(adascale.problem.kind_of_device(scenario), return_index=True)[1]  # in the order of the kinds
-    with np.errstate(over="ignore", divide="ignore"):
-        sigma = [np.sqrt(np.where(sent, scenario.noise_scale / eta / unit, 1.0)) for unit in leakage.unit]
-    rounds = [np.column_stack([sent * q, s, np.ones(eta.size)]) for q, s in zip(leakage.rate, sigma, strict=True)]
-    return list(zip(rounds, leakage.count.tolist(), (first + 1).tolist(), strict=True))
+    number_of_kinds, kinds = leakage.rate.size, []
+    few = number_of_kinds <= _MOST_KINDS
+    for i in range(number_of_kinds) if few else adascale.problem.kinds_that_may_leak_most(leakage).tolist():
+        with np.errstate(over="ignore", divide="ignore"):
+            sigma = np.sqrt(np.where(sent, scenario.noise_scale / eta / leakage.unit[i], 1.0))
+        rounds = np.column_stack([sent * leakage.rate[i], sigma, np.ones(eta.size)])
+        kinds.append((rounds, float(leakage.count[i]), int(first[i]) + 1))
+    return kinds, number_of_kinds
 
 
 def _read_eta(path: Path, scenario: adascale.Scenario, interference: float | None) -> FloatArray:

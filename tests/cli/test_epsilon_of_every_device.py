@@ -1,13 +1,16 @@
 """Where devices differ, what a command calls epsilon is proven and holds for every device; the mean is named so."""
 
 import json
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from adascale import Scenario, accounting, channel, load_preset
+from adascale import Scenario, accounting, channel, load_preset, problem
 from adascale.accounting import RenyiAccountant, schedule_epsilon
 from adascale.cli import benchmark
 
@@ -193,3 +196,41 @@ def test_exact_epsilon_is_its_proven_end_and_the_estimate_stands_beside_it():
     assert found.epsilon == accounting.ExactAccountant().epsilon(0.01, np.full(100, 1.0), 1e-5)
     at = accounting.exact_delta(0.01, np.full(100, 1.0), 1.0)
     assert at.lower <= at.estimate <= at.delta == at.upper
+
+
+def test_of_many_kinds_of_devices_epsilon_is_that_of_all_of_them(tmp_path, capsys, monkeypatch):
+    """Of kinds whose rate and noise both vary, by few of them, and without means."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(3)
+    data = rng.integers(100, 200, 30).tolist()
+    sizes = (np.array(data) * rng.uniform(0.02, 0.2, 30)).round(2).tolist()
+    scenario = replace(UNEQUAL, num_devices=30, num_rounds=3, batch_size=sizes, dataset_size=data)
+    (tmp_path / "many.toml").write_text(scenario.to_toml())
+    eta = scenario.noise_power / (2 * np.array([0.02, 0.03, 0.05]) ** 2) * 30**2
+    pd.DataFrame({"eta": eta}).to_csv("eta.csv", index=False)
+    asked = []
+    original = accounting.epsilon
+    monkeypatch.setattr(accounting, "epsilon", lambda rounds, delta: asked.append(rounds) or original(rounds, delta))
+    found = said(capsys, "epsilon", "--scenario", "many.toml", "--eta", "eta.csv")
+    every = [
+        original([(q, s, 1) for s in sigma], 1e-5).upper for q, sigma in rounds_of(eta, None, sizes, data, scenario)
+    ]
+    assert found["epsilon"] == pytest.approx(max(every), rel=1e-9)
+    assert found["device"] == np.argmax(every) + 1
+    assert max(every) > 1.2 * sorted(every)[-10]
+    assert 1 < len(asked) < 15
+    assert not [name for name in found if name.endswith("_mean")]
+
+
+@given(st.lists(st.tuples(*[st.integers(1, 4)] * 2), min_size=1, max_size=12))
+def test_a_kind_is_left_out_if_and_only_if_another_has_as_large_a_rate_and_as_little_noise(pairs):
+    rate, size = np.array(pairs).T
+    scenario = replace(
+        UNEQUAL, num_devices=len(pairs), batch_size=size.tolist(), dataset_size=(4 * size / rate).tolist()
+    )
+    leakage = problem.RoundLeakage(scenario)
+    kept = problem.kinds_that_may_leak_most(leakage)
+    kinds = list(zip(leakage.rate, leakage.unit, strict=True))
+    for i, kind in enumerate(kinds):
+        dominated = any(all(np.greater_equal(other, kind)) for other in kinds if other != kind)
+        assert (i in kept) != dominated

@@ -201,12 +201,13 @@ def test_after_a_lost_answer_its_line_comes_again_and_a_new_one_needs_a_second(s
     last = [lost.answer(each) for each in SMALL.min_gain(GAINS.T)][-1].line()
     lost.close()
     assert len(stream(f"{header}\n")[1]) == 1
-    assert stream(f"{header}\n{line}\n{line}\n")[1] == [HEADER, last]  # another line only ends it
+    (_, again) = stream(f"{header}\n{line}\n{line}\n")[1]  # another line only ends it
+    assert again.startswith(f"{last},")
     for _ in range(2):  # the horizon has ended, and every later start says so
         code, answered, said = stream(f"{header}\n{line}\nmore\n")
         assert (code, answered) == (0, [HEADER])
         ended = "note: all 12 rounds are answered"
-        assert said == [f"note: s goes on with round 12; the last answer was {last}", ended]
+        assert said == [f"note: s goes on with round 12; the last answer was {again}", ended]
 
 
 def test_a_journal_holds_lines_of_any_text(tmp_path):
