@@ -52,6 +52,10 @@ class Busy(AdaScaleError):
     """Failure because another process is working on this run."""
 
 
+class FlatCost(UserWarning):
+    """Warning that the cost of a policy is the budget for a range of parameters, whose leakages may differ."""
+
+
 @contextlib.contextmanager
 def collected(kind: type[Warning], found: list[Any]) -> Iterator[None]:
     """Append warnings of a kind to a list inside the context, instead of showing them."""

@@ -1,5 +1,6 @@
 """Tuning of a policy so that its cost equals the noise budget."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from adascale import checks as check
 from adascale.channel import FloorLaw
 from adascale.errors import BudgetNotReached as BudgetNotReached
+from adascale.errors import FlatCost
 from adascale.policies import Policy
 from adascale.policies.adascale import NoRoot
 from adascale.problem import ReceiveScalingProblem
@@ -18,6 +20,8 @@ from adascale.scenario import FloatArray, Scenario
 Index = NDArray[np.intp]
 
 _FARTHEST = 600.0  # largest logarithm of a parameter: its exponential is far from overflow
+_STEP = 0.01  # of the logarithm of a parameter, over which the cost must change
+_FLAT = 1e-6  # distance of the cost from nu, in nu, that is none
 _FINER = 1e-3  # share of the tolerance to reach, which is nearly free because steps are so large near the root
 
 
@@ -45,6 +49,11 @@ def match_budget(
     ------
     BudgetNotReached
         If the cost of some instance cannot be brought to its budget.
+
+    Warns
+    -----
+    FlatCost
+        If the cost of a policy of one's own is the budget for a range of parameters, as with one that stops there.
     """
     return _matched(Lanes(problem, *statistics), policy, guess, tolerance)
 
@@ -86,7 +95,7 @@ def _matched(lanes: "Lanes", policy: Callable[..., Any], guess: Any, tolerance: 
     start = np.clip(np.nan_to_num(start), -_FARTHEST, _FARTHEST)
 
     def excess(log_parameter: FloatArray, lane: Index) -> FloatArray:
-        return lanes.excess(policy, lane, np.exp(log_parameter))
+        return lanes.excess(lanes.policy(policy, lane, np.exp(log_parameter)).schedule(lanes.problem(lane)), lane)
 
     try:
         x, residual = find_roots(excess, *widen(excess, start, 0.5, _FARTHEST), _FINER * tolerance)
@@ -99,7 +108,21 @@ def _matched(lanes: "Lanes", policy: Callable[..., Any], guess: Any, tolerance: 
         lost = f": a floor of {floor:.3g} is rounded by more than {tolerance:g} of it"
         why = f"nu = {budget:g}{lost if np.spacing(floor) > tolerance * budget else ''}"
         raise BudgetNotReached(f"no parameter brings {lanes.name(int(missed[0]))} to its budget, {why}")
+    _warn_if_flat(lanes, policy, x, min(tolerance, _FLAT))
     return np.exp(x).reshape(lanes.shape)
+
+
+def _warn_if_flat(lanes: "Lanes", policy: Callable[..., Any], x: FloatArray, tolerance: float) -> None:
+    """Warn if a policy of one's own costs the budget for other parameters as well; the package's policies do not."""
+    kind = type(lanes.policy(policy, lanes.index, np.exp(x)))
+    for step in () if kind.__module__.startswith("adascale.") else (-_STEP, _STEP):
+        chosen = lanes.policy(policy, lanes.index, np.exp(x + step))
+        flat = np.abs(lanes.excess(chosen.schedule(lanes.problem(lanes.index)), lanes.index)) <= tolerance
+        for i in np.flatnonzero(flat)[:1].tolist():
+            ends = " and ".join(f"{np.exp(end):.6g}" for end in sorted((x[i], x[i] + step)))
+            what = f"{lanes.name(i)} of {kind.__name__} is the budget for the parameters {ends} alike"
+            warnings.warn(FlatCost(f"{what}: nu does not determine them, and their leakages may differ"), stacklevel=4)
+            return
 
 
 class Lanes:
@@ -125,11 +148,13 @@ class Lanes:
             self._last = lane, ReceiveScalingProblem(self.scenario, self._gain[self._row[lane]], budget)
         return self._last[1]
 
-    def excess(self, policy: Callable[..., Any], lane: Index, parameter: FloatArray) -> FloatArray:
-        r"""Return :math:`\mathrm{cost} / \nu - 1` of the policy."""
+    def policy(self, policy: Callable[..., Any], lane: Index, parameter: FloatArray) -> Any:
+        """Return the policy of these instances with these parameters."""
+        return policy(parameter.reshape(-1, *self._draws_axis), *(each[lane] for each in self._known))
+
+    def excess(self, w: FloatArray, lane: Index) -> FloatArray:
+        r"""Return :math:`\mathrm{cost} / \nu - 1` of a schedule of these instances."""
         problem = self.problem(lane)
-        known = (each[lane] for each in self._known)
-        w = policy(parameter.reshape(-1, *self._draws_axis), *known).schedule(problem)
         with np.errstate(over="ignore"):  # the cost may be infinitely above the budget
             spent = w - problem.min_noise_energy
             return np.asarray(np.mean(spent, axis=tuple(range(1, self._gain.ndim))) / self._budget[lane] - 1)

@@ -10,6 +10,7 @@ import pytest
 from adascale import ReceiveScalingProblem, Scenario, channel, policies
 from adascale.accounting import ExactAccountant, RenyiAccountant
 from adascale.channel import EmpiricalFloors
+from adascale.errors import FlatCost
 from adascale.policies import Best, EqualAlloc, Truncated
 from adascale.streaming import Stream
 from companion.methods import METHODS
@@ -118,6 +119,25 @@ def test_clocks_that_differ_give_the_aligned_epsilon_or_an_error(place, capsys):
         np.testing.assert_array_equal(other, eta)
         assert run(*GIVEN, name, "--nu", NU, *how) == 2
         assert "in rounds of 1 (round_time) the times of one differ by 0.0" in capsys.readouterr().err
+
+
+STOPPING = """
+import numpy as np
+from adascale.policies import OnlinePolicy
+class Stopping(OnlinePolicy):
+    tuned = ("scale",)
+    def __init__(self, scale): self.scale = scale
+    def start(self, scenario, budget): return budget * scenario.num_rounds
+    def decide(self, left, floor):
+        extra = np.minimum(self.scale * floor, left)
+        return left - extra, floor + extra
+"""
+
+
+def test_a_policy_that_the_budget_does_not_determine_is_noted(place, capsys):
+    (place / "stop.py").write_text(STOPPING)
+    with pytest.warns(FlatCost, match="the cost of Stopping is the budget for the parameters"):  # printed as a note
+        schedule(capsys, "--policy", "stop:Stopping", *PAST)
 
 
 HARD = """
