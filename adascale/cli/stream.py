@@ -21,7 +21,12 @@ the same answer, is not counted twice, and a note says so; if it was in fact a n
 once more. If your client dies instead, a line that it sends again is one more round, unless lines have a column round.
 Its numbers begin at 0 or 1 and are consecutive across all starts, and the last one gets the same answer at any time. A
 state that was emptied, truncated, corrupted or begun with other options is refused, but an older copy of the whole file
-cannot be recognised: what was spent since is spent again.
+cannot be recognised: what was spent since is spent again. One process at a time can use a state.
+
+An answer counts as passed on once standard output has taken it. If that is closed at the start, nothing is answered. If
+its reader has gone, the command ends with exit code 141, and with 2 if it is on a full disk; the answer that it could
+not write is given again when its line is sent again. Notes that standard error does not take are lost, and end nothing.
+Input and output that do not block are waited for. A line far longer than a row of gains ends the command with an error.
 
 Policies, --past and --epsilon are as in 'adascale schedule'; T and nu are those of the first start. Epsilon is taken at
 the best of the orders 1.1 to 63; over few rounds, --orders 1024 lowers it. It exceeds that of the exact accountant,

@@ -137,11 +137,15 @@ class Journal:
         """Whether this process opened the file and has not closed it."""
         return self._owner == os.getpid() and not self._file.closed
 
-    def check_usable(self) -> None:
-        """Raise an error unless this process opened the file, has not closed it, and knows what it holds."""
+    def check_owner(self) -> None:
+        """Raise an error unless this process opened the file."""
         if self._owner != os.getpid():
             advice = "a process that was forked from it must open its own"
             raise RuntimeError(f"{self.path} belongs to the process {self._owner}, which opened it; {advice}")
+
+    def check_usable(self) -> None:
+        """Raise an error unless this process opened the file, has not closed it, and knows what it holds."""
+        self.check_owner()
         if self._file.closed:
             raise ValueError(f"{self.path} is closed")
         if not self._whole:

@@ -89,9 +89,12 @@ class Stream:
     A new stream with the same file continues after the last round.  While it is :attr:`pending`, the last gain gets the
     same answer again, once, and is not counted twice.
 
-    Threads may share a stream: each call answers one round, and calls wait for each other.  Processes may not.  The
-    file belongs to the process that opened it until the stream is closed or that process ends; a forked process cannot
-    use the stream, and a stream cannot be pickled.
+    Threads may share a stream: calls wait for each other, and each answers a round of its own.  Processes may not: the
+    file belongs to the process that opened it until the stream is closed or that process ends.  In a forked process
+    every call is an error, and a stream cannot be pickled or copied.  If a call is interrupted, the stream is pending.
+
+    The file holds the policy's state every hundred rounds, if that consists of numbers, strings, arrays and containers
+    of these; otherwise all rounds are decided again when it is opened.
 
     Parameters
     ----------
@@ -234,7 +237,7 @@ class Stream:
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
         """Let one call at a time use the stream; if it is interrupted after its round was written, it is pending."""
-        self._journal.check_usable()  # before the lock, which a forked process may have inherited locked
+        self._journal.check_owner()  # before the lock, which a forked process may have inherited locked
         with self._lock:
             self._journal.check_usable()
             if self._busy or self._journal.count != self.round:
