@@ -39,7 +39,20 @@ def test_arguments_stand_behind_a_name(text, expected):
     assert registry.parse_options(text) == expected
 
 
-@pytest.mark.parametrize("text", ["a:=3", "a:x=1,x=2", "a:x='b,c=d'", "a:x=[1", "a:x={[]: 1}", "a:x=" + "(" * 9999])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a:=3",
+        "a:x=1_0",
+        "a:x=0x10",
+        "a:x=(1,2_0)",
+        "a:x=1,x=2",
+        "a:x='b,c=d'",
+        "a:x=[1",
+        "a:x={[]: 1}",
+        "a:x=" + "(" * 9999,
+    ],
+)
 def test_bad_arguments_are_refused(text):
     with pytest.raises(ValueError, match=r"expected |duplicate key 'x'"):
         registry.parse_options(text)

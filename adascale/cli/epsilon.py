@@ -23,6 +23,7 @@ example:
 from __future__ import annotations
 
 import argparse
+import codecs
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ import adascale
 from adascale.cli import common, marks
 from adascale.tables import Choice, FloatArray, known, read_table
 
-_IGNORED = ("floor", "budget_left", "epsilon", "epsilon_mean")
+_IGNORED = ("budget_left", "epsilon", "epsilon_mean")
 _MOST_KINDS = 20  # of devices, for means: some seconds
 _REPEATED = 10_000_000  # most rounds of the Renyi accountant at one rate
 # Without compiled code the Renyi accountant takes a tenth of a second up to here, a third of what Numba's import takes.
@@ -101,19 +102,19 @@ def _read_eta(path: Path, scenario: adascale.Scenario, interference: float | Non
         marks.check(table, texts, scenario, interference)
     else:
         common.note(marks.note_missing(path))
+    common.note(marks.check_rounds(table, scenario, (0,) if texts else (0, 1)))
     eta = table.column("eta", lambda x: (x >= 0) & (x < np.inf), "finite and >= 0")
     if "min_gain" in table.names:
         gain = table.column("min_gain", lambda h: (h > 0) & (h < np.inf), "finite and > 0")
         limit = f"at most {scenario.x_max:.6g} * min_gain, the power limit of {scenario.name}"
         table.column("eta", lambda x: x / (1 + 1e-9) <= scenario.x_max * gain, limit)
-    if "noise_energy" in table.names:
-        marks.check_energies(table, scenario)
+    marks.check_columns(table, scenario)
     return eta
 
 
 def _columns(texts: dict[str, int]) -> Callable[[list[str]], Choice]:
     """Return the choice of columns; ``texts`` gets what the rows say that they were made with, in order."""
-    plain = known("eta", optional=("min_gain", "noise_energy"), ignored=_IGNORED)
+    plain = known("eta", optional=("min_gain", "floor", "noise_energy"), ignored=_IGNORED)
 
     def choose(names: list[str]) -> Choice:
         columns = plain([name for name in names if name != marks.COLUMN])
@@ -126,7 +127,7 @@ def _columns(texts: dict[str, int]) -> Callable[[list[str]], Choice]:
 
 def _answers(path: Path) -> bytes:
     """Read a file without what ``adascale stream`` writes besides one answer per round, in blank lines' place."""
-    header, *lines = path.read_bytes().split(b"\n")
+    header, *lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
     if b"senders" in header:
         raise ValueError(f"{path}: not every device sends; use epsilon of the stream, or of 'adascale schedule'")
     if b"budget_left" in header and header.startswith(",".join(adascale.streaming.Answer._fields).encode()):

@@ -16,7 +16,7 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adascale.cli import common, report
+from adascale.cli import common, marks, report
 from adascale.errors import InvalidFile
 from adascale.files import write_atomically
 from adascale.text import short, to_number
@@ -31,6 +31,7 @@ def run(options: argparse.Namespace) -> None:
     common.check_outputs({"TABLE.csv": options.file}, {"FILE": options.picture})
     table = _read(options.file)
     by = ("policy",) * ("policy" in table) if options.by is None else tuple(options.by)
+    _check_marks(options.file, table, by)
     figure: Any = report.draw(table, options.y, options.x, by, options.linear or "")
     if "seed" in table and table["seed"].nunique() > 1 and not table.duplicated([*by, options.x]).any():
         raise ValueError(f"--x {options.x} differs in all seeds, so there is no mean; expected nu or target_total, say")
@@ -45,6 +46,15 @@ def check_name(option: str, path: Path | None) -> None:
         if path.suffix.lower() not in report.DATES:
             raise ValueError(f"{option} must end in {', '.join(report.DATES)}, got {short(str(path))}")
         import matplotlib  # noqa: F401 (from an extra)
+
+
+def _check_marks(path: Path, table: "pd.DataFrame", by: tuple[str, ...]) -> None:
+    """Refuse a line of rows that say that they were made with different things."""
+    if marks.COLUMN in table and {*by} <= {*table}:
+        for _, rows in table.groupby(list(by), sort=False) if by else [((), table)]:
+            if two := marks.differences(rows[marks.COLUMN].astype(str).unique()):
+                remedy = f"--by {marks.COLUMN}, besides others, draws a line for each"
+                raise InvalidFile(f"{path}: a line has rows made with {two}; {remedy}", str(path))
 
 
 def _read(path: Path) -> "pd.DataFrame":

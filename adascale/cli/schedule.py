@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> None:
         found = f"its cost is {cost:.6g}, {spent:.3g} times nu"
         raise RuntimeError(f"{name} must not exceed nu = {nu:g}, but {found}; no schedule was written")
     columns = {"min_gain": problem.min_gain, "floor": floor, "noise_energy": energy, "eta": eta} | who
-    made_with = marks.mark(scenario, options.interference, policy=options.policy or name, rounds=problem.num_rounds)
+    made_with = marks.mark(scenario, options.interference, policy=name, nu=nu, rounds=problem.num_rounds)
     columns[marks.COLUMN] = np.full(problem.num_rounds, made_with)
     rows = list(zip(range(problem.num_rounds), *(each.tolist() for each in columns.values()), strict=True))
     header = ("round", *columns)

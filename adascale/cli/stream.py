@@ -71,7 +71,7 @@ def run(options: argparse.Namespace) -> None:
     orders = adascale.accounting.order_grid(*options.orders) if options.orders else adascale.accounting.DEFAULT_ORDERS
     sent = "" if options.transmit_power is None else f" of {options.transmit_power} sent"
     how = {"delta": options.delta, "orders": orders, "unit": f"{options.unit}{sent}"}
-    made_with = marks.mark(scenario, options.interference, policy=options.policy or name)
+    made_with = marks.mark(scenario, options.interference, policy=name, nu=options.nu)
     with adascale.Stream(policy, scenario, options.nu, options.state, **how) as stream:
         if stream.last is not None:
             at = f"goes on with round {_next(stream)}; the last answer was {stream.last.line()},{made_with}"
