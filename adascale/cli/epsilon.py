@@ -152,5 +152,5 @@ def _renyi(rounds: FloatArray, delta: float) -> float:
         return float(accounting.schedule_epsilon(rate[0], np.repeat(sigma, number.astype(int)), delta).epsilon)
     pairs, place = np.unique(np.stack([rate, sigma]), axis=1, return_inverse=True)
     count = np.bincount(place.ravel(), number)
-    curve = [float(count @ accounting.rdp(pairs[0], pairs[1], order)) for order in accounting.DEFAULT_ORDERS]
+    curve = [float((count * accounting.rdp(pairs[0], pairs[1], order)).sum()) for order in accounting.DEFAULT_ORDERS]
     return float(accounting.to_dp(curve, accounting.DEFAULT_ORDERS, delta).epsilon)
