@@ -98,7 +98,7 @@ def read_gains(
     ``round``, or a whole number of the first column, that is left out is a round without values.  Lines that begin with
     ``#`` are comments; the last one before the numbers may be the header.  The long form has one row per value, with
     the columns ``link``, ``value``, and ``round`` or ``time``, which increase for each link; each time is a round, as
-    is each number from the first to the last.  Links whose clocks differ need a :attr:`Reading.round_time`.  Links
+    is each number from the first to the last.  Links whose clocks differ need ``Reading.round_time``.  Links
     with names are sorted by these, with a2 before a10.
 
     Parameters

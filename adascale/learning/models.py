@@ -50,6 +50,7 @@ class Block(nn.Module):
         self.shortcut = nn.Identity() if same else nn.Sequential(*_convolution(inputs, width, 1, stride))
 
     def forward(self, x: Tensor) -> Tensor:
+        """Add both, and apply a ReLU."""
         return torch.relu(self.residual(x) + self.shortcut(x))
 
 

@@ -44,7 +44,7 @@ class Answer(NamedTuple):
     budget_left: float
     r""":math:`T \nu - \sum_{i \le t} (w_i - w_{\min,i})`; negative if overdrawn."""
     epsilon: float
-    """DP leakage of the rounds so far, proven for every device: the largest over devices."""
+    """DP leakage of the rounds so far, the largest over devices, which is proven for every device."""
     epsilon_mean: float
     """The mean over devices of their DP leakage, which is no guarantee."""
 
