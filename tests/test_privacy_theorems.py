@@ -138,9 +138,9 @@ def test_the_optimum_is_a_strict_local_minimum_of_exact_delta_in_the_regime_of_t
 
     def conditions(schedule):
         sigma = problem.noise_multiplier(schedule)[0]
-        found = delta_slopes(q, sigma, accounting.exact_epsilon(q, sigma, 1e-5).epsilon)
+        found = delta_slopes(q, sigma, accounting.exact_epsilon(q, sigma, 1e-5).estimate)
         assert abs(found.delta / 1e-5 - 1) < 1e-4
-        free = problem.noise_energy(schedule) > problem.min_noise_energy * (1 + 1e-9)
+        free = schedule > problem.min_noise_energy * (1 + 1e-9)
         steep = -found.slope[free]
         flat = np.ptp(steep) < 1e-9 * steep.max() and (-found.slope[~free] < steep.min()).all()
         return bool(flat), found.mixed[free].max() < found.curvature[free].min()

@@ -106,7 +106,7 @@ def test_every_chapter_shows_computed_outputs(book):
 # The two pages that lead from the paper to the code: every public name, and one click from an item to its lines.
 
 
-INSIDE = tuple(f"adascale.{name}" for name in ("checks", "compiled", "files", "rootfind", "tables"))
+INSIDE = tuple(f"adascale.{name}" for name in ("checks", "compiled", "files", "rootfind", "tables", "text"))
 CODE = type, FunctionType, type(cache(id))  # what autodoc describes; a compiled function is none
 
 

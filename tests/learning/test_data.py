@@ -244,5 +244,5 @@ def test_what_is_no_data_set_is_refused(own):
     for read, said in ((lambda: 3, "must be read as a RawDataset"), (3, "must be a function without .*, got int$")):
         with pytest.raises(ValueError, match=f"^dataset 'tests_own:made' {said}"):
             data.load(own(read))
-    with pytest.raises(FileNotFoundError, match=r"^dataset 'tests_own:made': .* 'nowhere.npy'"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere.npy"):  # an error of one's own code is left as it is
         data.load(own(lambda: np.load("nowhere.npy")))

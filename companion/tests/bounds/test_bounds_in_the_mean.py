@@ -80,8 +80,7 @@ def test_two_floors_in_all_need_the_mixing_term_even_against_the_optimum(penalty
     for size in (T // 2, T):
         floor = correlated.block_floors(scale, size, (200, T), np.random.default_rng(8))
         problem = with_floors(scenario, floor, nu)
-        schedules = (policy.schedule(problem) for policy in (policies.AdaScale(penalty), policies.Optimal()))
-        energy, best = map(problem.noise_energy, schedules)
+        energy, best = (policy.schedule(problem) for policy in (policies.AdaScale(penalty), policies.Optimal()))
         regret.append(interval((leakage(energy) - leakage(best)).mean(axis=-1)))
     without = bounds.correlated_regret_bound(leakage, scale, nu, penalty, T)
     assert regret[0].low > without > regret[1].high
