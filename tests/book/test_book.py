@@ -140,7 +140,7 @@ def test_every_public_name_is_on_an_api_page(book):
     shown = {home(module, name) for module, name in ids if module in modules()}
     packages = {module for module, _ in ids if module in modules() and hasattr(sys.modules[module], "__path__")}
     wanted = {*public(packages)}
-    assert len(wanted) > 200
+    assert len(wanted) > 150
     assert wanted - shown == set()
     assert ("adascale.policies", "adascale_energies") in ids
 
