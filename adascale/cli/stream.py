@@ -43,6 +43,7 @@ example:
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import select
 import sys
@@ -185,8 +186,9 @@ def _read_lines(source: Any, most: int) -> Iterator[bytes]:
 
 def _send(line: str) -> None:
     """Write a line to standard output before anything else happens, and wait while it takes nothing."""
-    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
-    if raw is None:  # not that of a process
+    buffer = getattr(sys.stdout, "buffer", None)
+    raw = getattr(buffer, "raw", buffer)  # with PYTHONUNBUFFERED it is the raw stream, of which print would lose lines
+    if not isinstance(raw, io.FileIO):  # not that of a process
         print(line, flush=True)
         return
     sys.stdout.flush()
