@@ -7,13 +7,11 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
-from bs4 import BeautifulSoup
 
 from companion.__main__ import RESULTS
 from companion.causal import growth as causal_growth
 
 ROOT = Path(__file__).parents[1]
-PRINTED = SimpleNamespace(**runpy.run_path(str(ROOT / "tools/pdf.py")))
 SAMPLE = SimpleNamespace(**runpy.run_path(str(ROOT / "tools/reproduce_sample.py")))
 LISTED = list(csv.DictReader((ROOT / "results/tables.csv").read_text().splitlines()))
 MADE = {f"{each.folder}/{file}": name for name, each in RESULTS.items() for file in each.files.split()}
@@ -59,14 +57,6 @@ def test_a_study_made_again_is_compared_number_by_number(tmp_path, monkeypatch):
         monkeypatch.setattr(causal_growth, "committed", lambda text=text: iter([(text, {})]))
         name, found = SAMPLE.remake("growth", None, tmp_path / "store", 1)
         assert (name, len(found)) == ("growth.csv", count)
-
-
-def test_paper_has_no_explorer_no_folded_code_and_no_dead_link():
-    out = "".join(f'<span id="document-book/{name}"></span><section>{name}</section>' for name in PRINTED.LEFT_OUT)
-    kept = '<p>stays</p><details class="hide">code</details><a href="../explorer.html#x">a</a><a href="#here">b</a>'
-    found = BeautifulSoup(PRINTED.on_paper(f"<h1>Book</h1>{kept}<div>{out}</div>"), "html.parser")
-    assert found.get_text() == f"Book{PRINTED.NOTE}staysab"
-    assert [each.get("href") for each in found.find_all("a")] == [None, "#here"]
 
 
 def test_without_a_tolerance_of_its_own_approx_is_relative():

@@ -55,30 +55,34 @@ class FigureFiles(SphinxTransform):
         notebook = Path(self.app.outdir).parent / "jupyter_execute" / f"{self.env.docname}.ipynb"
         if not notebook.exists():
             return
-        files, names = stored_files(executed(notebook, self.env.mystnb_config.execution_cache_path)), set()
-        kinds = (each for each in self.document.findall(nodes.container) if each.get("mime_type") == "image/png")
+        files = stored_files(executed(notebook, self.env.mystnb_config.execution_cache_path))
+        kinds = (node for node in self.document.findall(nodes.container) if node.get("mime_type") == "image/png")
         pictures = [(kind.parent, image) for kind in kinds for image in kind.findall(nodes.image)]
+        names = set()
         for count, (bundle, image) in enumerate(pictures, 1):
             picture = Path(self.env.relfn2path(image["uri"])[1])
-            if picture.name not in files:
-                continue
-            figure, texts = bundle.parent, files[picture.name]
-            name = figure["names"][0] if figure.get("names") else f"{page.stem}-{count}"
-            name = name if name not in names else f"{name}-{count}"  # a cell with two figures has one name
-            names.add(name)
-            shutil.copyfile(picture, picture.with_name(f"{name}.png"))
-            line = nodes.paragraph("", "Download: ", classes=["figure-files"])
-            for kind in ("svg", "png", "csv"):
-                uri = str(Path(image["uri"]).with_name(f"{name}.{kind}"))
-                if kind in texts:
-                    picture.with_name(f"{name}.{kind}").write_text(texts[kind])
-                if kind == "svg" and len(texts["svg"]) <= LARGE:
-                    drawn = nodes.image(**{**image.attributes, "uri": uri})
-                    bundle.insert(0, nodes.container("", drawn, mime_type="image/svg+xml"))
-                link = addnodes.download_reference("", kind.upper(), reftarget=uri, classes=["download"])
-                line += [link, nodes.Text(" ")]
-            at = len(figure.children) if isinstance(figure, nodes.figure) else figure.index(bundle) + 1
-            figure.insert(at, addnodes.only("", line, expr="html"))
+            if picture.name in files:
+                name = (bundle.parent.get("names") or [f"{page.stem}-{count}"])[0]
+                name = f"{name}-{count}" if name in names else name  # a cell with two figures has one name
+                names.add(name)
+                self.offer(name, files[picture.name], picture, bundle, image)
+
+    def offer(self, name, texts, picture, bundle, image) -> None:
+        """Write the files of a figure beside its picture, show its SVG, and add the line that has them."""
+        shutil.copyfile(picture, picture.with_name(f"{name}.png"))
+        for kind, text in texts.items():
+            picture.with_name(f"{name}.{kind}").write_text(text)
+        uris = {kind: str(Path(image["uri"]).with_name(f"{name}.{kind}")) for kind in ("svg", "png", "csv")}
+        if len(texts["svg"]) <= LARGE:
+            drawn = nodes.image(**{**image.attributes, "uri": uris["svg"]})
+            bundle.insert(0, nodes.container("", drawn, mime_type="image/svg+xml"))
+        line = nodes.paragraph("", "Download: ", classes=["figure-files"])
+        for kind, uri in uris.items():
+            link = addnodes.download_reference("", kind.upper(), reftarget=uri, classes=["download"])
+            line += [link, nodes.Text(" ")]
+        figure = bundle.parent
+        place = len(figure.children) if isinstance(figure, nodes.figure) else figure.index(bundle) + 1
+        figure.insert(place, addnodes.only("", line, expr="html"))
 
 
 def shown(column, text):

@@ -87,7 +87,8 @@ class Book:
         unnumbered = Counter()  # figures and tables of pages without a number count on from page to page
         for name, number in pages:
             if (page := self.root / f"{name}.md").exists():
-                found |= {label: Place(text, page) for label, text in labels(page, number, unnumbered).items()}
+                texts = Labels(page, number, unnumbered).texts
+                found |= {label: Place(text, page) for label, text in texts.items()}
         return found
 
     @cached_property
@@ -98,41 +99,56 @@ class Book:
         return parse_file(str(self.root / "book" / "references.bib")).entries
 
 
-def labels(page, number, unnumbered):
-    """Return what a reference to each label of a page reads; ``number`` is the page's, or None."""
-    found, own, waiting = {}, Counter(), []
+class Labels:
+    """What a reference to each label of a page reads; ``number`` is the page's, or None."""
 
-    def numbered(kind, label, shown):
-        counts = own if number or kind not in ("figure", "table") else unnumbered
+    def __init__(self, page, number, unnumbered):
+        self.number, self.unnumbered = number, unnumbered
+        self.own, self.texts, self.waiting = Counter(), {}, []
+        for cell in jupytext.read(page, fmt="md:myst").cells:
+            caption, name = figure_of(cell)
+            if cell.cell_type == "markdown":
+                self.walk(cell.source.splitlines())
+            elif caption:
+                self.count("figure", name, "Fig. {}")
+
+    def count(self, kind, label, shown):
+        """Count one more of a kind; pages without a number share the counts of figures and tables."""
+        shared = not self.number and kind in ("figure", "table")
+        counts = self.unnumbered if shared else self.own
         counts[kind] += 1
         if label:
-            found[label] = shown.format(f"{number}.{counts[kind]}" if number else counts[kind])
+            self.texts[label] = shown.format(f"{self.number}.{counts[kind]}" if self.number else counts[kind])
 
-    def walk(lines):
+    def walk(self, lines):
+        """Read lines of Markdown, and what is inside their directives."""
         for block in blocks(lines):
             if isinstance(block, str):
-                if target := TARGET.fullmatch(block):
-                    waiting.append(target[1])
-                elif heading := HEADING.fullmatch(block):
-                    found.update(dict.fromkeys(waiting, heading[1].strip()))
-                    waiting.clear()
-                continue
-            kind = block.name.removeprefix("prf:")
-            if block.name == "math" and "label" in block.options:
-                numbered("math", block.options["label"], "({})")
-            elif block.name.startswith("prf:") and kind != "proof":
-                numbered(kind, block.options.get("label"), kind.capitalize() + " {}")
-            elif block.name == "table" and block.title:
-                numbered("table", block.options.get("name"), "Table {}")
-            if block.name not in ("", "math"):
-                walk(block.body)
+                self.line(block)
+            else:
+                self.directive(block)
 
-    for cell in jupytext.read(page, fmt="md:myst").cells:
-        if cell.cell_type == "markdown":
-            walk(cell.source.splitlines())
-        elif (figure := figure_of(cell))[0]:
-            numbered("figure", figure[1], "Fig. {}")
-    return found
+    def line(self, text):
+        """Read a target, which waits for its heading, or a heading."""
+        if target := TARGET.fullmatch(text):
+            self.waiting.append(target[1])
+        elif heading := HEADING.fullmatch(text):
+            self.texts.update(dict.fromkeys(self.waiting, heading[1].strip()))
+            self.waiting.clear()
+
+    def directive(self, block):
+        """Count a directive that has a number, and read what is inside."""
+        label, kind = block.options.get("label"), block.name.removeprefix("prf:")
+        if block.name == "math":
+            if label:
+                self.count("math", label, "({})")
+            return
+        if block.name.startswith("prf:") and kind != "proof":
+            self.count(kind, label, kind.capitalize() + " {}")
+        elif block.name == "table" and block.title:
+            self.count("table", block.options.get("name"), "Table {}")
+        if block.name:
+            self.walk(block.body)
 
 
 def short(entry):
@@ -158,28 +174,33 @@ class Chapter:
             return f"[{text}]({page.with_suffix('.ipynb').name})"
         return f"[{text}](../{page.relative_to(self.book.root).as_posix()})"
 
-    def role(self, found):
+    def role(self, match):
         """Return what replaces a role; itself, where its label is unknown."""
-        name, text = found.groups()
+        name, text = match.groups()
+        title, label = TITLED.fullmatch(text).groups()
         if name == "glue:text":
             if text not in self.values:
-                raise ValueError(f"{found[0]} has no value in the outputs: execute the chapter")
+                raise ValueError(f"{match[0]} has no value in the outputs: execute the chapter")
             return self.values[text]
-        title, label = TITLED.fullmatch(text).groups()
         if name == "cite":
-            keys = [key.strip() for key in label.split(",")]
-            if not all(key in self.book.sources for key in keys):
-                return found[0]
-            self.cited.update(keys)
-            return f"[{'; '.join(short(self.book.sources[key]) for key in keys)}]"
+            return self.citation([key.strip() for key in label.split(",")]) or match[0]
         if name in ("ref", "numref", "eq", "prf:ref"):
-            place = self.book.places.get(label)
-            if place is None:
-                return found[0]
-            if name == "ref" and not title and place.page == self.page:
-                return f"*{place.text}*"
-            return self.link(title or place.text, place.page)
+            return self.reference(name, title, label) or match[0]
         return f"`{title or (text.rpartition('.')[2] if text.startswith('~') else text)}`"  # a name of the code
+
+    def citation(self, keys):
+        """Return authors and years of what is cited; nothing where a key is unknown."""
+        if not all(key in self.book.sources for key in keys):
+            return None
+        self.cited.update(keys)
+        return f"[{'; '.join(short(self.book.sources[key]) for key in keys)}]"
+
+    def reference(self, name, title, label):
+        """Return what a reference reads, as a link; nothing where its label is unknown."""
+        place = self.book.places.get(label)
+        if place and name == "ref" and not title and place.page == self.page:
+            return f"*{place.text}*"
+        return self.link(title or place.text, place.page) if place else None
 
     def prose(self, lines):
         """Return lines of Markdown, with roles and directives in plain words."""
@@ -210,21 +231,16 @@ class Chapter:
             del body[0]
         title = ROLE.sub(self.role, block.title)
         if block.name == "prf:proof":
-            lead = f"*Proof{' ' + title if title else ''}.*"
-            begins = r"\$\$|[-*>] |\d+\. |```|\|"  # a formula, list, quotation, code or table: no word can precede it
-            body = [f"{lead} {body[0]}", *body[1:]] if body and not re.match(begins, body[0]) else [lead, "", *body]
-            ends = body[-1].lstrip() in ("$$", "```") or body[-1].startswith(("|", ">"))
-            return [*body, "", "∎"] if ends else [*body[:-1], f"{body[-1]} ∎"]
+            return proof(f"*{f'Proof {title}'.strip()}.*", body)
         if block.name == "dropdown":
             return ["<details>", f"<summary>{title}</summary>", "", *body, "", "</details>"]
+        kind = block.name.removeprefix("prf:").capitalize()
         if block.name.startswith("prf:"):
-            kind = place.text if place else block.name.removeprefix("prf:").capitalize()
+            kind = place.text if place else kind
             title = f"{kind} ({title})" if title else kind
         elif block.name == "exercise":
             title = f"Exercise. {title}"
-        return [
-            f"> {line}".rstrip() for line in (f"**{title or block.name.capitalize()}**", "", *one_line_formulas(body))
-        ]
+        return [f"> {line}".rstrip() for line in (f"**{title or kind}**", "", *one_line_formulas(body))]
 
     def formula(self, body, place):
         """Return a displayed formula, with its number; lines that it breaks are aligned, as Sphinx aligns them."""
@@ -232,6 +248,15 @@ class Chapter:
         if r"\\" in re.sub(r"\\begin\{(\w+)\}.*?\\end\{\1\}", "", "\n".join(body), flags=re.DOTALL):
             body = [r"\begin{split}", *body, r"\end{split}"]
         return ["$$", *body, *([rf"\tag{{{place.text.strip('()')}}}"] if place else []), "$$"]
+
+
+def proof(lead, body):
+    """Return a proof between its first words and its end mark."""
+    begins = r"\$\$|[-*>] |\d+\. |```|\|"  # a formula, list, quotation, code or table: no word can precede it
+    apart = not body or re.match(begins, body[0])
+    body = [lead, "", *body] if apart else [f"{lead} {body[0]}", *body[1:]]
+    ends = body[-1].lstrip() in ("$$", "```") or body[-1].startswith(("|", ">"))
+    return [*body, "", "∎"] if ends else [*body[:-1], f"{body[-1]} ∎"]
 
 
 def one_line_formulas(lines):

@@ -47,31 +47,30 @@ def present(name):
     return True
 
 
+def candidate(entry, has):
+    """Return what can be made again of an entry: rows of a sweep, or a study (None); and the data that is not here."""
+    name = entry["command"].split()[-1]
+    if entry["again"] == "whole":
+        absent = {entry["data"]} - {*filter(has, [entry["data"]])}
+        return [] if absent else [(name, None)], absent
+    table = pd.read_csv((ROOT / name).with_suffix(".csv"), dtype={"run": str})
+    table = table[table["wall_seconds"] < LONGEST]
+    keys = {*table["dataset"]}
+    absent = {title for title, key in DATASETS.items() if key in keys and not has(title)}
+    table = table[~table["dataset"].isin([DATASETS[title] for title in absent])]
+    return [(ROOT / name, table)] if len(table) else [], absent
+
+
 def draw(number, seed, listed, has=present):
     """Return ``number`` pairs of a command of the list and, of a sweep, a committed row; and the data not here."""
-    candidates, absent = [], set()
-    for each in listed:
-        if each["again"] == "runs":
-            file = ROOT / each["command"].split()[-1]
-            table = pd.read_csv(file.with_suffix(".csv"), dtype={"run": str})
-            table = table[table["wall_seconds"] < LONGEST]
-            needed = {name for name, key in DATASETS.items() if key in set(table["dataset"])}
-        elif each["again"] == "whole":
-            file, table, needed = each["command"].split()[-1], None, {each["data"]}
-        else:
-            continue
-        if missing := {name for name in needed if not has(name)}:
-            absent |= missing
-            if table is None:
-                continue
-            table = table[~table["dataset"].isin([DATASETS[name] for name in missing])]
-        if table is None or len(table):
-            candidates.append((file, table))
+    entries = [candidate(entry, has) for entry in listed if entry["again"] in ("runs", "whole")]
+    candidates = [pair for pairs, _ in entries for pair in pairs]
     chance = random.Random(seed)
-    drawn = []
-    for file, table in chance.choices(candidates, k=number):
-        drawn.append((file, table if table is None else table.iloc[chance.randrange(len(table))]))
-    return drawn, absent
+    drawn = [
+        (file, table if table is None else table.iloc[chance.randrange(len(table))])
+        for file, table in chance.choices(candidates, k=number)
+    ]
+    return drawn, set().union(*(absent for _, absent in entries))
 
 
 def differences(made, committed):
