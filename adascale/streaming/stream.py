@@ -1,13 +1,11 @@
 """An online policy that answers one round at a time and can be resumed."""
 
 import contextlib
-import hashlib
 import json
 import math
 import os
 import threading
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -15,58 +13,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.accounting import DEFAULT_ORDERS
-from adascale.accounting.kernels import MomentTerms, log_moment, moment_terms
 from adascale.accounting.renyi import as_orders, conversion_offset
-from adascale.channel import FloorLaw
-from adascale.compiled import njit
 from adascale.errors import InvalidInput
 from adascale.policies import OnlinePolicy, Selecting, Selection
 from adascale.policies.base import checked_decision
 from adascale.problem import RoundLeakage, over_devices, scaling
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
+from adascale.streaming.answers import Answer, SelectedAnswer
+from adascale.streaming.heading import FORM, check_heading, described, digest
 from adascale.streaming.journal import Journal
+from adascale.streaming.moments import joined_terms, log_moments
 from adascale.streaming.states import pack, unpack
 
-_FORM = "adascale stream 2"
 _EVERY = 100  # rounds from one checkpoint in the file to the next: so many are decided again at a start, at most
 _SAME = 1e-9  # relative tolerance of a replayed answer, as another machine may round differently
-
-
-class Answer(NamedTuple):
-    """The answer to a round."""
-
-    round: int
-    """Index of the round, from 0."""
-    eta: float
-    r""":math:`\eta_t` in watts; 0 if the round was skipped."""
-    noise_energy: float
-    r""":math:`w_t = d \sigma_n^2 / \eta_t`; infinite if the round was skipped."""
-    budget_left: float
-    r""":math:`T \nu - \sum_{i \le t} (w_i - w_{\min,i})`; negative if overdrawn."""
-    epsilon: float
-    """DP leakage of the rounds so far, the largest over devices, which is proven for every device."""
-    epsilon_mean: float
-    """The mean over devices of their DP leakage, which is no guarantee."""
-
-    def line(self) -> str:
-        """Return the answer as comma-separated text with all digits."""
-        return ",".join(map(repr, self))
-
-
-class SelectedAnswer(NamedTuple):
-    """The answer of a policy that chooses who sends; fields of :class:`Answer` have the same meaning."""
-
-    round: int
-    eta: float
-    noise_energy: float
-    epsilon: float
-    epsilon_mean: float
-    senders: tuple[int, ...]
-    """The devices that send, numbered from 1; none of them if the round is skipped."""
-
-    def line(self) -> str:
-        """Return the answer as comma-separated text with all digits, and with blanks between the devices."""
-        return ",".join([*map(repr, self[:-1]), " ".join(map(str, self.senders))])
 
 
 class _Served(NamedTuple):
@@ -133,20 +93,20 @@ class Stream:
         self._offset = conversion_offset(self._orders, delta)
         rate = np.broadcast_to(scenario.sampling_rate, scenario.num_devices) if self._selects else self._devices.rate
         self._count = (np.ones(rate.size) if self._selects else self._devices.count).astype(int)
-        self._terms = _joined_terms(rate, self._orders)
+        self._terms = joined_terms(rate, self._orders)
         state = self.policy.start(*(scenario,) if nu is None else (scenario, nu))
         first = Answer(-1, math.nan, math.nan, self._total, 0.0, 0.0)
         self._now = _Served(first, state, np.zeros((rate.size, self._orders.size)))
         self._kept: Any = self._now[1:5]  # what the last checkpoint in the file holds
-        listed = _digest(repr(self._orders.tolist()))
-        about = {"scenario": _digest(scenario.to_toml())} | _described(policy)
+        listed = digest(repr(self._orders.tolist()))
+        about = {"scenario": digest(scenario.to_toml())} | described(policy)
         about |= {"nu": None if nu is None else float(nu), "delta": delta, "orders": listed, "unit of gains": unit}
         self._lock, self._busy = threading.RLock(), False
-        self._journal = Journal(path, f"{_FORM} {json.dumps(about)}")
+        self._journal = Journal(path, f"{FORM} {json.dumps(about)}")
         self.pending = self._journal.pending
         """Whether the caller may not have the last answer, as with one of an earlier stream that was not passed on."""
         try:
-            _check_heading(self._journal, about)
+            check_heading(self._journal, about)
             self._resume()
         except BaseException:
             self.close()
@@ -314,7 +274,7 @@ class Stream:
                 inverse = self._devices.unit / energy
             else:
                 inverse = Selection(self.scenario, np.array([eta]), senders[:, None]).noise_multiplier[:, 0] ** -2.0
-            moments = moments + _log_moments(inverse, *self._terms)
+            moments = moments + log_moments(inverse, *self._terms)
         by_order = moments / (self._orders - 1) + self._offset  # :eq:`eq:rdp-to-dp`, for every kind of device
         least = np.where(moments.any(axis=-1), np.maximum(by_order.min(axis=-1), 0.0), 0.0)
         check.finite("epsilon of these rounds, at every order", least)
@@ -376,72 +336,3 @@ class Stream:
             if not math.isclose(now.epsilon, was.epsilon, rel_tol=_SAME, abs_tol=_SAME):
                 raise ValueError(f"{where} had epsilon = {was.epsilon}, and has {now.epsilon} now")
             self._now = served._replace(answer=was)
-
-
-def _check_heading(journal: Journal, about: dict[str, Any]) -> None:
-    """Refuse the state of another stream."""
-    path, heading, there = journal.path, journal.heading, None
-    with contextlib.suppress(ValueError):
-        there = json.loads(heading.removeprefix(_FORM)) if heading.startswith(_FORM) else None
-    if not isinstance(there, dict):
-        raise ValueError(f"{path} is not a stream state of this version: it begins with {heading[:40]!r}")
-    for key in {**about, **there}:
-        was, now = (json.dumps(heading.get(key)).strip('"') for heading in (there, about))
-        if was != now:
-            raise ValueError(f"{path} is the state of another stream: {key} is {was} there, and {now} here")
-
-
-def _described(policy: Any) -> dict[str, Any]:
-    """Return the class of a policy and its parameters."""
-    names = [field.name for field in fields(policy)] if is_dataclass(policy) else sorted(vars(policy))
-    parameters = {name: _plain(getattr(policy, name)) for name in names if not name.startswith("_")}
-    return {"policy": f"{type(policy).__module__}:{type(policy).__qualname__}"} | parameters
-
-
-def _plain(value: Any) -> Any:
-    """Return a policy's parameter as JSON can hold it, a long one by its digest."""
-    if isinstance(value, list | tuple):
-        return [_plain(part) for part in value]
-    if isinstance(value, FloorLaw):
-        quantiles = value.quantile((np.arange(100) + 0.5) / 100)
-        return f"law {_digest(' '.join(f'{quantile:.9g}' for quantile in quantiles))}"
-    if isinstance(value, np.ndarray | np.generic) and value.dtype.kind in "iuf":
-        return value.tolist() if value.size < 5 else f"array {_digest(repr(value.tolist()))}"
-    return value if value is None or isinstance(value, bool | int | float | str) else type(value).__qualname__
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-_Terms = tuple[FloatArray, FloatArray, FloatArray, FloatArray, NDArray[np.int64]]
-
-
-def _joined_terms(rate: FloatArray, orders: FloatArray) -> _Terms:
-    """Return the rates, the orders, and the :class:`MomentTerms` of all orders in one row, with their ends."""
-    terms = [moment_terms(rate, float(order)) for order in orders]
-    ends = np.cumsum([0, *(each.weight.size for each in terms)])
-    weight = np.concatenate([each.weight.ravel() for each in terms])
-    log_weight = np.concatenate([each.log_weight.ravel() for each in terms])
-    return np.array(rate), orders, weight, log_weight, ends
-
-
-@njit(cache=True, nogil=True)
-def _log_moments(
-    s: FloatArray, rate: FloatArray, orders: FloatArray, weight: FloatArray, log_weight: FloatArray, ends: Any
-) -> FloatArray:
-    """Compute the log-moment of every kind of device, with its inverse squared noise multiplier, at every order."""
-    moments = np.zeros((s.size, orders.size))
-    for j in range(orders.size):
-        shape = (rate.size, (ends[j + 1] - ends[j]) // rate.size)
-        row, log_row = weight[ends[j] : ends[j + 1]], log_weight[ends[j] : ends[j + 1]]
-        terms = MomentTerms(orders[j], rate, row.reshape(shape), log_row.reshape(shape))
-        last = -1  # the kind before that sends
-        for kind in range(s.size):
-            if s[kind] > 0:
-                if last >= 0 and s[kind] == s[last] and rate[kind] == rate[last]:
-                    moments[kind, j] = moments[last, j]
-                else:
-                    moments[kind, j] = log_moment(s[kind], terms, kind)
-                last = kind
-    return moments
