@@ -9,18 +9,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from adascale import checks as check
+from adascale.channel.rounds import MOST_GAPS, Whole, in_rounds, note_late_rounds, too_many
 from adascale.errors import InvalidFile, InvalidInput
 from adascale.scenario import Scenario
 from adascale.tables import Choice, Clock, FloatArray, Lines, Table, read_table
 from adascale.text import short, to_number, to_power
 
-Whole = NDArray[np.int64]
-
-_MOST_GAPS = 0.1  # share of the values, and half of that of one link's
-_FARTHEST = 0.25  # of a time from the middle of its round, in rounds
 _MISSING = ("", "-", "na", "nan", "none")
 
 
@@ -83,7 +79,7 @@ class Reading:
     @property
     def most_gaps(self) -> float:
         """Largest share of the values that may be missing."""
-        return _MOST_GAPS if self.max_gaps is None else self.max_gaps
+        return MOST_GAPS if self.max_gaps is None else self.max_gaps
 
 
 def read_gains(
@@ -120,7 +116,7 @@ def read_gains(
         links: dict[str, int] = {}
         table = read_table(data, str(path), _columns(scenario.num_devices, how, links), sparse=True)
         table = _from_links(table, links, scenario.num_devices) if links else table
-    table = _in_rounds(table, how)
+    table = in_rounds(table, how.round_time)
     rounds = len(table.values)
     start = 0 if split is None else math.ceil(check.fraction("split", split) * rounds - 1e-9)
     if start == rounds:
@@ -148,32 +144,25 @@ class GainLines(Lines):
         place = self.columns, self.name, np.array([self.number])
         table = Table(np.array([values]), *place, lambda _, m: f"{short(self.fields[m])} in {self.columns[m]}")
         value = _filled(table, self._reading, self._before)
-        lost = self._lost + np.isnan(table.values)
-        if self._reading.gaps != "refuse" and (much := _too_many(lost / self._scenario.num_rounds, self._reading)):
-            m = int(np.where(np.isnan(table.values), lost, 0).argmax())
-            if np.isnan(table.values[0, m]):
-                raise table.error(
-                    0, f"expected a value, got {table.text(0, m)}; {much} of the rounds of the scenario", m
-                )
+        missing = np.isnan(table.values)
+        lost = self._lost + missing
+        if self._reading.gaps != "refuse" and missing.any():
+            much = too_many(lost / self._scenario.num_rounds, self._reading.most_gaps)
+            if much:
+                m = int(np.where(missing, lost, 0).argmax())
+                said = f"expected a value, got {table.text(0, m)}; {much} of the rounds of the scenario"
+                raise table.error(0, said, m)
         trace = _trace(table, value, self._scenario, self._reading)
         self._before, self._lost = value, lost
         self.keep()
         return trace
 
 
-def _too_many(share: FloatArray, reading: Reading) -> str:
-    """Return what there is too much of if these shares of the values of every link are missing, or nothing."""
-    most, named = reading.most_gaps, f"more than max_gaps = {reading.most_gaps:g}"
-    if share.mean() > most:
-        return f"{share.mean():.3g} of the values are missing, {named}"
-    return f"{share.max():.3g} of the values of a link are missing, {named} twice" * bool(share.max() > 2 * most)
-
-
 def _check_gaps(table: Table, reading: Reading, part: Whole) -> None:
     """Check that few of the values in these rounds are missing."""
     lost = np.isnan(table.values[part])
     share = lost.mean(axis=0)
-    if much := _too_many(share, reading):
+    if much := too_many(share, reading.most_gaps):
         m = int(share.argmax())
         t = int(part[lost[:, m].argmax()])
         whole = "" if len(part) == len(table.values) else f" in the rounds {part[0]} to {part[-1]}"
@@ -279,17 +268,7 @@ def _doubts(table: Table, gains: FloatArray, reading: Reading) -> list[str]:
     for m in np.flatnonzero((stands.sum(axis=0) > 2) & np.isfinite(above) & (above > 10 * least))[:1].tolist():
         t, often = int(stands[:, m].argmax()), f"{stands[:, m].sum()} times, and 10 dB below all others of its link"
         notes += [f"{table.error(t, table.text(t, m), m)}: {often}; if it stands for no value, leave it empty"]
-    return notes + _holes(table)
-
-
-def _holes(table: Table) -> list[str]:
-    """Return a note on a round that comes late, if times are regular otherwise."""
-    step = np.diff(table.places.get("time", np.zeros(1)))
-    usual = float(np.median(step)) if step.size else math.inf
-    regular = (np.abs(step - usual) < usual / 4).sum() >= 0.9 * step.size
-    said = f"{usual:.3g}, as most do; a round between them is left out unless a round_time makes it a gap"
-    late = np.flatnonzero((step > 1.5 * usual) & regular)[:1].tolist()
-    return [f"{table.path}: round {t + 1} comes {step[t]:.3g} after the one before, not {said}" for t in late]
+    return notes + note_late_rounds(table)
 
 
 def _from_links(table: Table, links: dict[str, int], num_devices: int) -> Table:
@@ -318,107 +297,6 @@ def _from_links(table: Table, links: dict[str, int], num_devices: int) -> Table:
     values, lines = np.append(table.values[:, 0], np.nan)[row], np.append(table.lines, 0)[row]
     names = [f"link {short(link)}" for link in order]
     return Table(values, names, table.path, lines, text, table.unended, {name: times})
-
-
-def _in_rounds(table: Table, reading: Reading) -> Table:
-    """Return a table with a row per round, from rows that have numbers or times."""
-    places, width = table.places, table.values.shape[1]
-    t, m = np.nonzero(~np.isnan(table.values))
-    if reading.round_time is not None:
-        if "time" not in places or "round" in places:
-            raise InvalidFile(f"{table.path}: round_time needs a column time, and no column round", table.path)
-        number = _nearest(table, places["time"], t, m, reading.round_time)
-    elif "round" in places or not (places.get("index", np.array(0.5)) % 1).any():
-        t, m = (each.ravel() for each in np.indices(table.values.shape))
-        number = _counted(table, places.get("round", places.get("index", np.zeros(1))))[t]
-    else:
-        if "time" in places:
-            _check_clocks(table, places["time"], t, m)
-        return table
-    cell = np.full((int(number.max(initial=0)) + 1, width), -1)
-    cell[number, m] = t * width + m
-
-    def text(t: int, m: int) -> str:
-        absent = f"none of {table.names[m]} in the round {t} after the first"
-        return table.text(*divmod(int(cell[t, m]), width)) if cell[t, m] >= 0 else absent
-
-    lines = np.broadcast_to(table.lines.reshape(len(table.values), -1), table.values.shape)
-    values, lines = np.append(table.values, np.nan)[cell], np.append(lines, 0)[cell]
-    return table._replace(values=values, lines=lines, text=text, places={})
-
-
-def _counted(table: Table, count: FloatArray) -> Whole:
-    """Return the numbers of the rounds, from 0."""
-    most = check.MOST_ENTRIES // table.values.shape[1]
-    for t in np.flatnonzero(~((count % 1 == 0) & (count < count.min() + most)))[:1].tolist():
-        m = int(np.isnan(table.values[t]).argmin())
-        raise table.error(
-            t, f"expected a round that is whole, and at most {most} from the least, got {count[t]:.15g}", m
-        )
-    return np.asarray(count - count.min(), dtype=int)
-
-
-def _nearest(table: Table, times: FloatArray, t: Whole, m: Whole, interval: float) -> Whole:
-    """Return the numbers, from 0, of the rounds of these entries."""
-    when, most = times[t], check.MOST_ENTRIES // table.values.shape[1]
-    if not np.ptp(times) / interval < most:
-        over = f"round_time {interval:g} makes more than {most} rounds of times that are {np.ptp(times):g} apart"
-        raise InvalidFile(f"{table.path}: {over}; both are in the same unit, and ISO 8601 in seconds", table.path)
-    number, off = _turns(when, interval)
-    for i in np.flatnonzero(np.abs(off) > _FARTHEST)[:1].tolist():
-        away = f"is {abs(off[i]) * interval:.3g} from the middle of its round, and so in none of {interval:g}"
-        raise table.error(t[i], f"the time of {table.text(t[i], m[i])} {away}; {_advice(when, m)}", m[i])
-    for i in _twice(number, m)[:1].tolist():
-        twice = f"{table.text(t[i], m[i])} is a second value in one round of {interval:g}"
-        raise table.error(t[i], f"{twice}; {_advice(when, m)}", m[i])
-    return number
-
-
-def _turns(when: FloatArray, interval: float) -> tuple[Whole, FloatArray]:
-    """Return the numbers, from 0, of the nearest rounds, and the distances from their middles, in rounds."""
-    turns = (when - when.min(initial=math.inf)) / interval
-    middle = np.angle(np.exp(2j * np.pi * turns).sum()) / (2 * np.pi)
-    number = np.rint(turns - middle)
-    return (number - number.min(initial=math.inf)).astype(int), turns - middle - number
-
-
-def _twice(number: Whole, m: Whole) -> Whole:
-    """Return the entries that are not the first of their round and link."""
-    by = np.lexsort((number, m))
-    return np.asarray(by[1:][(np.diff(m[by]) == 0) & (np.diff(number[by]) == 0)])
-
-
-def _steps(when: FloatArray, m: Whole) -> FloatArray:
-    """Return the differences of times that follow each other on a link."""
-    by = np.lexsort((when, m))
-    return np.asarray(np.diff(when[by])[np.diff(m[by]) == 0])
-
-
-def _advice(when: FloatArray, m: Whole) -> str:
-    """Name a round time only if it leaves few gaps, with the spread of the times in a round."""
-    step = _steps(when, m)
-    own = step.sum() / np.rint(step / np.median(step)).sum() if step.size else 0.0
-    for digits in range(1, 8):
-        interval = float(f"{own:.{digits}g}")
-        if interval > 0 and np.ptp(when) / interval < len(when) / _MOST_GAPS:
-            number, off = _turns(when, interval)
-            share = 1 - np.bincount(m) / (number.max() + 1)
-            few = not _too_many(share, Reading()) and not _twice(number, m).size
-            if few and np.abs(off).max() <= _FARTHEST:
-                return f"in rounds of {interval:g} (round_time) the times of one differ by {np.ptp(off) * interval:.2g}"
-    return "no round_time fits these times; number the rounds in a column round"
-
-
-def _check_clocks(table: Table, times: FloatArray, t: Whole, m: Whole) -> None:
-    """Refuse times that are close to each other and of different links, as those of different clocks are."""
-    here = ~np.isnan(table.values)
-    own = np.median(_steps(times[t], m)) if len(t) > here.any(axis=0).sum() else math.inf
-    close = (np.diff(times) < own / 2) & here[:-1].any(axis=1) & here[1:].any(axis=1)
-    apart = close & ~(here[:-1] & here[1:]).any(axis=1)
-    if apart.any():
-        alone = f"{(here.sum(axis=1) == 1).sum()} of {len(times)} times are those of one link alone"
-        said = f"values {np.diff(times)[apart].min():.3g} apart in time are of different links, whose clocks may differ"
-        raise InvalidFile(f"{table.path}: {said} ({alone}); {_advice(times[t], m)}", table.path)
 
 
 def _read_array(data: bytes, path: str, num_devices: int, unit: str) -> Table:
