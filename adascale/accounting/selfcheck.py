@@ -60,13 +60,8 @@ def rows(peers: dict[str, tuple[bool, Callable[[Phases, float], float]]]) -> Ite
         found = epsilon(events, delta)
         remark = f"within {found}"
         missed = "" if found.lower <= known * (1 + 1e-6) and known * (1 - 1e-6) <= found.upper else "; MISSED"
-        yield (
-            case,
-            "adascale",
-            f"{round_outward(found.upper, up=True):.6f}",
-            f"{time.perf_counter() - start:.2f}",
-            f"{remark}{missed}",
-        )
+        shown, seconds = f"{round_outward(found.upper, up=True):.6g}", f"{time.perf_counter() - start:.2f}"
+        yield case, "adascale", shown, seconds, f"{remark}{missed}"
         for name, (quick, peer) in peers.items():
             if case == "large epsilon" and not quick:
                 yield case, name, "", "", "not run, as it takes more than half a minute"
