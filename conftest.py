@@ -31,14 +31,30 @@ logging.getLogger("adascale.compiled").disabled = True
 
 def pytest_addoption(parser):
     group = parser.getgroup("adascale")
-    group.addoption("--fuzz", action="store_true", help="thousands of random examples, and the tests marked fuzz")
-    group.addoption("--fuzz-examples", type=int, default=2000, metavar="N", help="examples a property under --fuzz")
+    group.addoption(
+        "--fuzz",
+        action="store_true",
+        help="thousands of random examples, and the tests marked fuzz",
+    )
+    group.addoption(
+        "--fuzz-examples",
+        type=int,
+        default=2000,
+        metavar="N",
+        help="examples a property under --fuzz",
+    )
 
 
 def pytest_configure(config):
     if config.getoption("--fuzz"):
         examples = config.getoption("--fuzz-examples")
-        settings.register_profile("fuzz", deadline=None, derandomize=False, max_examples=examples, print_blob=True)
+        settings.register_profile(
+            "fuzz",
+            deadline=None,
+            derandomize=False,
+            max_examples=examples,
+            print_blob=True,
+        )
         settings.load_profile("fuzz")
 
 
@@ -46,7 +62,11 @@ OPENED = "tests/book/test_browser.py", "tests/book/test_explorer_page.py"
 
 
 def pytest_collection_modifyitems(config, items):
-    items.sort(key=lambda item: 2 * item.nodeid.startswith(OPENED) - item.nodeid.startswith("tests/book/"))
+    items.sort(
+        key=lambda item: (
+            2 * item.nodeid.startswith(OPENED) - item.nodeid.startswith("tests/book/")
+        )
+    )
     if not config.getoption("--fuzz"):
         left = [item for item in items if item.get_closest_marker("fuzz")]
         items[:] = [item for item in items if not item.get_closest_marker("fuzz")]
@@ -68,6 +88,12 @@ def pytest_xdist_make_scheduler(config, log):
         def _split_scope(self, nodeid):
             built = nodeid.startswith("tests/book/") and not nodeid.startswith(OPENED)
             half = re.search(r"no_page_has_this_fault\[.*(even|odd)", nodeid)
-            return "tests/book" if built else half[1] if half else super()._split_scope(nodeid)
+            return (
+                "tests/book"
+                if built
+                else half[1]
+                if half
+                else super()._split_scope(nodeid)
+            )
 
     return OneWorkerForTheBook(config, log)

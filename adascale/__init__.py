@@ -58,7 +58,17 @@ __all__ = [
     "match_budget",
     "read_gains",
 ]
-_HOMES = ("errors", "scenario", "channel", "accounting", "problem", "policies", "tuning", "streaming", "comparison")
+_HOMES = (
+    "errors",
+    "scenario",
+    "channel",
+    "accounting",
+    "problem",
+    "policies",
+    "tuning",
+    "streaming",
+    "comparison",
+)
 _MODULES = (*_HOMES, "audit", "learning", "presets", "runs")
 
 
@@ -69,7 +79,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'adascale' has no attribute {name!r}")
     if name == "load_preset":
         return importlib.import_module("adascale.presets").load
-    modules = (importlib.import_module(f"adascale.{home}") for home in _HOMES)  # the lowest layer first
+    modules = (
+        importlib.import_module(f"adascale.{home}") for home in _HOMES
+    )  # the lowest layer first
     return next(getattr(module, name) for module in modules if hasattr(module, name))
 
 

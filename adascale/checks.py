@@ -19,17 +19,28 @@ MOST_ENTRIES = 100_000_000
 def as_floats(name: str, value: ArrayLike) -> FloatArray:
     """Return a new C-ordered float64 array of the value; refuse booleans, text and masked entries."""
     if "masked" in (unfit := _unfit(value)):
-        raise InvalidInput(f"{name} must have no masked entries; fill them or leave them out", name)
+        raise InvalidInput(
+            f"{name} must have no masked entries; fill them or leave them out", name
+        )
     try:
         array = np.asarray(value)
-        if array.dtype.kind == "O" and all(isinstance(x, Real) and not isinstance(x, bool) for x in array.flat):
+        if array.dtype.kind == "O" and all(
+            isinstance(x, Real) and not isinstance(x, bool) for x in array.flat
+        ):
             array = array.astype(float)  # nullable columns of pandas, large integers
         if unfit or array.dtype.kind not in "iuf":
             raise ValueError
-    except (ValueError, OverflowError):  # also a ragged sequence, or an integer above the largest float64
-        raise InvalidInput(f"{name} must be a number or an array of numbers, got {shown(value)}", name) from None
+    except (
+        ValueError,
+        OverflowError,
+    ):  # also a ragged sequence, or an integer above the largest float64
+        raise InvalidInput(
+            f"{name} must be a number or an array of numbers, got {shown(value)}", name
+        ) from None
     with np.errstate(over="ignore"):  # when a wider float is narrowed
-        return array.astype(float, order="C")  # so that NumPy adds in the same order for every memory layout
+        return array.astype(
+            float, order="C"
+        )  # so that NumPy adds in the same order for every memory layout
 
 
 def _unfit(value: object) -> set[str]:
@@ -40,11 +51,20 @@ def _unfit(value: object) -> set[str]:
         return set[str]().union(*map(_unfit, value))
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         return {"masked"}
-    return {"boolean"} if isinstance(value, bool) or getattr(value, "dtype", None) == np.bool_ else set()
+    return (
+        {"boolean"}
+        if isinstance(value, bool) or getattr(value, "dtype", None) == np.bool_
+        else set()
+    )
 
 
 def _checked(
-    name: str, value: ArrayLike, expected: str, good: Callable[[FloatArray], NDArray[np.bool_]], *, one: bool = False
+    name: str,
+    value: ArrayLike,
+    expected: str,
+    good: Callable[[FloatArray], NDArray[np.bool_]],
+    *,
+    one: bool = False,
 ) -> FloatArray:
     """Return ``value`` as floats if all of them, or the only ``one``, are good."""
     array = as_floats(name, value)
@@ -62,7 +82,9 @@ def positive(name: str, value: ArrayLike, last: str = "") -> FloatArray:
     """Return ``value`` as floats, all finite and > 0, with one or more on a last axis of what ``last`` says."""
     array = _checked(name, value, "finite and > 0", lambda x: np.isfinite(x) & (x > 0))
     if last and (array.ndim == 0 or array.shape[-1] == 0):
-        raise InvalidInput(f"{name} must have a last axis of {last}, got shape {array.shape}", name)
+        raise InvalidInput(
+            f"{name} must have a last axis of {last}, got shape {array.shape}", name
+        )
     return array
 
 
@@ -70,18 +92,24 @@ def per_device(name: str, value: ArrayLike, num_devices: int) -> FloatArray:
     """Return ``value`` as floats, all finite and > 0, with one per device on the last axis."""
     array = positive(name, value)
     if array.shape[-1:] != (num_devices,):
-        raise InvalidInput(f"{name} must have shape (..., {num_devices}), got {array.shape}", name)
+        raise InvalidInput(
+            f"{name} must have shape (..., {num_devices}), got {array.shape}", name
+        )
     return array
 
 
 def at_least(name: str, value: ArrayLike, least: float) -> FloatArray:
     """Return ``value`` as floats, all finite and >= ``least``."""
-    return _checked(name, value, f"finite and >= {least}", lambda x: np.isfinite(x) & (x >= least))
+    return _checked(
+        name, value, f"finite and >= {least}", lambda x: np.isfinite(x) & (x >= least)
+    )
 
 
 def between(name: str, value: ArrayLike, low: float, high: float) -> FloatArray:
     """Return ``value`` as floats, all in [low, high]."""
-    return _checked(name, value, f"in [{low:g}, {high:g}]", lambda x: (x >= low) & (x <= high))
+    return _checked(
+        name, value, f"in [{low:g}, {high:g}]", lambda x: (x >= low) & (x <= high)
+    )
 
 
 def sampling_rate(name: str, value: ArrayLike) -> FloatArray:
@@ -91,40 +119,79 @@ def sampling_rate(name: str, value: ArrayLike) -> FloatArray:
 
 def order(name: str, value: ArrayLike) -> float:
     """Return one Rényi order, finite and > 1."""
-    return float(_checked(name, value, "finite and > 1", lambda x: np.isfinite(x) & (x > 1), one=True))
+    return float(
+        _checked(
+            name, value, "finite and > 1", lambda x: np.isfinite(x) & (x > 1), one=True
+        )
+    )
 
 
 def fraction(name: str, value: ArrayLike) -> float:
     """Return one number in (0, 1)."""
-    return float(_checked(name, value, "one number strictly between 0 and 1", lambda x: (x > 0) & (x < 1), one=True))
+    return float(
+        _checked(
+            name,
+            value,
+            "one number strictly between 0 and 1",
+            lambda x: (x > 0) & (x < 1),
+            one=True,
+        )
+    )
 
 
 def number(name: str, value: ArrayLike, low: float, high: float = math.inf) -> float:
     """Return one finite number in [low, high]."""
-    expected = f"one finite number >= {low:g}" if high == math.inf else f"one number in [{low:g}, {high:g}]"
-    return float(_checked(name, value, expected, lambda x: np.isfinite(x) & (x >= low) & (x <= high), one=True))
+    expected = (
+        f"one finite number >= {low:g}"
+        if high == math.inf
+        else f"one number in [{low:g}, {high:g}]"
+    )
+    return float(
+        _checked(
+            name,
+            value,
+            expected,
+            lambda x: np.isfinite(x) & (x >= low) & (x <= high),
+            one=True,
+        )
+    )
 
 
-def whole(name: str, value: int | np.integer[Any], least: int = 1, most: float = math.inf) -> int:
+def whole(
+    name: str, value: int | np.integer[Any], least: int = 1, most: float = math.inf
+) -> int:
     """Return one integer in [least, most]."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InvalidInput(f"{name} must be a whole number >= {least}, got {shown(value)}", name)
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | np.integer)
+        or value < least
+    ):
+        raise InvalidInput(
+            f"{name} must be a whole number >= {least}, got {shown(value)}", name
+        )
     if value > most:
-        raise InvalidInput(f"{name} must be at most {most:,}, got {shown(int(value))}", name)
+        raise InvalidInput(
+            f"{name} must be at most {most:,}, got {shown(int(value))}", name
+        )
     return int(value)
 
 
 def within(name: str, array: FloatArray, low: float, high: float) -> None:
     """Require gains whose power limit and noise floor are within floating-point range."""
     expected = f"within {low:.3g} ... {high:.3g}, where floating point holds the power limit and the noise energy"
-    _checked(name, array, f"{expected} of this scenario", lambda x: (x >= low) & (x <= high))
+    _checked(
+        name, array, f"{expected} of this scenario", lambda x: (x >= low) & (x <= high)
+    )
 
 
 def entries(name: str, *shape: int) -> None:
     """Require at most :data:`MOST_ENTRIES` in an array of this shape."""
     if math.prod(shape) > MOST_ENTRIES:
         asked = " x ".join(map(str, shape))
-        raise InvalidInput(f"{name} must have at most {MOST_ENTRIES:,} entries at once, got {asked}", name)
+        raise InvalidInput(
+            f"{name} must have at most {MOST_ENTRIES:,} entries at once, got {asked}",
+            name,
+        )
 
 
 def finite(what: str, *arrays: ArrayLike) -> None:

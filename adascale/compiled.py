@@ -31,7 +31,9 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Compiled], Compiled]:
 
     def compiled(function: Compiled) -> Compiled:
         made: Any = _numba.njit(**options)(function)
-        if cache and hasattr(made, "py_func"):  # with NUMBA_DISABLE_JIT, ``made`` is the plain function
+        if cache and hasattr(
+            made, "py_func"
+        ):  # with NUMBA_DISABLE_JIT, ``made`` is the plain function
             made._cache = _Cache(function)
         return cast("Compiled", made)
 
@@ -56,7 +58,9 @@ def _is_private(folder: str, source: str) -> bool:
         return False
     for place in (innermost, *others):
         status = place.stat()
-        replaceable = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
+        replaceable = (
+            status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
+        )
         if replaceable or status.st_uid not in trusted:
             return False
     return True
@@ -84,11 +88,17 @@ class _Cache(_FunctionCache):  # type: ignore[misc]
             with contextlib.suppress(OSError):
                 self.flush()
         if found is None:
-            often = "once" if self._enabled else "(at every start, unless NUMBA_CACHE_DIR names a folder of your own)"
+            often = (
+                "once"
+                if self._enabled
+                else "(at every start, unless NUMBA_CACHE_DIR names a folder of your own)"
+            )
             _LOGGER.debug(f"compiling {often}, for up to a minute")
             _LOGGER.addFilter(lambda _: False)
         return found
 
     def save_overload(self, *found: Any) -> None:
-        with contextlib.suppress(Exception):  # no space or permission: it is compiled again next time
+        with contextlib.suppress(
+            Exception
+        ):  # no space or permission: it is compiled again next time
             super().save_overload(*found)

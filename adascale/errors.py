@@ -63,6 +63,8 @@ def collected(kind: type[Warning], found: list[Any]) -> Iterator[None]:
         warnings.simplefilter("always", kind)
         show = warnings.showwarning
         warnings.showwarning = lambda message, *about, **more: (
-            found.append(message) if isinstance(message, kind) else show(message, *about, **more)
+            found.append(message)
+            if isinstance(message, kind)
+            else show(message, *about, **more)
         )
         yield

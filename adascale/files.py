@@ -35,10 +35,20 @@ TABLES = ("scenario", "channel", "training")
 def from_mapping(cls: type[Made], table: Mapping[str, Any], where: str = "") -> Made:
     """Make a dataclass of its fields by name; ``where`` locates a bad key in errors."""
     known = {field.name: field for field in fields(cast("Any", cls)) if field.init}
-    required = {name for name, each in known.items() if each.default is each.default_factory is MISSING}
-    for what, found in (("unknown", table.keys() - known.keys()), ("missing", required - table.keys())):
+    required = {
+        name
+        for name, each in known.items()
+        if each.default is each.default_factory is MISSING
+    }
+    for what, found in (
+        ("unknown", table.keys() - known.keys()),
+        ("missing", required - table.keys()),
+    ):
         if found:
-            raise InvalidInput(f"{what} key {short(min(found))}{where}; expected {', '.join(known)}", min(found))
+            raise InvalidInput(
+                f"{what} key {short(min(found))}{where}; expected {', '.join(known)}",
+                min(found),
+            )
     return cls(**table)
 
 
@@ -47,7 +57,9 @@ def read_text(path: str | os.PathLike[str]) -> str:
     try:
         return Path(path).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise InvalidFile(f"{path} is not UTF-8 text; save it as UTF-8", str(path)) from None
+        raise InvalidFile(
+            f"{path} is not UTF-8 text; save it as UTF-8", str(path)
+        ) from None
 
 
 def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -61,14 +73,18 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     """Read a JSON file without equal keys in an object, NaN and Infinity, as :func:`read_toml` reads TOML."""
     text = read_text(path)
     with _naming_place(path, "JSON", text):
-        return json.loads(text, object_pairs_hook=_without_equal_keys, parse_constant=_no_number)
+        return json.loads(
+            text, object_pairs_hook=_without_equal_keys, parse_constant=_no_number
+        )
 
 
 def _without_equal_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"duplicate key {short(next(name for name in names if names.count(name) > 1))}")
+        raise ValueError(
+            f"duplicate key {short(next(name for name in names if names.count(name) > 1))}"
+        )
     return table
 
 
@@ -83,13 +99,18 @@ def _naming_place(path: str | os.PathLike[str], form: str, text: str) -> Iterato
         yield
     except (ValueError, RecursionError) as error:
         reason, line = short(str(error))[1:-1], None
-        for said, pattern in (("brackets are nested too deeply", _NESTED), ("a number is too long", _LONG)):
+        for said, pattern in (
+            ("brackets are nested too deeply", _NESTED),
+            ("a number is too long", _LONG),
+        ):
             if (place := pattern.search(text)) and not isinstance(
                 error, json.JSONDecodeError | tomllib.TOMLDecodeError
             ):
                 reason, line = said, text.count("\n", 0, place.end()) + 1
         where = f", line {line}" * bool(line)
-        raise InvalidFile(f"{path}{where} is not valid {form}: {reason}", str(path), line) from None
+        raise InvalidFile(
+            f"{path}{where} is not valid {form}: {reason}", str(path), line
+        ) from None
 
 
 def preset_names() -> tuple[str, ...]:
@@ -114,16 +135,24 @@ def preset_chain(name: str) -> list[tuple[Path, dict[str, Any]]]:
         own, known = str(following), preset_names()
         path = _PRESETS / f"{own}.toml" if own in known else folder / own
         if not path.is_file():
-            raise InvalidInput(f"preset {own!r} is unknown: neither one of {', '.join(known)} nor a file", "name")
+            raise InvalidInput(
+                f"preset {own!r} is unknown: neither one of {', '.join(known)} nor a file",
+                "name",
+            )
         if path.resolve() in [each.resolve() for each, _ in chain]:
             raise InvalidFile(f"preset {str(path)!r} has itself as its base", str(path))
         content = read_toml(path)
         if unknown := sorted(content.keys() - {*TABLES, "base", "levels"}):
             expected = f"expected {', '.join(TABLES)}, base, levels"
-            raise InvalidFile(f"{path}: unknown key {short(unknown[0])}; {expected}", str(path))
+            raise InvalidFile(
+                f"{path}: unknown key {short(unknown[0])}; {expected}", str(path)
+            )
         for table in TABLES:
             if not isinstance(content.setdefault(table, {}), dict):
-                raise InvalidFile(f"{path}: {table} must be a table, got {shown(content[table])}", str(path))
+                raise InvalidFile(
+                    f"{path}: {table} must be a table, got {shown(content[table])}",
+                    str(path),
+                )
         content["scenario"].setdefault("name", path.stem)
         folder, following = path.parent, content.pop("base", None)
         chain.append((path, content))
@@ -132,7 +161,9 @@ def preset_chain(name: str) -> list[tuple[Path, dict[str, Any]]]:
 
 def json_text(value: Any) -> str:
     """Format a value as JSON, with ``null`` for NaN and ``"Infinity"`` for infinity."""
-    finite = json.loads(json.dumps(value), parse_constant=lambda name: None if name == "NaN" else name)
+    finite = json.loads(
+        json.dumps(value), parse_constant=lambda name: None if name == "NaN" else name
+    )
     return json.dumps(finite, indent=1).replace("\x7f", "\\u007f")
 
 
@@ -152,15 +183,25 @@ def write_together(files: "Mapping[Path, pd.DataFrame | str | bytes]") -> None:
                 target = Path(os.path.realpath(path))
                 _remove_halves(target)
                 half = target.with_name(f".{_mark(target)}.{secrets.token_hex(4)}.half")
-                file = stack.enter_context(open(half, "xb", buffering=0))  # closing it writes nothing
-                stack.callback(half.unlink, missing_ok=True)  # unless it has been moved by then
-                while hold_lock(file.fileno()) and not os.fstat(file.fileno()).st_nlink:  # removed before it was locked
+                file = stack.enter_context(
+                    open(half, "xb", buffering=0)
+                )  # closing it writes nothing
+                stack.callback(
+                    half.unlink, missing_ok=True
+                )  # unless it has been moved by then
+                while (
+                    hold_lock(file.fileno()) and not os.fstat(file.fileno()).st_nlink
+                ):  # removed before it was locked
                     file = stack.enter_context(open(half, "xb", buffering=0))
-                left = memoryview(content.encode() if isinstance(content, str) else content)
+                left = memoryview(
+                    content.encode() if isinstance(content, str) else content
+                )
                 while left:
                     left = left[file.write(left) :]
                 os.fsync(file.fileno())
-                with contextlib.suppress(FileNotFoundError):  # a new file keeps the default permissions
+                with contextlib.suppress(
+                    FileNotFoundError
+                ):  # a new file keeps the default permissions
                     os.chmod(half, stat.S_IMODE(target.stat().st_mode))
                 ready.append((path, target, half))
             for path, target, half in ready:  # noqa: B007 (named in an error)
@@ -170,7 +211,9 @@ def write_together(files: "Mapping[Path, pd.DataFrame | str | bytes]") -> None:
                 raise
             raise OSError(error.errno, os.strerror(error.errno), str(path)) from None
         for folder in {target.parent for _, target, _ in ready}:
-            with contextlib.suppress(OSError):  # where a folder cannot be synchronised, its entries are on the disk
+            with contextlib.suppress(
+                OSError
+            ):  # where a folder cannot be synchronised, its entries are on the disk
                 held = os.open(folder, os.O_RDONLY)
                 stack.callback(os.close, held)
                 os.fsync(held)

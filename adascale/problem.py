@@ -9,7 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import accounting
 from adascale import checks as check
-from adascale.accounting.kernels import MomentTerms, few_slopes, log_moment, log_moment_slopes, moment_terms
+from adascale.accounting.kernels import (
+    MomentTerms,
+    few_slopes,
+    log_moment,
+    log_moment_slopes,
+    moment_terms,
+)
 from adascale.compiled import njit
 from adascale.errors import InvalidInput
 from adascale.scenario import FloatArray, Scenario
@@ -38,7 +44,11 @@ class RoundLeakage:
     def __init__(self, scenario: Scenario, order: float | None = None) -> None:
         self.order = check.order("order", scenario.order if order is None else order)
         self.terms = _terms(scenario, self.order)
-        self.rate, self.unit, self.count = self.terms.moments.rate, self.terms.unit, self.terms.number
+        self.rate, self.unit, self.count = (
+            self.terms.moments.rate,
+            self.terms.unit,
+            self.terms.number,
+        )
 
     def __call__(self, noise_energy: ArrayLike) -> FloatArray:
         """Compute :math:`F(w)` in nats, for w > 0 of any shape."""
@@ -54,7 +64,10 @@ class RoundLeakage:
             value = _map_leakage(w.ravel(), self.terms, slope).reshape(w.shape)
         except ZeroDivisionError:  # the square of a noise energy underflows
             value = np.full(w.shape, np.inf)
-        check.finite(f"the leakage at a noise energy of {w.min(initial=np.inf):.3g} or its slope", value)
+        check.finite(
+            f"the leakage at a noise energy of {w.min(initial=np.inf):.3g} or its slope",
+            value,
+        )
         return value
 
 
@@ -74,7 +87,9 @@ def kinds_that_may_leak_most(leakage: RoundLeakage) -> NDArray[np.intp]:
 
 def _pairs(scenario: Scenario) -> FloatArray:
     """Return sampling rate and batch size of each device, in a single row if all are alike."""
-    return np.stack(np.broadcast_arrays(scenario.sampling_rate, scenario.batch_size), axis=-1).reshape(-1, 2)
+    return np.stack(
+        np.broadcast_arrays(scenario.sampling_rate, scenario.batch_size), axis=-1
+    ).reshape(-1, 2)
 
 
 @lru_cache(maxsize=64)
@@ -82,9 +97,15 @@ def _terms(scenario: Scenario, order: float) -> LeakageTerms:
     pairs = _pairs(scenario)
     kinds, count = np.unique(pairs, axis=0, return_counts=True)
     count *= scenario.num_devices // len(pairs)
-    unit = 2 * scenario.num_parameters * (scenario.clip_norm / (scenario.num_devices * kinds[:, 1])) ** 2
+    unit = (
+        2
+        * scenario.num_parameters
+        * (scenario.clip_norm / (scenario.num_devices * kinds[:, 1])) ** 2
+    )
     unit /= scenario.noise_share
-    return LeakageTerms(moment_terms(kinds[:, 0].copy(), order), unit, count.astype(float))
+    return LeakageTerms(
+        moment_terms(kinds[:, 0].copy(), order), unit, count.astype(float)
+    )
 
 
 _LEAST_SCALING = 1e-318  # watts, with five digits: subnormal numbers have fewer
@@ -125,23 +146,40 @@ class ReceiveScalingProblem:
         :math:`w_{\min,t} = d \sigma_n^2 / (x_{\max} h_{\min,t}^2)`, shape (..., T).
     """
 
-    def __init__(self, scenario: Scenario, min_gain: ArrayLike, budget: ArrayLike, exposure: ArrayLike | None = None):
+    def __init__(
+        self,
+        scenario: Scenario,
+        min_gain: ArrayLike,
+        budget: ArrayLike,
+        exposure: ArrayLike | None = None,
+    ):
         self.min_gain = check.positive("min_gain", min_gain, "rounds")
         self.budget = check.positive("budget", budget)
-        self.lanes = check.broadcast(budget=self.budget.shape, lanes_of_min_gain=self.min_gain.shape[:-1])
+        self.lanes = check.broadcast(
+            budget=self.budget.shape, lanes_of_min_gain=self.min_gain.shape[:-1]
+        )
         self.scenario = replace(scenario, num_rounds=self.min_gain.shape[-1])
-        self.exposure = None if exposure is None else check.at_least("exposure", exposure, 1)
+        self.exposure = (
+            None if exposure is None else check.at_least("exposure", exposure, 1)
+        )
         if self.exposure is not None:
-            check.broadcast(exposure=self.exposure.shape, schedule=(*self.lanes, scenario.num_devices, self.num_rounds))
+            check.broadcast(
+                exposure=self.exposure.shape,
+                schedule=(*self.lanes, scenario.num_devices, self.num_rounds),
+            )
         check.within("min_gain", self.min_gain, *scenario.gain_limits)
         self.max_eta = scenario.x_max * self.min_gain
         self.min_noise_energy = scenario.noise_scale / self.max_eta
         with np.errstate(over="ignore"):
             total = self.min_noise_energy.sum(axis=-1) + self.num_rounds * self.budget
         check.finite("the floors and budgets of all rounds together", total)
-        if (least := np.min(self.scenario.noise_scale / total, initial=np.inf)) < _LEAST_SCALING:
+        if (
+            least := np.min(self.scenario.noise_scale / total, initial=np.inf)
+        ) < _LEAST_SCALING:
             spent = f"eta = {least:.3g} in a round that spends the budget of all rounds"
-            raise ValueError(f"beyond floating point: {spent}; expected at least {_LEAST_SCALING:.3g}")
+            raise ValueError(
+                f"beyond floating point: {spent}; expected at least {_LEAST_SCALING:.3g}"
+            )
 
     @property
     def num_rounds(self) -> int:
@@ -153,17 +191,28 @@ class ReceiveScalingProblem:
         eta = self._schedule("eta", eta)
         over = eta / (1 + _ROUNDING) > self.max_eta
         if over.any():
-            raise InvalidInput(f"eta must not exceed the power limit, got {worst(over, eta, self.max_eta)}", "eta")
+            raise InvalidInput(
+                f"eta must not exceed the power limit, got {worst(over, eta, self.max_eta)}",
+                "eta",
+            )
         return self.scenario.noise_scale / eta
 
     def eta(self, w: ArrayLike) -> FloatArray:
         r"""Compute :math:`\eta_t = d \sigma_n^2 / w_t` in watts, shape (..., T): at the floor, the power limit."""
-        return scaling(self._energy(w), self.min_noise_energy, self.max_eta, self.scenario.noise_scale)
+        return scaling(
+            self._energy(w),
+            self.min_noise_energy,
+            self.max_eta,
+            self.scenario.noise_scale,
+        )
 
     def _schedule(self, name: str, values: ArrayLike) -> FloatArray:
         values, T = check.positive(name, values), self.num_rounds
         if values.shape[-1:] != (T,):
-            raise InvalidInput(f"{name} must have {T} rounds on its last axis, got shape {values.shape}", name)
+            raise InvalidInput(
+                f"{name} must have {T} rounds on its last axis, got shape {values.shape}",
+                name,
+            )
         check.broadcast(**{name: values.shape}, schedule=self.lanes + (T,))
         return values
 
@@ -171,73 +220,124 @@ class ReceiveScalingProblem:
         w, floor = self._schedule("w", w), self.min_noise_energy
         below = w * (1 + _ROUNDING) < floor
         if below.any():
-            raise InvalidInput(f"w must be at least its floor, the power limit, got {worst(below, w, floor)}", "w")
+            raise InvalidInput(
+                f"w must be at least its floor, the power limit, got {worst(below, w, floor)}",
+                "w",
+            )
         return w
 
     def noise_multiplier(self, w: ArrayLike) -> FloatArray:
         r"""Compute :math:`\sigma_{m,t} = (M B_m / G) \sqrt{s_n w_t / (2d)}` (paper, eq. (15)), shape (..., M, T)."""
         scenario = self.scenario
-        size = np.broadcast_to(np.asarray(scenario.batch_size, dtype=float), scenario.num_devices)
-        root = np.sqrt(scenario.noise_share * self._energy(w) / (2 * scenario.num_parameters))
-        sigma = scenario.num_devices / scenario.clip_norm * size[:, None] * root[..., None, :]
+        size = np.broadcast_to(
+            np.asarray(scenario.batch_size, dtype=float), scenario.num_devices
+        )
+        root = np.sqrt(
+            scenario.noise_share * self._energy(w) / (2 * scenario.num_parameters)
+        )
+        sigma = (
+            scenario.num_devices
+            / scenario.clip_norm
+            * size[:, None]
+            * root[..., None, :]
+        )
         return sigma if self.exposure is None else sigma / np.sqrt(self.exposure)
 
     def cost(self, w: ArrayLike) -> FloatArray:
         r"""Compute the mean of :math:`w_t - w_{\min,t}`, which :math:`\nu` limits (:eq:`eq:surrogate`), shape (...)."""
-        return cast("FloatArray", np.mean(self._energy(w) - self.min_noise_energy, axis=-1))
+        return cast(
+            "FloatArray", np.mean(self._energy(w) - self.min_noise_energy, axis=-1)
+        )
 
     def spend(self, w: ArrayLike) -> FloatArray:
         r"""Compute :math:`y_t = w_t - w_{\min,t} \ge 0`, shape (..., T)."""
         spend = self._energy(w) - self.min_noise_energy
-        return np.broadcast_to(np.maximum(spend, 0), np.broadcast_shapes(spend.shape, self.lanes + spend.shape[-1:]))
+        return np.broadcast_to(
+            np.maximum(spend, 0),
+            np.broadcast_shapes(spend.shape, self.lanes + spend.shape[-1:]),
+        )
 
     def rdp(self, w: ArrayLike, alpha: float | None = None) -> FloatArray:
         r"""Compute Rényi leakage :math:`\frac1M \sum_m \sum_t \rho_\alpha(q_m, \sigma_{m,t})` in nats, shape (...)."""
         leakage = RoundLeakage(self.scenario, alpha)
         if self.exposure is not None:
             rate = np.ravel(self.scenario.sampling_rate)[:, None]
-            each = accounting.compose(accounting.rdp(rate, self.noise_multiplier(w), leakage.order))
+            each = accounting.compose(
+                accounting.rdp(rate, self.noise_multiplier(w), leakage.order)
+            )
             return np.asarray(each.mean(axis=-1))
         return accounting.compose(leakage(self._energy(w))) / self.scenario.num_devices
 
-    def epsilon(self, w: ArrayLike, accountant: accounting.Accountant = RENYI, delta: float = 1e-5) -> FloatArray:
+    def epsilon(
+        self,
+        w: ArrayLike,
+        accountant: accounting.Accountant = RENYI,
+        delta: float = 1e-5,
+    ) -> FloatArray:
         r"""Compute the largest :math:`\varepsilon` over devices, which holds for every device, shape (...)."""
         return over_devices(self.epsilons(w, accountant, delta))["epsilon"]
 
-    def epsilon_mean(self, w: ArrayLike, accountant: accounting.Accountant = RENYI, delta: float = 1e-5) -> FloatArray:
+    def epsilon_mean(
+        self,
+        w: ArrayLike,
+        accountant: accounting.Accountant = RENYI,
+        delta: float = 1e-5,
+    ) -> FloatArray:
         r"""Compute the mean over devices of :math:`\varepsilon`, which is no guarantee, shape (...)."""
         return over_devices(self.epsilons(w, accountant, delta))["epsilon_mean"]
 
-    def epsilons(self, w: ArrayLike, accountant: accounting.Accountant = RENYI, delta: float = 1e-5) -> FloatArray:
+    def epsilons(
+        self,
+        w: ArrayLike,
+        accountant: accounting.Accountant = RENYI,
+        delta: float = 1e-5,
+    ) -> FloatArray:
         r"""Compute :math:`\varepsilon` of each device by any accountant, shape (..., M)."""
         if self.exposure is None:
-            kinds, energy = RoundLeakage(self.scenario), self._energy(w)  # the order does not matter
+            kinds, energy = (
+                RoundLeakage(self.scenario),
+                self._energy(w),
+            )  # the order does not matter
             sigma = [np.sqrt(energy / unit) for unit in kinds.unit]
             rate, device = kinds.rate, kind_of_device(self.scenario)
         else:
-            sigma = [*np.moveaxis(self.noise_multiplier(w), -2, 0)]  # every device is a kind of its own
+            sigma = [
+                *np.moveaxis(self.noise_multiplier(w), -2, 0)
+            ]  # every device is a kind of its own
             device = np.arange(len(sigma))
             rate = np.broadcast_to(self.scenario.sampling_rate, len(sigma))
-        by_kind = [accounting.epsilon_by(accountant, float(q), s, delta) for q, s in zip(rate, sigma, strict=True)]
+        by_kind = [
+            accounting.epsilon_by(accountant, float(q), s, delta)
+            for q, s in zip(rate, sigma, strict=True)
+        ]
         return np.stack(by_kind, axis=-1)[..., device]
 
 
 def over_devices(epsilon: FloatArray) -> dict[str, FloatArray]:
     """Return the largest epsilon of devices (..., M), which holds for every device, and the mean, by name."""
     largest = epsilon.max(axis=-1)
-    return {"epsilon": largest, "epsilon_mean": np.minimum(epsilon.mean(axis=-1), largest)}  # rounding may exceed it
+    return {
+        "epsilon": largest,
+        "epsilon_mean": np.minimum(epsilon.mean(axis=-1), largest),
+    }  # rounding may exceed it
 
 
 def worst(bad: NDArray[np.bool_], values: FloatArray, limits: FloatArray) -> str:
     """Name the first bad value of a schedule, its limit, and its round."""
     place = np.unravel_index(bad.argmax(), bad.shape)
-    value, limit = (np.broadcast_to(array, bad.shape)[place] for array in (values, limits))
+    value, limit = (
+        np.broadcast_to(array, bad.shape)[place] for array in (values, limits)
+    )
     return f"{value} against {limit} in round {place[-1]}"
 
 
-def scaling(noise_energy: FloatArray, floor: FloatArray, max_eta: FloatArray, noise_scale: float) -> FloatArray:
+def scaling(
+    noise_energy: FloatArray, floor: FloatArray, max_eta: FloatArray, noise_scale: float
+) -> FloatArray:
     r"""Compute :math:`\eta_t = d \sigma_n^2 / w_t`, exactly the cap at the floor."""
-    return np.where(noise_energy > floor, np.minimum(noise_scale / noise_energy, max_eta), max_eta)
+    return np.where(
+        noise_energy > floor, np.minimum(noise_scale / noise_energy, max_eta), max_eta
+    )
 
 
 @njit(cache=True, inline="always")
@@ -255,7 +355,11 @@ def slopes(w: float, terms: LeakageTerms, few: bool) -> tuple[float, float]:
     first = second = 0.0
     for i in range(terms.unit.size):
         s = terms.unit[i] / w
-        slope, curvature = few_slopes(s, terms.moments, i) if few else log_moment_slopes(s, terms.moments, i)
+        slope, curvature = (
+            few_slopes(s, terms.moments, i)
+            if few
+            else log_moment_slopes(s, terms.moments, i)
+        )
         first -= terms.number[i] * s * slope
         second += terms.number[i] * s * (2 * slope + s * curvature)
     scale = (terms.moments.order - 1) * w

@@ -64,7 +64,9 @@ NAMES: dict[str, dict[str, str]] = {
 }
 """The names of this package by kind, and what they stand for.  A name is imported when it is looked up, not before."""
 
-FUNCTION = "a function without arguments, written in Python outside the standard library"
+FUNCTION = (
+    "a function without arguments, written in Python outside the standard library"
+)
 KINDS = {
     "policies": "a subclass of adascale.policies.Policy",
     "channels": "a subclass of adascale.channel.ChannelModel",
@@ -162,11 +164,17 @@ def parse_options(text: str) -> tuple[str, dict[str, Any]]:
                 options[key] = ast.literal_eval(value)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             if value.startswith(("'", '"', "(", "[", "{")):  # a truncated literal
-                raise ValueError(f"expected a Python literal or a word, got {short(value)}") from None
+                raise ValueError(
+                    f"expected a Python literal or a word, got {short(value)}"
+                ) from None
             options[key] = value
         else:
-            if not {"'", '"'} & {*value} and re.search(r"\d_\d|\b0[xob]", value, re.IGNORECASE):
-                raise ValueError(f"expected decimal numbers without underscores, got {short(value)} in {short(text)}")
+            if not {"'", '"'} & {*value} and re.search(
+                r"\d_\d|\b0[xob]", value, re.IGNORECASE
+            ):
+                raise ValueError(
+                    f"expected decimal numbers without underscores, got {short(value)} in {short(text)}"
+                )
     return match[1], options
 
 
@@ -185,7 +193,9 @@ def source_digest(kind: str, name: str) -> str | None:
     except ImportError:  # there is no such package
         spec = None
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        raise ValueError(f"{name!r}: module {module!r} has no source file, so results could not record it")
+        raise ValueError(
+            f"{name!r}: module {module!r} has no source file, so results could not record it"
+        )
     path = Path(spec.origin)
     ending = "/__init__.py" if path.stem == "__init__" else ".py"
     content = path.read_bytes()
@@ -199,7 +209,9 @@ def _registered(kind: str, name: str) -> str:
         if _plain(registered) == _plain(name):
             return registered
     expected = ", ".join(NAMES[kind]).lower()
-    raise ValueError(f"{SINGULAR[kind]} {name!r} is unknown; expected one of {expected}, or module:object")
+    raise ValueError(
+        f"{SINGULAR[kind]} {name!r} is unknown; expected one of {expected}, or module:object"
+    )
 
 
 def _plain(name: str) -> str:
@@ -209,7 +221,9 @@ def _plain(name: str) -> str:
 def _refuse_foreign(kind: str, name: str) -> None:
     """Refuse a module of the standard library, or a malformed name."""
     word = r"(?!__)\w+"
-    if _top(name) in sys.stdlib_module_names or not re.fullmatch(rf"{word}(\.{word})*:{word}", name):
+    if _top(name) in sys.stdlib_module_names or not re.fullmatch(
+        rf"{word}(\.{word})*:{word}", name
+    ):
         expected = "a registered name, or module:object of a module that is not one of Python's standard library"
         raise ValueError(f"{SINGULAR[kind]} {name!r} must be {expected}")
 
@@ -227,7 +241,9 @@ def _fits(kind: str, value: Any) -> bool:
     value = value.__wrapped__ if isinstance(value, CACHED) else value
     if kind not in ("datasets", "models") or not isinstance(value, FunctionType):
         return False
-    if _top(value.__module__) == "adascale":  # of this package's functions, those in the table alone
+    if (
+        _top(value.__module__) == "adascale"
+    ):  # of this package's functions, those in the table alone
         return f"{value.__module__}:{value.__qualname__}" in NAMES[kind].values()
     return _top(value.__module__) not in sys.stdlib_module_names
 

@@ -65,28 +65,56 @@ class Scenario:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise InvalidInput(f"name must be a non-empty string, got {shown(self.name)}", "name")
+            raise InvalidInput(
+                f"name must be a non-empty string, got {shown(self.name)}", "name"
+            )
         for name in ("num_devices", "num_rounds", "num_parameters"):
             most = MOST_DEVICES if name == "num_devices" else MOST_COUNT
-            object.__setattr__(self, name, check.whole(name, getattr(self, name), most=most))
+            object.__setattr__(
+                self, name, check.whole(name, getattr(self, name), most=most)
+            )
         _refuse_decibels(self)
         optional = ("privacy_noise_power",) * (self.privacy_noise_power is not None)
-        for name in ("batch_size", "dataset_size", "max_power", "clip_norm", "noise_power", *optional):
-            value, is_shared = check.positive(name, getattr(self, name)), name.endswith(("clip_norm", "noise_power"))
+        for name in (
+            "batch_size",
+            "dataset_size",
+            "max_power",
+            "clip_norm",
+            "noise_power",
+            *optional,
+        ):
+            value, is_shared = (
+                check.positive(name, getattr(self, name)),
+                name.endswith(("clip_norm", "noise_power")),
+            )
             if value.shape and (is_shared or value.shape != (self.num_devices,)):
-                expected = "one number" if is_shared else f"one number or {self.num_devices} of them"
-                raise InvalidInput(f"{name} must be {expected}, got shape {value.shape}", name)
-            object.__setattr__(self, name, tuple(value.tolist()) if value.shape else value.item())
+                expected = (
+                    "one number"
+                    if is_shared
+                    else f"one number or {self.num_devices} of them"
+                )
+                raise InvalidInput(
+                    f"{name} must be {expected}, got shape {value.shape}", name
+                )
+            object.__setattr__(
+                self, name, tuple(value.tolist()) if value.shape else value.item()
+            )
         if optional and (part := self.privacy_noise_power) > self.noise_power:  # type: ignore[operator]
             expected = f"at most noise_power = {self.noise_power}"
-            raise InvalidInput(f"privacy_noise_power must be {expected}, got {part}", "privacy_noise_power")
+            raise InvalidInput(
+                f"privacy_noise_power must be {expected}, got {part}",
+                "privacy_noise_power",
+            )
         object.__setattr__(self, "order", check.order("order", self.order))
         with np.errstate(over="ignore", under="ignore"):
             rate = self.sampling_rate
         for extreme in (rate.max(), rate.min()):
             if not 0 < extreme <= 1:
                 expected = "in (0, 1], and not so small that float64 rounds it to 0"
-                raise InvalidInput(f"batch_size / dataset_size must be {expected}, got {extreme}", "batch_size")
+                raise InvalidInput(
+                    f"batch_size / dataset_size must be {expected}, got {extreme}",
+                    "batch_size",
+                )
         for formula, derive in _DERIVED.items():
             try:
                 with np.errstate(all="ignore"):
@@ -95,8 +123,12 @@ class Scenario:
                 derived = np.array(np.nan)
             if not ((derived >= _TINY) & (derived < np.inf)).all():
                 names = [field.name for field in fields(self) if field.name in formula]
-                given = ", ".join(f"{name} {str(getattr(self, name))[:24]}" for name in names)
-                raise InvalidInput(f"{formula} is beyond floating point for {given}", names[0])
+                given = ", ".join(
+                    f"{name} {str(getattr(self, name))[:24]}" for name in names
+                )
+                raise InvalidInput(
+                    f"{formula} is beyond floating point for {given}", names[0]
+                )
 
     @classmethod
     def mnist(cls) -> "Scenario":
@@ -127,20 +159,37 @@ class Scenario:
         """Make a scenario of the parameters that a file gives, with a warning on a power that may be in dBm."""
         scenario = from_mapping(cls, table)
         if (power := float(np.max(scenario.max_power))) > MOST_USUAL_POWER:
-            meant = f"{power:g} dBm would be {_watts(power):.4g} W" if power < 300 else "is it in milliwatts?"
-            warnings.warn(f"{path}: max_power is {power:g} W, more than radio devices send; {meant}", stacklevel=3)
+            meant = (
+                f"{power:g} dBm would be {_watts(power):.4g} W"
+                if power < 300
+                else "is it in milliwatts?"
+            )
+            warnings.warn(
+                f"{path}: max_power is {power:g} W, more than radio devices send; {meant}",
+                stacklevel=3,
+            )
         return scenario
 
     def to_toml(self) -> str:
         """Format the scenario as TOML, which :meth:`from_toml` reads back exactly."""
         known = asdict(self).items()
-        lines = (f"{name} = {json.dumps(value, ensure_ascii=False)}\n" for name, value in known if value is not None)
-        return "".join(lines).replace("\x7f", "\\u007f")  # TOML is JSON without surrogate pairs and a bare DEL
+        lines = (
+            f"{name} = {json.dumps(value, ensure_ascii=False)}\n"
+            for name, value in known
+            if value is not None
+        )
+        return "".join(lines).replace(
+            "\x7f", "\\u007f"
+        )  # TOML is JSON without surrogate pairs and a bare DEL
 
     @property
     def sampling_rate(self) -> FloatArray:
         r""":math:`q_m = B_m / n_m`, shape () or (M,)."""
-        return cast("FloatArray", np.asarray(self.batch_size, dtype=float) / np.asarray(self.dataset_size, dtype=float))
+        return cast(
+            "FloatArray",
+            np.asarray(self.batch_size, dtype=float)
+            / np.asarray(self.dataset_size, dtype=float),
+        )
 
     @property
     def batch_second_moment(self) -> FloatArray:
@@ -148,7 +197,10 @@ class Scenario:
 
         Random batch sizes multiply the mean transmit power by this, so gains are divided by it.
         """
-        return cast("FloatArray", 1 + (1 - self.sampling_rate) / np.asarray(self.batch_size, dtype=float))
+        return cast(
+            "FloatArray",
+            1 + (1 - self.sampling_rate) / np.asarray(self.batch_size, dtype=float),
+        )
 
     @property
     def power_share(self) -> FloatArray:
@@ -159,7 +211,12 @@ class Scenario:
     @property
     def x_max(self) -> float:
         r""":math:`x_{\max} = \max_m P_m \, d M^2 / G^2`, the cap on :math:`\eta_t / h_{\min,t}^2`."""
-        return float(np.max(self.max_power)) * self.num_parameters * self.num_devices**2 / self.clip_norm**2
+        return (
+            float(np.max(self.max_power))
+            * self.num_parameters
+            * self.num_devices**2
+            / self.clip_norm**2
+        )
 
     @property
     def noise_scale(self) -> float:
@@ -169,12 +226,19 @@ class Scenario:
     @property
     def noise_share(self) -> float:
         """:math:`s_n`, the share of the noise power that protects, in (0, 1]: noise multipliers have its root."""
-        return 1.0 if self.privacy_noise_power is None else self.privacy_noise_power / self.noise_power
+        return (
+            1.0
+            if self.privacy_noise_power is None
+            else self.privacy_noise_power / self.noise_power
+        )
 
     @cached_property
     def gain_limits(self) -> tuple[float, float]:
         r"""The smallest and largest :math:`h_{\min,t}^2` whose power limit and noise floor are normal floats."""
-        least, most = max(1e-307, self.noise_scale / 1e307), min(1e307, self.noise_scale / 1e-307)
+        least, most = (
+            max(1e-307, self.noise_scale / 1e307),
+            min(1e307, self.noise_scale / 1e-307),
+        )
         return max(1e-307, least / self.x_max), min(1e307, most / self.x_max)
 
     def min_gain(self, gain: ArrayLike) -> FloatArray:
@@ -189,8 +253,13 @@ class Scenario:
         r"""Compute :math:`|h_{m,t}|^2 P_m / (P_{\max} k_m^2)` of linear gains, both of shape (..., M, T)."""
         gain = check.positive("gain", gain)
         if gain.ndim < 2 or gain.shape[-2] != self.num_devices:
-            raise InvalidInput(f"gain must have shape (..., {self.num_devices}, T), got {gain.shape}", "gain")
-        scaled = gain * self.power_share[..., None] / self.batch_second_moment[..., None]
+            raise InvalidInput(
+                f"gain must have shape (..., {self.num_devices}, T), got {gain.shape}",
+                "gain",
+            )
+        scaled = (
+            gain * self.power_share[..., None] / self.batch_second_moment[..., None]
+        )
         return check.positive("gain / k_m^2", scaled)
 
     def mean_gain(self, path_loss: ArrayLike) -> FloatArray:
@@ -205,22 +274,37 @@ def _refuse_decibels(scenario: Scenario) -> None:
     """Refuse a negative power, which is no number of watts but may be one of dBm."""
     for name in ("max_power", "noise_power", "privacy_noise_power"):
         power = getattr(scenario, name)
-        if power is not None and (least := float(check.as_floats(name, power).min(initial=0))) < 0:
-            meant = f"did you mean dBm? {least:g} dBm is {_watts(least):.4g} W" if least > -3000 else "not in decibels"
-            raise InvalidInput(f"{name} must be > 0, in watts, got {least:g}; {meant}", name)
+        if (
+            power is not None
+            and (least := float(check.as_floats(name, power).min(initial=0))) < 0
+        ):
+            meant = (
+                f"did you mean dBm? {least:g} dBm is {_watts(least):.4g} W"
+                if least > -3000
+                else "not in decibels"
+            )
+            raise InvalidInput(
+                f"{name} must be > 0, in watts, got {least:g}; {meant}", name
+            )
 
 
 def _watts(dbm: float) -> float:
     return float(10 ** (dbm / 10 - 3))
 
 
-_DERIVED: dict[str, Callable[[Scenario], ArrayLike]] = {  # formulas of fields, as errors show them, and their values
-    "x_max = max_power * num_parameters * num_devices**2 / clip_norm**2": lambda s: s.x_max,
+_DERIVED: dict[
+    str, Callable[[Scenario], ArrayLike]
+] = {  # formulas of fields, as errors show them, and their values
+    "x_max = max_power * num_parameters * num_devices**2 / clip_norm**2": lambda s: (
+        s.x_max
+    ),
     "num_parameters * noise_power": lambda s: s.noise_scale,
     "max_power over the largest": lambda s: s.power_share,
     "1 + (1 - q) / batch_size": lambda s: s.batch_second_moment,
     "2 * num_parameters * (clip_norm / (num_devices * batch_size))**2": lambda s: (  # w / sigma_m^2
-        2 * s.num_parameters * (s.clip_norm / (s.num_devices * np.asarray(s.batch_size))) ** 2
+        2
+        * s.num_parameters
+        * (s.clip_norm / (s.num_devices * np.asarray(s.batch_size))) ** 2
     ),
     "privacy_noise_power / noise_power": lambda s: s.noise_share,
 }

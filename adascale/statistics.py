@@ -28,9 +28,14 @@ def interval(values: ArrayLike, level: float = 0.95) -> Interval:
     """
     v = check.as_floats("values", values)
     if v.ndim != 1 or v.size == 0:
-        raise InvalidInput(f"values must have one axis and at least one entry, got shape {v.shape}", "values")
+        raise InvalidInput(
+            f"values must have one axis and at least one entry, got shape {v.shape}",
+            "values",
+        )
     if not np.isfinite(v).all():
-        raise InvalidInput(f"values must be finite, got {v[~np.isfinite(v)][0]}", "values")
+        raise InvalidInput(
+            f"values must be finite, got {v[~np.isfinite(v)][0]}", "values"
+        )
     level = check.fraction("level", level)
     if v.size == 1:
         return Interval(float(v[0]), float("-inf"), float("inf"))
@@ -39,7 +44,9 @@ def interval(values: ArrayLike, level: float = 0.95) -> Interval:
     v = np.ldexp(v, -scale)
     half = stdtrit(v.size - 1, (1 + level) / 2) * v.std(ddof=1) / np.sqrt(v.size)
     with np.errstate(over="ignore"):
-        return Interval(*(float(np.ldexp(v.mean() + sign * half, scale)) for sign in (0, -1, 1)))
+        return Interval(
+            *(float(np.ldexp(v.mean() + sign * half, scale)) for sign in (0, -1, 1))
+        )
 
 
 def log_interval(values: ArrayLike, level: float = 0.95) -> Interval:

@@ -19,7 +19,11 @@ FloatArray = NDArray[np.float64]
 Choice = dict[str, Callable[[str], float | None]]
 """The columns to read, in this order, with functions that convert a field to a number or None."""
 
-_INDEX = ("", "index", "unnamed: 0")  # names of a first column that pandas or R wrote as the index
+_INDEX = (
+    "",
+    "index",
+    "unnamed: 0",
+)  # names of a first column that pandas or R wrote as the index
 
 
 class Table(NamedTuple):
@@ -39,15 +43,23 @@ class Table(NamedTuple):
     def error(self, t: int, message: str, m: int = 0) -> InvalidFile:
         """Return an error that names the file and the line of row ``t``, or of an entry."""
         line = int(self.lines[t] if self.lines.ndim == 1 else self.lines[t, m])
-        return InvalidFile(f"{self.path}{f', line {line}' * bool(line)}: {message}", self.path, line or None)
+        return InvalidFile(
+            f"{self.path}{f', line {line}' * bool(line)}: {message}",
+            self.path,
+            line or None,
+        )
 
-    def column(self, name: str, good: Callable[[FloatArray], NDArray[np.bool_]], expected: str) -> FloatArray:
+    def column(
+        self, name: str, good: Callable[[FloatArray], NDArray[np.bool_]], expected: str
+    ) -> FloatArray:
         """Return a column, or raise an error unless all its entries are ``good``."""
         m = self.names.index(name)
         bad = ~good(self.values[:, m])
         if bad.any():
             t = int(bad.argmax())
-            raise self.error(t, f"expected a number that is {expected}, got {self.text(t, m)}")
+            raise self.error(
+                t, f"expected a number that is {expected}, got {self.text(t, m)}"
+            )
         return self.values[:, m]
 
 
@@ -77,7 +89,9 @@ class Clock:
         self.kind, self._first = self.kind or kind, self._first or moment
         if kind != self.kind:
             return None
-        return (moment - self._first).total_seconds() if moment and self._first else number
+        return (
+            (moment - self._first).total_seconds() if moment and self._first else number
+        )
 
 
 class Lines:
@@ -89,7 +103,11 @@ class Lines:
     """
 
     def __init__(
-        self, name: str, choose: Callable[[list[str]], Choice], again: bool = False, sparse: bool = False
+        self,
+        name: str,
+        choose: Callable[[list[str]], Choice],
+        again: bool = False,
+        sparse: bool = False,
     ) -> None:
         self.name, self.again, self.sparse, self.number = name, again, sparse, 0
         self.columns: list[str] = []
@@ -107,7 +125,9 @@ class Lines:
         """Return the numbers in the next line, None for a header or comment; call :meth:`keep` to accept them."""
         self.number += 1
         try:
-            text = line.decode("utf-8-sig" if self.number == 1 else "utf-8").rstrip("\r\n")
+            text = line.decode("utf-8-sig" if self.number == 1 else "utf-8").rstrip(
+                "\r\n"
+            )
         except UnicodeDecodeError:
             raise self.error("not UTF-8 text; save the table as UTF-8") from None
         bare = text.strip()
@@ -137,38 +157,68 @@ class Lines:
         if '"' not in line and self._separator != " ":
             return line.split(self._separator)
         try:
-            return next(csv.reader([line.strip(" ")], delimiter=self._separator, skipinitialspace=True, strict=True))
+            return next(
+                csv.reader(
+                    [line.strip(" ")],
+                    delimiter=self._separator,
+                    skipinitialspace=True,
+                    strict=True,
+                )
+            )
         except csv.Error as error:
             raise self.error(f"{error}") from None
 
     def _begin(self, number: int, header: str) -> None:
-        self._separator = next((sign for sign in ";\t, " if sign in header.strip(" ")), ",")
+        self._separator = next(
+            (sign for sign in ";\t, " if sign in header.strip(" ")), ","
+        )
         names = [name.strip().casefold() for name in self.split(header)]
         if twice := [name for i, name in enumerate(names) if name in names[:i]]:
             raise self.error(f"duplicate column {short(twice[0])}", number)
         times = () if "link" in names else ("round", "time")
-        self._places = [each for each in names if each in times or (each == names[0] and each in _INDEX)]
+        self._places = [
+            each
+            for each in names
+            if each in times or (each == names[0] and each in _INDEX)
+        ]
         self.clocks = {name: Clock() for name in self._places}
         try:
-            self._convert = self._choose([name for name in names if name not in self._places])
+            self._convert = self._choose(
+                [name for name in names if name not in self._places]
+            )
         except ValueError as error:
             others = "and apart from these at most columns named round, time or index"
             raise self.error(f"{error}, {others}", number) from None
-        self.columns, self._chosen = list(self._convert), [names.index(name) for name in self._convert]
+        self.columns, self._chosen = (
+            list(self._convert),
+            [names.index(name) for name in self._convert],
+        )
         self.header = names
 
     def _row(self, line: str) -> list[float]:
         row, width = self.split(line), len(self.header)
         if len(row) != width:
-            hint = "; a comma cannot be the decimal sign, use a point" if "," in line and len(row) > width else ""
-            raise self.error(f"expected {width} field{'s' * (width > 1)}, got {len(row)}{hint}")
+            hint = (
+                "; a comma cannot be the decimal sign, use a point"
+                if "," in line and len(row) > width
+                else ""
+            )
+            raise self.error(
+                f"expected {width} field{'s' * (width > 1)}, got {len(row)}{hint}"
+            )
         self.fields, values = [row[i] for i in self._chosen], []
         for name, field in zip(self.columns, self.fields, strict=True):
             value = self._convert[name](field)
             if value is None:
-                hint = "; use a decimal point, and no separator of thousands" if "," in field else ""
+                hint = (
+                    "; use a decimal point, and no separator of thousands"
+                    if "," in field
+                    else ""
+                )
                 expected = getattr(self._convert[name], "expected", "a number")
-                raise self.error(f"expected {expected}, got {short(field)} in {name}{hint}")
+                raise self.error(
+                    f"expected {expected}, got {short(field)} in {name}{hint}"
+                )
             values.append(value)
         self.place = {}
         for name in self._places:
@@ -183,25 +233,38 @@ class Lines:
             now, expected = math.nan, "a number" if name == "round" else clock.expected
         elif last is None or (self.again and name == "round"):
             expected = ""
-        elif not (self.again or self.sparse or name == "time") and _counts(name, clock, last, now):
+        elif not (self.again or self.sparse or name == "time") and _counts(
+            name, clock, last, now
+        ):
             expected = f"{last + 1:g}" * (now != last + 1)
         else:
             later = "a later time" if clock.kind.startswith("a time") else f"> {last:g}"
             expected = later * (not (now > last or (self.again and now == last)))
         if expected:
-            raise self.error(f"rounds must be in order: expected {name or 'an index'} {expected}, got {short(field)}")
+            raise self.error(
+                f"rounds must be in order: expected {name or 'an index'} {expected}, got {short(field)}"
+            )
         self.place[name] = now
 
 
 def _counts(name: str, clock: Clock, *numbers: float) -> bool:
     """Say whether these are numbers of rows or rounds, and not times."""
-    return name == "round" or (clock.kind == "a number" and all(number % 1 == 0 for number in numbers))
+    return name == "round" or (
+        clock.kind == "a number" and all(number % 1 == 0 for number in numbers)
+    )
 
 
-def read_table(data: bytes, path: str, choose: Callable[[list[str]], Choice], sparse: bool = False) -> Table:
+def read_table(
+    data: bytes, path: str, choose: Callable[[list[str]], Choice], sparse: bool = False
+) -> Table:
     """Read the content of a file as :class:`Lines`, skipping blank lines if there are two columns or more."""
     lines = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-    reader, values, numbers, blank = Lines(path, choose, sparse=sparse), array("d"), array("q"), 0
+    reader, values, numbers, blank = (
+        Lines(path, choose, sparse=sparse),
+        array("d"),
+        array("q"),
+        0,
+    )
     places = array("d")
     for line in lines:
         if not line.strip():
@@ -215,7 +278,10 @@ def read_table(data: bytes, path: str, choose: Callable[[list[str]], Choice], sp
             places.extend(reader.place.values())
             reader.keep()
     if not numbers:
-        raise InvalidFile(f"{path} {'has no rows' if reader.columns else 'is empty'}; expected a header and rows", path)
+        raise InvalidFile(
+            f"{path} {'has no rows' if reader.columns else 'is empty'}; expected a header and rows",
+            path,
+        )
 
     def text(t: int, m: int) -> str:
         i = reader.header.index(reader.columns[m]) if m >= 0 else m
@@ -227,12 +293,16 @@ def read_table(data: bytes, path: str, choose: Callable[[list[str]], Choice], sp
     table = Table(rows, reader.columns, path, np.array(numbers), text, places=order)
     if numbers[-1] < len(lines):
         return table
-    cut = f"no line break at its end, like a truncated file; it ends with {text(-1, -1)}"
+    cut = (
+        f"no line break at its end, like a truncated file; it ends with {text(-1, -1)}"
+    )
     return table._replace(unended=str(table.error(-1, cut)))
 
 
 def _role(name: str, clock: Clock) -> str:
-    return name if name not in _INDEX else "index" if clock.kind == "a number" else "time"
+    return (
+        name if name not in _INDEX else "index" if clock.kind == "a number" else "time"
+    )
 
 
 def _moment(text: str) -> datetime | None:
@@ -251,14 +321,21 @@ def known(
 
     def choose(names: list[str]) -> Choice:
         expected = f"expected {', '.join((*required, *optional, *ignored))}"
-        if unknown := [name for name in names if name not in (*required, *optional, *ignored)]:
+        if unknown := [
+            name for name in names if name not in (*required, *optional, *ignored)
+        ]:
             raise ValueError(f"unknown column {short(unknown[0])}; {expected}")
         if missing := [name for name in required if name not in names]:
-            raise ValueError(f"no column {missing[0]}, got {short(','.join(names))}; {expected}")
+            raise ValueError(
+                f"no column {missing[0]}, got {short(','.join(names))}; {expected}"
+            )
         return {name: to_number for name in (*required, *optional) if name in names}
 
     return choose
 
 
 def _has_numbers(line: str) -> bool:
-    return all(not each or to_power(each) is not None for each in re.split(r"[;,\s]+", line[:1000]))
+    return all(
+        not each or to_power(each) is not None
+        for each in re.split(r"[;,\s]+", line[:1000])
+    )

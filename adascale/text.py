@@ -21,7 +21,9 @@ def to_whole(field: str) -> int | None:
 
 def to_power(field: str) -> float | None:
     """Return the squared modulus of a complex number, or None."""
-    value = _converted(complex, re.sub(r" *([+-]) *", r"\1", field.strip()).replace("i", "j"))
+    value = _converted(
+        complex, re.sub(r" *([+-]) *", r"\1", field.strip()).replace("i", "j")
+    )
     return None if value is None else value.real * value.real + value.imag * value.imag
 
 

@@ -27,18 +27,44 @@ class Result(NamedTuple):
 
 
 RESULTS = {
-    "audit-digits": Result("results/audit", "digits.csv", "privacy.audits:committed", ("digits",)),
-    "audit-mnist": Result("results/audit", "mnist.csv", "privacy.audits:committed", ("mnist",)),
-    "audit-paired": Result("results/audit", "paired.csv", "privacy.audits:committed", ("paired",)),
-    "causal": Result("results/causal", "mnist.csv cifar10.csv", "causal.fresh:committed"),
-    "certificate": Result("results/causal", "certificate.csv certified.csv", "theory.certificates:committed"),
-    "channels": Result(
-        "results/channels", "table_blocks.csv exact.csv table.csv", "causal.worlds:committed", (), ("processes",)
+    "audit-digits": Result(
+        "results/audit", "digits.csv", "privacy.audits:committed", ("digits",)
     ),
-    "estimates": Result("results/channels", "estimates.csv", "training.estimates:committed"),
-    "exact": Result("results/exact", "mnist.csv cifar10.csv headline.csv", "leakage.exact:committed"),
+    "audit-mnist": Result(
+        "results/audit", "mnist.csv", "privacy.audits:committed", ("mnist",)
+    ),
+    "audit-paired": Result(
+        "results/audit", "paired.csv", "privacy.audits:committed", ("paired",)
+    ),
+    "causal": Result(
+        "results/causal", "mnist.csv cifar10.csv", "causal.fresh:committed"
+    ),
+    "certificate": Result(
+        "results/causal",
+        "certificate.csv certified.csv",
+        "theory.certificates:committed",
+    ),
+    "channels": Result(
+        "results/channels",
+        "table_blocks.csv exact.csv table.csv",
+        "causal.worlds:committed",
+        (),
+        ("processes",),
+    ),
+    "estimates": Result(
+        "results/channels", "estimates.csv", "training.estimates:committed"
+    ),
+    "exact": Result(
+        "results/exact", "mnist.csv cifar10.csv headline.csv", "leakage.exact:committed"
+    ),
     "explorer": Result("book/_static/explorer", "data.js", "explorer:committed"),
-    "fork": Result("results/cifar10", "fork.csv", "training.counterfactual:committed", (), ("sweep",)),
+    "fork": Result(
+        "results/cifar10",
+        "fork.csv",
+        "training.counterfactual:committed",
+        (),
+        ("sweep",),
+    ),
     "growth": Result("results/causal", "growth.csv", "causal.growth:committed"),
     "links": Result(
         "results/links",
@@ -48,22 +74,52 @@ RESULTS = {
         ("source",),
     ),
     "noise": Result("results/channels", "noise.csv", "leakage.senders:committed_noise"),
-    "published": Result("results/benchmarks", "matlab.csv", "leakage.published:committed", (), ("source",)),
+    "published": Result(
+        "results/benchmarks",
+        "matlab.csv",
+        "leakage.published:committed",
+        (),
+        ("source",),
+    ),
     "resnet": Result("results/benchmarks", "resnet32.csv", "training.resnet:committed"),
     "scaling": Result("results/guarantees", "scaling.csv", "theory.scaling:committed"),
     "senders": Result("results/channels", "senders.csv", "leakage.senders:committed"),
-    "weights-contest": Result("results/weights", "contest.csv", "training.weighted_trainings:committed", ("contest",)),
-    "weights-quadratic": Result("results/weights", "quadratic.csv", "training.weights:committed"),
-    "weights-response": Result(
-        "results/weights", "response.csv", "training.weighted_trainings:committed", ("response",)
+    "weights-contest": Result(
+        "results/weights",
+        "contest.csv",
+        "training.weighted_trainings:committed",
+        ("contest",),
     ),
-    "weights-thirds": Result("results/weights", "thirds.csv", "training.weighted_trainings:committed", ("thirds",)),
+    "weights-quadratic": Result(
+        "results/weights", "quadratic.csv", "training.weights:committed"
+    ),
+    "weights-response": Result(
+        "results/weights",
+        "response.csv",
+        "training.weighted_trainings:committed",
+        ("response",),
+    ),
+    "weights-thirds": Result(
+        "results/weights",
+        "thirds.csv",
+        "training.weighted_trainings:committed",
+        ("thirds",),
+    ),
 }
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "processes": {"type": int, "default": 2},
-    "sweep": {"type": Path, "default": Path("results/cifar10/readings.toml"), "help": "every run with a policy"},
-    "source": {"type": Path, "metavar": "FOLDER", "required": True, "help": "a clone of the data's repository"},
+    "sweep": {
+        "type": Path,
+        "default": Path("results/cifar10/readings.toml"),
+        "help": "every run with a policy",
+    },
+    "source": {
+        "type": Path,
+        "metavar": "FOLDER",
+        "required": True,
+        "help": "a clone of the data's repository",
+    },
 }
 
 
@@ -74,18 +130,33 @@ def make(name: str, out: Path | None = None, **options: Any) -> list[Path]:
     folder = Path(result.folder) if out is None else out
     folder.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
-    found = [*getattr(import_module(f"companion.{module}"), function)(*result.arguments, **options)]
+    found = [
+        *getattr(import_module(f"companion.{module}"), function)(
+            *result.arguments, **options
+        )
+    ]
     seconds = round(time.perf_counter() - began)
-    made = {folder / file: each for file, each in zip(result.files.split(), found, strict=True)}
+    made = {
+        folder / file: each
+        for file, each in zip(result.files.split(), found, strict=True)
+    }
     for file, (text, _) in made.items():
         write_atomically(file, text)
     stated = {file: about for file, (_, about) in made.items() if file.suffix == ".csv"}
     first, *others = [*stated.values()] or [{}]
     if others and all(each == first for each in others):
-        stated = {folder / f"{name}.csv": first | {"tables": [file.name for file in stated]}}
+        stated = {
+            folder / f"{name}.csv": first | {"tables": [file.name for file in stated]}
+        }
     for table, about in stated.items():
         packages = "numpy", "numba", "scipy", "pandas", "torch"
-        write_provenance(table, f"python -m companion make {name}", *packages, **about, wall_seconds=seconds)
+        write_provenance(
+            table,
+            f"python -m companion make {name}",
+            *packages,
+            **about,
+            wall_seconds=seconds,
+        )
     return [*made]
 
 
@@ -93,12 +164,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Read the command line and make what it names."""
     parser = Parser(prog="python -m companion", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="make")
-    names = commands.add_parser("make", help="make a committed result again").add_subparsers(
-        dest="name", required=True, metavar="NAME"
-    )
+    names = commands.add_parser(
+        "make", help="make a committed result again"
+    ).add_subparsers(dest="name", required=True, metavar="NAME")
     for name, result in RESULTS.items():
         one = names.add_parser(name, help=f"{result.folder}: {result.files}")
-        one.add_argument("--out", type=Path, metavar="FOLDER", help=f"default: {result.folder}")
+        one.add_argument(
+            "--out", type=Path, metavar="FOLDER", help=f"default: {result.folder}"
+        )
         for option in result.options:
             one.add_argument(f"--{option}", **OPTIONS[option])
     for file in make(**vars(parser.parse_args(arguments))):

@@ -55,19 +55,27 @@ _COLUMNS = ["nu", "realisations", "ratio", "low", "high", "share"]
 
 
 def compare(
-    table: pd.DataFrame, metric: str, above: str | Sequence[str], below: str | Sequence[str], average: str = "geometric"
+    table: pd.DataFrame,
+    metric: str,
+    above: str | Sequence[str],
+    below: str | Sequence[str],
+    average: str = "geometric",
 ) -> pd.DataFrame:
     r"""The leakage of one policy over that of another, on the same realisations of a leakage table.
 
     Of several policies the one that leaks most counts, in each realisation.  A row a budget: ``nu``, what
     :func:`averaged` gives, ``realisations, ratio, low, high, share``.
     """
-    sides = [[named] if isinstance(named, str) else [*named] for named in (above, below)]
+    sides = [
+        [named] if isinstance(named, str) else [*named] for named in (above, below)
+    ]
     leakage = table[table["policy"].isin([*sides[0], *sides[1]])].pivot(
         index=["nu", "seed"], columns="policy", values=metric
     )
     top, bottom = (leakage[side].max(axis=1, skipna=False) for side in sides)
-    rows = [(nu, *averaged([each], [bottom[nu]], average)) for nu, each in top.groupby("nu")]
+    rows = [
+        (nu, *averaged([each], [bottom[nu]], average)) for nu, each in top.groupby("nu")
+    ]
     return pd.DataFrame(rows, columns=_COLUMNS)
 
 
@@ -90,9 +98,15 @@ def paper_claims(
         ``claim, metric, policy, nu, realisations, ratio, low, high, share, limit, verdict``; the last of "holds",
         "fails", "not settled".
     """
-    found = [_claims_by(table, metric, drawn, others, average) for metric in METRICS if metric in table]
+    found = [
+        _claims_by(table, metric, drawn, others, average)
+        for metric in METRICS
+        if metric in table
+    ]
     higher = [
-        evaluate(compare(table, "rdp", policy, drawn, average)).assign(claim="higher", metric="rdp", policy=policy)
+        evaluate(compare(table, "rdp", policy, drawn, average)).assign(
+            claim="higher", metric="rdp", policy=policy
+        )
         for policy in others
     ]
     claims = pd.concat([*found, *higher], ignore_index=True)
@@ -100,25 +114,45 @@ def paper_claims(
 
 
 def _claims_by(
-    table: pd.DataFrame, metric: str, drawn: Sequence[str], others: Sequence[str], average: str
+    table: pd.DataFrame,
+    metric: str,
+    drawn: Sequence[str],
+    others: Sequence[str],
+    average: str,
 ) -> pd.DataFrame:
     leakage = table.pivot(index="seed", columns=["policy", "nu"], values=metric)
-    steps, last, rows = [*pairwise(sorted({*table["nu"]}))], table[table["nu"] == table["nu"].max()], []
+    steps, last, rows = (
+        [*pairwise(sorted({*table["nu"]}))],
+        table[table["nu"] == table["nu"].max()],
+        [],
+    )
 
-    def add(claim: str, policy: str, compared: pd.DataFrame, limit: float = 1.0, above: bool = True) -> None:
+    def add(
+        claim: str,
+        policy: str,
+        compared: pd.DataFrame,
+        limit: float = 1.0,
+        above: bool = True,
+    ) -> None:
         found = evaluate(compared, limit, above=above)
         rows.append(found.assign(claim=claim, metric=metric, policy=policy))
 
     def stepwise(values: Any) -> pd.DataFrame:
-        return pd.DataFrame([(now, *values(now, later)) for now, later in steps], columns=_COLUMNS)
+        return pd.DataFrame(
+            [(now, *values(now, later)) for now, later in steps], columns=_COLUMNS
+        )
 
     def narrowed(policy: str) -> Any:
         top, own = leakage[policy], leakage["AdaScale"]
-        return lambda now, later: averaged([top[now], own[later]], [top[later], own[now]], average)
+        return lambda now, later: averaged(
+            [top[now], own[later]], [top[later], own[now]], average
+        )
 
     def fallen(policy: str) -> Any:
         gap = leakage[policy] - leakage["AdaScale"]
-        return lambda now, later: (_mean if average == "ratio of means" else _share)((gap[now] - gap[later]).dropna())
+        return lambda now, later: (_mean if average == "ratio of means" else _share)(
+            (gap[now] - gap[later]).dropna()
+        )
 
     def risen(policy: str) -> Any:
         own = leakage[policy]
@@ -127,21 +161,45 @@ def _claims_by(
     benchmarks = (*drawn, *others)
     for policy in benchmarks:
         add("ahead", policy, compare(table, metric, policy, "AdaScale", average))
-    add("close", "AdaScale", compare(table, metric, "AdaScale", "Optimal", average), CLOSE, above=False)
-    for policy in drawn if metric == "rdp" else benchmarks:  # what the paper's panels show
-        add("near", policy, compare(last, metric, policy, "Optimal", average), CLOSE, above=False)
+    add(
+        "close",
+        "AdaScale",
+        compare(table, metric, "AdaScale", "Optimal", average),
+        CLOSE,
+        above=False,
+    )
+    for policy in (
+        drawn if metric == "rdp" else benchmarks
+    ):  # what the paper's panels show
+        add(
+            "near",
+            policy,
+            compare(last, metric, policy, "Optimal", average),
+            CLOSE,
+            above=False,
+        )
         add("narrows", policy, stepwise(narrowed(policy)))
-        add("narrows in nats", policy, stepwise(fallen(policy)), 0.0 if average == "ratio of means" else 0.5)
+        add(
+            "narrows in nats",
+            policy,
+            stepwise(fallen(policy)),
+            0.0 if average == "ratio of means" else 0.5,
+        )
     for policy in ("Optimal", "AdaScale", *benchmarks):
         add("rises", policy, stepwise(risen(policy)))
     return pd.concat(rows)
 
 
-def evaluate(compared: pd.DataFrame, limit: float = 1.0, *, above: bool = True) -> pd.DataFrame:
+def evaluate(
+    compared: pd.DataFrame, limit: float = 1.0, *, above: bool = True
+) -> pd.DataFrame:
     """A comparison with its ``limit`` and ``verdict``: whether the ratio is above (or below) it, by its interval."""
     higher, lower = compared["low"] > limit, compared["high"] < limit
     holds, fails = (higher, lower) if above else (lower, higher)
-    return compared.assign(limit=limit, verdict=np.select([holds, fails], ["holds", "fails"], "not settled"))
+    return compared.assign(
+        limit=limit,
+        verdict=np.select([holds, fails], ["holds", "fails"], "not settled"),
+    )
 
 
 def holm(claims: pd.DataFrame, level: float = 0.05) -> pd.DataFrame:
@@ -181,7 +239,9 @@ def verdicts(claims: pd.DataFrame) -> pd.DataFrame:
     average, their share stands behind.
     """
     words = (
-        claims.ratio.map(lambda ratio: f"{ratio:#.3g}".rstrip(".")) + "\N{NO-BREAK SPACE}" + claims.verdict.map(MARKS)
+        claims.ratio.map(lambda ratio: f"{ratio:#.3g}".rstrip("."))
+        + "\N{NO-BREAK SPACE}"
+        + claims.verdict.map(MARKS)
     )
     agree = claims.share.where(claims.verdict != "fails", 1 - claims.share)
     of_ratios = claims.claim.isin(["ahead", "narrows", "rises", "higher"])
@@ -189,7 +249,11 @@ def verdicts(claims: pd.DataFrame) -> pd.DataFrame:
     words = words.where(~split, words + agree.map(" ({:.0%})".format))
     long = claims.assign(text=words, leakage=claims.metric.map(METRICS))
     rows = ["claim", "leakage", "policy"]
-    wide = long.pivot(index=rows, columns="nu", values="text").reindex(long[rows].drop_duplicates()).fillna("")
+    wide = (
+        long.pivot(index=rows, columns="nu", values="text")
+        .reindex(long[rows].drop_duplicates())
+        .fillna("")
+    )
     return wide.rename(columns="{:g}".format)
 
 
@@ -201,22 +265,33 @@ def overview(claims: Mapping[tuple[str, str], pd.DataFrame]) -> pd.DataFrame:
     protocol; how often each verdict, over metrics, benchmarks and budgets.
     """
     counts = {
-        pair: each[each["metric"] != "exact"].groupby("claim")["verdict"].agg(_counted) for pair, each in claims.items()
+        pair: each[each["metric"] != "exact"].groupby("claim")["verdict"].agg(_counted)
+        for pair, each in claims.items()
     }
     columns = list(dict.fromkeys(protocol for _, protocol in claims))
-    table = pd.DataFrame(counts).rename_axis(columns=["dataset", None]).stack("dataset")[columns]
+    table = (
+        pd.DataFrame(counts)
+        .rename_axis(columns=["dataset", None])
+        .stack("dataset")[columns]
+    )
     datasets = list(dict.fromkeys(dataset for dataset, _ in claims))
-    table = table.reindex([pair for pair in product(STATEMENTS, datasets) if pair in table.index]).fillna("")
+    table = table.reindex(
+        [pair for pair in product(STATEMENTS, datasets) if pair in table.index]
+    ).fillna("")
     table = table.rename(index=STATEMENTS, level=0).rename_axis(index=[None, None])
     return table if len(datasets) > 1 else table.droplevel(1)
 
 
 def _counted(column: pd.Series) -> str:
     counts = {mark: (column == name).sum() for name, mark in MARKS.items()}
-    return "\N{NO-BREAK SPACE}".join(f"{count}{mark}" for mark, count in counts.items() if count)
+    return "\N{NO-BREAK SPACE}".join(
+        f"{count}{mark}" for mark, count in counts.items() if count
+    )
 
 
-def averaged(tops: Sequence[ArrayLike], bottoms: Sequence[ArrayLike], average: str) -> tuple[float, ...]:
+def averaged(
+    tops: Sequence[ArrayLike], bottoms: Sequence[ArrayLike], average: str
+) -> tuple[float, ...]:
     """Average the product of some values over that of others, paired by realisation, with a 95 % interval.
 
     The values are > 0, with one entry per realisation; those with a NaN are left out.  *Geometric* is the geometric
@@ -231,22 +306,43 @@ def averaged(tops: Sequence[ArrayLike], bottoms: Sequence[ArrayLike], average: s
     """
     if average not in AVERAGES:
         raise ValueError(f"average must be one of {AVERAGES}, got {average!r}")
-    values = np.column_stack([*tops, *bottoms])  # a policy may have missed its budget in some realisation
+    values = np.column_stack(
+        [*tops, *bottoms]
+    )  # a policy may have missed its budget in some realisation
     values = values[~np.isnan(values).any(axis=1)]
     if not len(values):
         return 0, *[np.nan] * 4
 
     def over(leakages: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(leakages[..., : len(tops)].prod(axis=-1) / leakages[..., len(tops) :].prod(axis=-1))
+        return np.asarray(
+            leakages[..., : len(tops)].prod(axis=-1)
+            / leakages[..., len(tops) :].prod(axis=-1)
+        )
 
     ratio = over(values)
     share = (ratio > 1).mean()
     if average in ("geometric", "arithmetic"):
-        return len(ratio), *(log_interval if average == "geometric" else interval)(ratio), share
+        return (
+            len(ratio),
+            *(log_interval if average == "geometric" else interval)(ratio),
+            share,
+        )
     if average == "median":
-        ends = scipy.stats.quantile_test(ratio, q=1, p=0.5).confidence_interval(0.95)  # NaN of fewer than six
-        return len(ratio), np.median(ratio), np.nan_to_num(ends.low, nan=0), np.nan_to_num(ends.high, nan=np.inf), share
-    ends = np.quantile(over(_resampled(len(ratio)) @ values), [0.025, 0.975]) if len(ratio) > 1 else (0.0, np.inf)
+        ends = scipy.stats.quantile_test(ratio, q=1, p=0.5).confidence_interval(
+            0.95
+        )  # NaN of fewer than six
+        return (
+            len(ratio),
+            np.median(ratio),
+            np.nan_to_num(ends.low, nan=0),
+            np.nan_to_num(ends.high, nan=np.inf),
+            share,
+        )
+    ends = (
+        np.quantile(over(_resampled(len(ratio)) @ values), [0.025, 0.975])
+        if len(ratio) > 1
+        else (0.0, np.inf)
+    )
     return len(ratio), over(values.mean(axis=0)), *ends, share
 
 
@@ -269,4 +365,9 @@ def _share(step: pd.Series) -> tuple[float, ...]:
     if not len(step):
         return 0, *[np.nan] * 4
     share = (step > 0).mean()
-    return len(step), share, *scipy.stats.binomtest(int((step > 0).sum()), len(step)).proportion_ci(0.95), share
+    return (
+        len(step),
+        share,
+        *scipy.stats.binomtest(int((step > 0).sum()), len(step)).proportion_ci(0.95),
+        share,
+    )

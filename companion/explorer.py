@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale.accounting import DEFAULT_ORDERS
-from adascale.channel import AntennaSelection, ChannelModel, GaussMarkov, Nakagami, Rayleigh, Rician
+from adascale.channel import (
+    AntennaSelection,
+    ChannelModel,
+    GaussMarkov,
+    Nakagami,
+    Rayleigh,
+    Rician,
+)
 from adascale.problem import RoundLeakage
 from adascale.scenario import Scenario
 from companion.results import Made
@@ -27,13 +34,18 @@ CHANNELS: dict[str, ChannelModel] = {
 }
 """The channel models that the explorer offers, by the name that the page has for them."""
 
-SCENARIOS: dict[str, Scenario] = {"mnist": Scenario.mnist(), "cifar10": Scenario.cifar10()}
+SCENARIOS: dict[str, Scenario] = {
+    "mnist": Scenario.mnist(),
+    "cifar10": Scenario.cifar10(),
+}
 """The scenarios that it offers."""
 
 DRAWS = 3
 """How many draws of each channel model there are, by the seeds 0, 1, ..."""
 
-LEVELS: tuple[float, ...] = tuple(round(0.005 * 2 ** (step / 4), 6) for step in range(25))
+LEVELS: tuple[float, ...] = tuple(
+    round(0.005 * 2 ** (step / 4), 6) for step in range(25)
+)
 r"""The :math:`\nu` of its slider, from 0.005 to 0.32 in steps of the fourth root of 2, to six places."""
 
 DELTA = 1e-5
@@ -61,7 +73,9 @@ def explorer_script() -> str:
             "rate": float(scenario.sampling_rate),
             "unit": float(RoundLeakage(scenario).unit[0]),
             # a floor is this over the gain |h|^2
-            "floorScale": float(scenario.noise_scale / scenario.x_max * scenario.batch_second_moment),
+            "floorScale": float(
+                scenario.noise_scale / scenario.x_max * scenario.batch_second_moment
+            ),
         }
         for name, scenario in SCENARIOS.items()
     }
@@ -79,7 +93,11 @@ def explorer_script() -> str:
         "},\nlevels: {",
     ]
     for name in SCENARIOS:
-        known = (_packed(channel, partial(level_codes, name, channel), 3) for channel in CHANNELS if channel != "slow")
+        known = (
+            _packed(channel, partial(level_codes, name, channel), 3)
+            for channel in CHANNELS
+            if channel != "slow"
+        )
         lines += [f"{name}: {{", *known, "},"]
     return "\n".join([*lines, "}};", ""])
 
@@ -92,7 +110,10 @@ def committed() -> Made:
 def _packed(channel: str, codes: Callable[[int], NDArray[np.int64]], width: int) -> str:
     """All draws of a channel, each as its least code and what the others are above it."""
     drawn = [codes(draw) for draw in range(DRAWS)]
-    rows = [f"[{each.min()}, {json.dumps(pack(each - each.min(), width))}]," for each in drawn]
+    rows = [
+        f"[{each.min()}, {json.dumps(pack(each - each.min(), width))}],"
+        for each in drawn
+    ]
     return "\n".join([f"{channel}: [", *rows, "],"])
 
 

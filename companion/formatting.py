@@ -40,10 +40,16 @@ def as_html(table: pd.DataFrame) -> str:
     html = signed((table.rename_axis(columns=None) if named else table)._repr_html_())
     if not named:
         return html
-    before, head, after = re.split(r"(<tr.*?</tr>\s*<tr.*?</tr>)", html, maxsplit=1, flags=re.DOTALL)
-    columns, index = (re.findall("<th>(.*?)</th>", row) for row in head.split("</tr>")[:2])
+    before, head, after = re.split(
+        r"(<tr.*?</tr>\s*<tr.*?</tr>)", html, maxsplit=1, flags=re.DOTALL
+    )
+    columns, index = (
+        re.findall("<th>(.*?)</th>", row) for row in head.split("</tr>")[:2]
+    )
     own, level = table.index.nlevels, '<th class="row_heading">'
-    cells = [f"{level}{name}</th>" for name in index[:own]] + [f"<th>{name}</th>" for name in columns[own:]]
+    cells = [f"{level}{name}</th>" for name in index[:own]] + [
+        f"<th>{name}</th>" for name in columns[own:]
+    ]
     return f"{before}<tr>{''.join(cells)}</tr>{after}"
 
 

@@ -20,13 +20,25 @@ METHODS: dict[str, Method] = {
 """Every method of the paper's figures by the name of its policy."""
 
 VARIANTS: dict[str, Method] = {
-    "EstimFuture, devices": TunedOnRealisation(policies.EstimFuture, estimate="devices"),
-    "PowerControl, minimum": TunedOnRealisation(policies.PowerControl, estimate="minimum"),
-    "PowerControl, r = 0.99": TunedOnRealisation(policies.PowerControl, contraction=0.99),
-    "PowerControl, not subtracted": TunedOnRealisation(policies.PowerControl, subtract=False),
+    "EstimFuture, devices": TunedOnRealisation(
+        policies.EstimFuture, estimate="devices"
+    ),
+    "PowerControl, minimum": TunedOnRealisation(
+        policies.PowerControl, estimate="minimum"
+    ),
+    "PowerControl, r = 0.99": TunedOnRealisation(
+        policies.PowerControl, contraction=0.99
+    ),
+    "PowerControl, not subtracted": TunedOnRealisation(
+        policies.PowerControl, subtract=False
+    ),
     "LyapunovPowerControl, half the rate": partial(best_lyapunov, relative_rates=0.5),
-    "LyapunovPowerControl, 1.2 times the rate": partial(best_lyapunov, relative_rates=1.2),
+    "LyapunovPowerControl, 1.2 times the rate": partial(
+        best_lyapunov, relative_rates=1.2
+    ),
     "LyapunovPowerControl, filled queue": filled_lyapunov,
-    "LyapunovPowerControl, filled queue, V = 30 η̄³": partial(filled_lyapunov, multiple=30.0),
+    "LyapunovPowerControl, filled queue, V = 30 η̄³": partial(
+        filled_lyapunov, multiple=30.0
+    ),
 }
 """The benchmarks with one choice changed that the paper leaves open, the last with two (:ref:`chap-benchmarks`)."""

@@ -32,7 +32,10 @@ def load(name: str) -> pd.DataFrame:
     """
     path = folder() / f"{name}.csv"
     if not path.is_file():
-        known = sorted(str(each.relative_to(folder()).with_suffix("")) for each in folder().glob("*/*.csv"))
+        known = sorted(
+            str(each.relative_to(folder()).with_suffix(""))
+            for each in folder().glob("*/*.csv")
+        )
         raise ValueError(f"name must be one of {', '.join(known)}, got {name!r}")
     with path.open(encoding="utf-8") as file:
         wide = file.readline().startswith("policy,,")
@@ -41,21 +44,36 @@ def load(name: str) -> pd.DataFrame:
 
 def _read_wide(path: Path) -> pd.DataFrame:
     """What :func:`wide_csv` has written: ``policy``, the columns of the row, and what is stored of each."""
-    heading = pd.read_csv(path, header=None, nrows=3).iloc[[1, 2]].T  # the row's names stand in the third line alone
+    heading = (
+        pd.read_csv(path, header=None, nrows=3).iloc[[1, 2]].T
+    )  # the row's names stand in the third line alone
     row = heading.loc[heading[1].isna(), 2].tolist()
     wide = pd.read_csv(path, header=[0, 1], index_col=[*range(len(row))])
-    policies, columns = (list(dict.fromkeys(wide.columns.get_level_values(level))) for level in (0, 1))
-    parts = [wide[name].dropna(how="all").rename_axis(row).reset_index().assign(policy=name) for name in policies]
+    policies, columns = (
+        list(dict.fromkeys(wide.columns.get_level_values(level))) for level in (0, 1)
+    )
+    parts = [
+        wide[name].dropna(how="all").rename_axis(row).reset_index().assign(policy=name)
+        for name in policies
+    ]
     return pd.concat(parts, ignore_index=True)[["policy", *row, *columns]]
 
 
 def wide_csv(
-    table: pd.DataFrame, columns: Sequence[str], row: Sequence[str] = ("nu", "seed"), *, digits: int = 7
+    table: pd.DataFrame,
+    columns: Sequence[str],
+    row: Sequence[str] = ("nu", "seed"),
+    *,
+    digits: int = 7,
 ) -> str:
     """Write these columns, where they have a value, as CSV: a line a ``row``, under two lines, policy and column."""
     order = list(dict.fromkeys(table["policy"]))
-    wide = table.pivot(index=[*row], columns="policy", values=list(columns)).swaplevel(axis=1)
-    wide = wide[[(name, value) for name in order for value in columns]].dropna(axis=1, how="all")
+    wide = table.pivot(index=[*row], columns="policy", values=list(columns)).swaplevel(
+        axis=1
+    )
+    wide = wide[[(name, value) for name in order for value in columns]].dropna(
+        axis=1, how="all"
+    )
     text: str = wide.to_csv(float_format=f"%.{digits}g")
     return text
 
@@ -84,19 +102,34 @@ def ratio(
     selects rows by further columns, such as ``nu=0.04``.
     """
     keys = [pair] if isinstance(pair, str) else [*pair]
-    if missing := [name for name in ("policy", column, *keys, *where) if name not in table]:
-        raise ValueError(f"the table has no column {missing[0]!r}, only {', '.join(map(str, table))}")
+    if missing := [
+        name for name in ("policy", column, *keys, *where) if name not in table
+    ]:
+        raise ValueError(
+            f"the table has no column {missing[0]!r}, only {', '.join(map(str, table))}"
+        )
     for name, value in where.items():
         if not (table[name] == value).any():
-            raise ValueError(f"no row has {name} = {value!r}, only {', '.join(map(str, table[name].unique()))}")
+            raise ValueError(
+                f"no row has {name} = {value!r}, only {', '.join(map(str, table[name].unique()))}"
+            )
         table = table[table[name] == value]
-    if missing := [name for name in (policy, reference) if not (table["policy"] == name).any()]:
-        raise ValueError(f"no row has policy {missing[0]!r}, only {', '.join(table['policy'].unique())}")
-    sides = [table[table["policy"] == name].set_index(keys)[column] for name in (policy, reference)]
+    if missing := [
+        name for name in (policy, reference) if not (table["policy"] == name).any()
+    ]:
+        raise ValueError(
+            f"no row has policy {missing[0]!r}, only {', '.join(table['policy'].unique())}"
+        )
+    sides = [
+        table[table["policy"] == name].set_index(keys)[column]
+        for name in (policy, reference)
+    ]
     for name, side in zip((policy, reference), sides, strict=True):
         if len(side) != side.index.nunique():
             counts = f"{len(side)} rows for {side.index.nunique()}"
-            raise ValueError(f"{name} must have one row per {', '.join(keys)}, got {counts}; nu=... selects some")
+            raise ValueError(
+                f"{name} must have one row per {', '.join(keys)}, got {counts}; nu=... selects some"
+            )
     top, bottom = pd.concat(sides, axis=1, join="inner").to_numpy().T
     return Ratio(*(float(each) for each in averaged([top], [bottom], mean)[1:4]))
 

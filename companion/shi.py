@@ -26,12 +26,17 @@ class PlainRun(NamedTuple):
     queue: FloatArray
 
 
-def plain_lyapunov(problem: ReceiveScalingProblem, penalty: float, caps: ArrayLike) -> PlainRun:
+def plain_lyapunov(
+    problem: ReceiveScalingProblem, penalty: float, caps: ArrayLike
+) -> PlainRun:
     r"""Drift-plus-penalty without the quadratic term, under caps on the noise energy (:eq:`eq:plain-round`).
 
     .. math:: \min_{w_{\min,t} \le w \le \max(W, w_{\min,t})} V F(w) + Q_t (w - w_{\min,t})
     """
-    penalty, caps = float(check.positive("penalty", penalty)), np.atleast_1d(check.positive("caps", caps))
+    penalty, caps = (
+        float(check.positive("penalty", penalty)),
+        np.atleast_1d(check.positive("caps", caps)),
+    )
     leakage, budget = RoundLeakage(problem.scenario), float(problem.budget)
     energy = np.empty((caps.size, problem.num_rounds))
     queue = np.zeros((caps.size, problem.num_rounds + 1))
@@ -46,7 +51,9 @@ def plain_lyapunov(problem: ReceiveScalingProblem, penalty: float, caps: ArrayLi
     return PlainRun(energy, queue)
 
 
-def capped_level(caps: ArrayLike, mean: ArrayLike, weight: ArrayLike = 1.0) -> FloatArray:
+def capped_level(
+    caps: ArrayLike, mean: ArrayLike, weight: ArrayLike = 1.0
+) -> FloatArray:
     r"""The :math:`\tau` at which :math:`\min(\tau v_t, \mathrm{cap}_t)` has this mean; infinite where no cap does.
 
     ``caps`` >= 0 have the shape (..., T), ``mean`` > 0 the shape (...), and ``weight``, :math:`v_t > 0`, one or T.
@@ -54,11 +61,15 @@ def capped_level(caps: ArrayLike, mean: ArrayLike, weight: ArrayLike = 1.0) -> F
     caps, mean = np.asarray(caps, dtype=float), np.asarray(mean, dtype=float)
     full_at = caps / weight  # round t is at its cap from this level on
     order = np.argsort(full_at, axis=-1)
-    full_at, capped = (np.take_along_axis(each, order, axis=-1) for each in (full_at, caps))
+    full_at, capped = (
+        np.take_along_axis(each, order, axis=-1) for each in (full_at, caps)
+    )
     free = np.broadcast_to(weight, caps.shape[-1:])[order]
     below = np.cumsum(np.insert(capped, 0, 0, axis=-1)[..., :-1], axis=-1)
     free = np.flip(np.cumsum(np.flip(free, -1), axis=-1), -1)
-    level = (caps.shape[-1] * mean[..., None] - below) / free  # if so many caps are below it
+    level = (
+        caps.shape[-1] * mean[..., None] - below
+    ) / free  # if so many caps are below it
     fits = level <= full_at
     found = np.take_along_axis(level, fits.argmax(axis=-1)[..., None], axis=-1)[..., 0]
     return np.where(fits.any(axis=-1), found, np.inf)
@@ -80,15 +91,24 @@ def filled_lyapunov(
     of the realisation, :math:`\tau` being their :func:`capped_level` at the rate.
     """
 
-    def build(rate: FloatArray, multiple: FloatArray, *caps: FloatArray) -> LyapunovPowerControl:
+    def build(
+        rate: FloatArray, multiple: FloatArray, *caps: FloatArray
+    ) -> LyapunovPowerControl:
         each = multiple[..., 0]
         rest = capped_level(caps[0], rate) if caps else rate
-        return LyapunovPowerControl(each * rate**3, rate, initial_queue=each * rate**3 / rest**2)
+        return LyapunovPowerControl(
+            each * rate**3, rate, initial_queue=each * rate**3 / rest**2
+        )
 
     if multiple is None:
         found = match_lyapunov(problem)
         multiple = found.penalty / found.rate**3
-    multiples = np.broadcast_to(check.positive("multiple", multiple), problem.lanes)[..., None]
-    known = (multiples, np.broadcast_to(problem.max_eta, (*problem.lanes, problem.num_rounds)))[: 1 + capped]
+    multiples = np.broadcast_to(check.positive("multiple", multiple), problem.lanes)[
+        ..., None
+    ]
+    known = (
+        multiples,
+        np.broadcast_to(problem.max_eta, (*problem.lanes, problem.num_rounds)),
+    )[: 1 + capped]
     guess = problem.eta(Optimal().schedule(problem)).mean(axis=-1)
     return build(match_budget(build, problem, *known, guess=guess), *known)

@@ -18,15 +18,21 @@ KEPT = 1e-6
 """An excess below this share of the budget does not count."""
 
 
-def by_seed(table: pd.DataFrame, column: str = "test_accuracy", arm: Sequence[str] = ARM) -> pd.DataFrame:
+def by_seed(
+    table: pd.DataFrame, column: str = "test_accuracy", arm: Sequence[str] = ARM
+) -> pd.DataFrame:
     """A column of a sweep's table, a row a seed and a column an arm, told apart by ``arm``; accuracies in per cent."""
-    wide = table.pivot(index="seed", columns=list(arm), values=column).sort_index(axis=1)
+    wide = table.pivot(index="seed", columns=list(arm), values=column).sort_index(
+        axis=1
+    )
     return 100 * wide if column == "test_accuracy" else wide
 
 
 def band(values: ArrayLike, digits: int = 1, sign: bool = False) -> str:
     """Mean and 95 % t interval as text, such as ``−1.2 [−2.0, −0.4]``; with ``sign``, a plus where it is positive."""
-    centre, low, high = (fixed(each, f"{'+' if sign else ''}.{digits}f") for each in interval(values))
+    centre, low, high = (
+        fixed(each, f"{'+' if sign else ''}.{digits}f") for each in interval(values)
+    )
     return f"{centre} [{low}, {high}]"
 
 
@@ -39,22 +45,33 @@ def promises(table: pd.DataFrame) -> pd.DataFrame:
     Realisations with a cost of NaN are left out.
     """
     world = [name for name in ("world",) if name in table]
-    best = table.loc[table["policy"] == "Optimal", [*world, "nu", "seed", "rdp", "epsilon"]]
+    best = table.loc[
+        table["policy"] == "Optimal", [*world, "nu", "seed", "rdp", "epsilon"]
+    ]
     reached, same = table.dropna(subset=["cost"]), [*world, "nu", "seed"]
-    joined = reached.merge(best, on=same, how="left", suffixes=("", "_best"), validate="many_to_one")
+    joined = reached.merge(
+        best, on=same, how="left", suffixes=("", "_best"), validate="many_to_one"
+    )
     if joined["rdp_best"].isna().any():
         lost = joined.loc[joined["rdp_best"].isna(), ["nu", "seed"]].iloc[0]
-        raise ValueError(f"Optimal has no row for nu = {lost['nu']:g}, seed = {lost['seed']:g}")
+        raise ValueError(
+            f"Optimal has no row for nu = {lost['nu']:g}, seed = {lost['seed']:g}"
+        )
     rows = []
     for key, group in joined.groupby(keys := [*world, "policy", "nu"], sort=False):
         spent = (group["cost"] / group["nu"]).to_numpy()
-        row = dict(zip(keys, key, strict=True)) | {"realisations": len(group), "cost": spent.mean()}
+        row = dict(zip(keys, key, strict=True)) | {
+            "realisations": len(group),
+            "cost": spent.mean(),
+        }
         row["spread"] = spent.std(ddof=1) if len(spent) > 1 else np.nan
         row["over"] = np.mean(spent > 1 + KEPT)
         row["excess"] = max(spent.max() - 1, 0.0) if row["over"] else 0.0
         for name in ("rdp", "epsilon"):
             ratio = (group[name] / group[f"{name}_best"]).to_numpy()
-            row |= dict(zip((name, f"{name}_low", f"{name}_high"), interval(ratio), strict=True))
+            row |= dict(
+                zip((name, f"{name}_low", f"{name}_high"), interval(ratio), strict=True)
+            )
             row |= {f"{name}_median": np.median(ratio), f"{name}_worst": ratio.max()}
         rows.append(row)
     return pd.DataFrame(rows)

@@ -22,10 +22,22 @@ def overridden(command, *arguments):
     for i, argument in enumerate(map(str, arguments)):
         name, equals, _ = argument.partition("=")
         if name.startswith("--") and not (command == "leakage" and name in SEVERAL):
-            follows = not equals and i + 1 < len(arguments) and not str(arguments[i + 1]).startswith("--")
+            follows = (
+                not equals
+                and i + 1 < len(arguments)
+                and not str(arguments[i + 1]).startswith("--")
+            )
             last.setdefault(name, []).append((i, 1 + follows))
-    replaced = {i + j for places in last.values() for i, width in places[:-1] for j in range(width)}
-    return [command, *(argument for i, argument in enumerate(arguments) if i not in replaced)]
+    replaced = {
+        i + j
+        for places in last.values()
+        for i, width in places[:-1]
+        for j in range(width)
+    }
+    return [
+        command,
+        *(argument for i, argument in enumerate(arguments) if i not in replaced),
+    ]
 
 
 def refused(capsys, command, *arguments, code=2, heading=False):
@@ -41,6 +53,13 @@ def refused(capsys, command, *arguments, code=2, heading=False):
 
 def alive(which, process):
     """How many processes have this process as their group (``pgid``) or parent (``ppid``)."""
-    found = subprocess.run(["ps", "-A", "-o", f"{which}=,stat=,comm="], capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        ["ps", "-A", "-o", f"{which}=,stat=,comm="],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     rows = [line.split(None, 2) for line in found.stdout.splitlines()]
-    return sum(row[0] == str(process) and row[1][0] != "Z" and row[2] != "ps" for row in rows)
+    return sum(
+        row[0] == str(process) and row[1][0] != "Z" and row[2] != "ps" for row in rows
+    )

@@ -37,13 +37,23 @@ class Forks:
 
     def begin(self, folder, arguments, streams, **fault):
         """A run with these standard streams: its process id."""
-        return self.ask({"folder": str(folder), "arguments": [str(each) for each in arguments]} | fault, *streams)
+        return self.ask(
+            {"folder": str(folder), "arguments": [str(each) for each in arguments]}
+            | fault,
+            *streams,
+        )
 
     def start(self, folder, arguments, sent="", **fault):
         """A run that reads this text, and writes ``out`` and ``err`` in the folder."""
         (folder / "in").write_text(sent)
-        with open(folder / "in") as read, open(folder / "out", "w") as out, open(folder / "err", "w") as err:
-            return self.begin(folder, arguments, [each.fileno() for each in (read, out, err)], **fault)
+        with (
+            open(folder / "in") as read,
+            open(folder / "out", "w") as out,
+            open(folder / "err", "w") as err,
+        ):
+            return self.begin(
+                folder, arguments, [each.fileno() for each in (read, out, err)], **fault
+            )
 
     def wait(self, pid):
         return self.ask({"wait": pid})["code"]
@@ -52,8 +62,12 @@ class Forks:
         """The exit code of a run, what it said, and its changes of files; no process of it is left."""
         from .command import alive
 
-        later = {name: fault.pop(name) for name in ("signal", "after") if "after" in fault}
-        (read, nothing), (out, says), (err, complains) = [os.pipe() for _ in range(3)]  # each holds 64 KiB
+        later = {
+            name: fault.pop(name) for name in ("signal", "after") if "after" in fault
+        }
+        (read, nothing), (out, says), (err, complains) = [
+            os.pipe() for _ in range(3)
+        ]  # each holds 64 KiB
         pid = self.begin(folder, arguments, (nothing, says, complains), **fault)
         found = self.ask({"wait": pid} | later)
         deadline = time.monotonic() + 10
@@ -62,7 +76,10 @@ class Forks:
             time.sleep(0.05)
         for each in (nothing, says, complains):
             os.close(each)
-        found |= {"out": os.read(out, 60_000).decode(), "err": os.read(err, 60_000).decode()}
+        found |= {
+            "out": os.read(out, 60_000).decode(),
+            "err": os.read(err, 60_000).decode(),
+        }
         for each in (read, out, err):
             os.close(each)
         return found
@@ -123,7 +140,9 @@ def slowly():
         return call
 
     write = os.pwrite
-    os.pwrite = lambda file, data, place: time.sleep(0.0005) or write(file, data[:5], place)
+    os.pwrite = lambda file, data, place: (
+        time.sleep(0.0005) or write(file, data[:5], place)
+    )
     os.fsync, os.replace = paused(os.fsync), paused(os.replace)
 
 
@@ -131,7 +150,12 @@ def changed(event, arguments):
     """The path that an audited event changes, or None."""
     if event == "open":
         path, _, flags = arguments
-        return path if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) and isinstance(path, str | bytes) else None
+        return (
+            path
+            if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+            and isinstance(path, str | bytes)
+            else None
+        )
     return arguments[0] if event in CHANGES else None
 
 
@@ -165,7 +189,9 @@ def child(task, streams, says):
             resource.setrlimit(resource.RLIMIT_FSIZE, (task["torn"], task["torn"]))
         elif made == task.get("at"):
             os.kill(os.getpid(), task.get("signal", signal.SIGKILL))
-        if "frozen" in task and os.path.abspath(os.fsdecode(path)).startswith(task["frozen"]):
+        if "frozen" in task and os.path.abspath(os.fsdecode(path)).startswith(
+            task["frozen"]
+        ):
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), os.fsdecode(path))
 
     sys.addaudithook(hook)
@@ -186,7 +212,9 @@ def use(pid, seconds):
     if sys.platform == "linux":
         clock = ~pid << 3 | 2  # that of a process, see clock_getcpuclockid(3)
         end = time.clock_gettime(clock) + seconds
-        while time.clock_gettime(clock) < end and not os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        while time.clock_gettime(clock) < end and not os.waitid(
+            os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT
+        ):
             time.sleep(0.001)
     else:
         time.sleep(seconds)
@@ -196,7 +224,9 @@ def end(task, pid, said):
     """Send the signal, where it comes after some seconds, and tell what came of the run."""
     if "after" in task:
         os.read(said, 1)
-        use(pid, 0.01)  # for the command to listen; where others take the processor, seconds of a clock say nothing
+        use(
+            pid, 0.01
+        )  # for the command to listen; where others take the processor, seconds of a clock say nothing
         time.sleep(task["after"])
         os.kill(pid, task["signal"])  # it is a zombie at least: its id is no one else's
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -214,7 +244,9 @@ def load(what):
         scenario = Scenario("warm", 2, 3, 1000, 20, 400, 1.0, 0.2, 1e-12)
         with (
             tempfile.TemporaryDirectory() as folder,
-            streaming.Stream(policies.Learn(), scenario, 0.002, f"{folder}/state") as one,
+            streaming.Stream(
+                policies.Learn(), scenario, 0.002, f"{folder}/state"
+            ) as one,
         ):
             one.answer(1e-12)
         return
@@ -226,7 +258,9 @@ def load(what):
 
     torch.set_num_threads(1)
     store.Store.run.__kwdefaults__["save_seconds"] = 0
-    tqdm.set_lock(threading.RLock())  # its own is shared by all forks, and one that is killed may hold it for ever
+    tqdm.set_lock(
+        threading.RLock()
+    )  # its own is shared by all forks, and one that is killed may hold it for ever
     for name in ("equalalloc", "optimal"):
         execution.perform(specification.make_run("digits", name, 0.5, 0, rounds=3))
 

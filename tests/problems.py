@@ -9,10 +9,16 @@ from adascale import ReceiveScalingProblem, Scenario, channel, policies
 
 MNIST, CIFAR = Scenario.mnist(), Scenario.cifar10()
 # three devices, two of them alike
-MIXED = Scenario("mixed", 3, 8, 1000, (20, 60, 20), (1000, 600, 1000), 1.5, 0.2, 1e-12, 3)
+MIXED = Scenario(
+    "mixed", 3, 8, 1000, (20, 60, 20), (1000, 600, 1000), 1.5, 0.2, 1e-12, 3
+)
 FULL = replace(MIXED, name="full", batch_size=40, dataset_size=40)  # q = 1
-PART = replace(MIXED, name="part", privacy_noise_power=8e-13)  # the server cancels a fifth of the noise
-PAPER = [(MNIST, nu) for nu in (0.01, 0.02, 0.04, 0.08, 0.16)] + [(CIFAR, nu) for nu in (0.01, 0.32)]
+PART = replace(
+    MIXED, name="part", privacy_noise_power=8e-13
+)  # the server cancels a fifth of the noise
+PAPER = [(MNIST, nu) for nu in (0.01, 0.02, 0.04, 0.08, 0.16)] + [
+    (CIFAR, nu) for nu in (0.01, 0.32)
+]
 
 
 def powers(low, high):
@@ -27,7 +33,9 @@ budgets, penalties = powers(-3, 1), powers(-6, 4)
 def drawn(scenario, budget, seeds=0, rounds=None):
     """A problem on the paper's channel, and the mean gains of its devices."""
     made = channel.draw(scenario.num_devices, rounds or scenario.num_rounds, seeds)
-    return ReceiveScalingProblem(scenario, scenario.min_gain(made.gain), budget), scenario.mean_gain(made.path_loss)
+    return ReceiveScalingProblem(
+        scenario, scenario.min_gain(made.gain), budget
+    ), scenario.mean_gain(made.path_loss)
 
 
 def make(scenario, budget, seeds=0, rounds=None):
@@ -36,7 +44,9 @@ def make(scenario, budget, seeds=0, rounds=None):
 
 def with_floors(scenario, floor, budget):
     """A problem that has these floors."""
-    return ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * np.array(floor)), budget)
+    return ReceiveScalingProblem(
+        scenario, scenario.noise_scale / (scenario.x_max * np.array(floor)), budget
+    )
 
 
 def feasible(problem, w):

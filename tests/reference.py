@@ -13,14 +13,21 @@ DIGITS = 60
 def integer_moment(q, s, alpha):
     """E[M^alpha] of Lemma 1, term by term, for mpf arguments and integer alpha."""
     return mp.fsum(
-        mp.binomial(alpha, k) * (1 - q) ** (alpha - k) * q**k * mp.exp(s * k * (k - 1) / 2) for k in range(alpha + 1)
+        mp.binomial(alpha, k)
+        * (1 - q) ** (alpha - k)
+        * q**k
+        * mp.exp(s * k * (k - 1) / 2)
+        for k in range(alpha + 1)
     )
 
 
 def rdp(q, sigma, alpha) -> float:
     """rho_alpha(q, sigma) at an integer order."""
     with mp.workdps(DIGITS):
-        return float(mp.log(integer_moment(mp.mpf(q), 1 / mp.mpf(sigma) ** 2, int(alpha))) / (alpha - 1))
+        return float(
+            mp.log(integer_moment(mp.mpf(q), 1 / mp.mpf(sigma) ** 2, int(alpha)))
+            / (alpha - 1)
+        )
 
 
 # The paper, symbol by symbol, in x_t and in plain loops -------------------------------------------------------------
@@ -33,36 +40,58 @@ def device_value(value, m):
 
 def x_max(scenario):
     """Section IV-B: P_max d M^2 / G^2."""
-    return scenario.max_power * scenario.num_parameters * scenario.num_devices**2 / scenario.clip_norm**2
+    return (
+        scenario.max_power
+        * scenario.num_parameters
+        * scenario.num_devices**2
+        / scenario.clip_norm**2
+    )
 
 
 def noise_multiplier(scenario, x, min_gain, m):
     """Equation (25): M B_m sigma_n / (sqrt(2 x_t) G h_min,t)."""
     batch = device_value(scenario.batch_size, m)
     sigma_n = math.sqrt(scenario.privacy_noise_power or scenario.noise_power)
-    return scenario.num_devices * batch * sigma_n / (math.sqrt(2 * x) * scenario.clip_norm * math.sqrt(min_gain))
+    return (
+        scenario.num_devices
+        * batch
+        * sigma_n
+        / (math.sqrt(2 * x) * scenario.clip_norm * math.sqrt(min_gain))
+    )
 
 
 def constraint(scenario, x, min_gain):
     """The summand of constraint (28b): d sigma_n^2 / h_min,t^2 (1 / x_t - 1 / x_max)."""
-    return scenario.num_parameters * scenario.noise_power / min_gain * (1 / x - 1 / x_max(scenario))
+    return (
+        scenario.num_parameters
+        * scenario.noise_power
+        / min_gain
+        * (1 / x - 1 / x_max(scenario))
+    )
 
 
 def cost(scenario, x, min_gain):
     """The left-hand side of constraint (28b)."""
-    return math.fsum(constraint(scenario, a, g) for a, g in zip(x, min_gain, strict=True)) / len(x)
+    return math.fsum(
+        constraint(scenario, a, g) for a, g in zip(x, min_gain, strict=True)
+    ) / len(x)
 
 
 def device_rdp(scenario, x, min_gain, m, alpha):
     """sum_t rho_alpha(q_m, sigma_m,t) of one device and an integer order."""
     q = device_value(scenario.batch_size, m) / device_value(scenario.dataset_size, m)
     pairs = zip(x, min_gain, strict=True)
-    return math.fsum(rdp(q, noise_multiplier(scenario, a, g, m), alpha) for a, g in pairs)
+    return math.fsum(
+        rdp(q, noise_multiplier(scenario, a, g, m), alpha) for a, g in pairs
+    )
 
 
 def round_leakage(scenario, x, min_gain, alpha):
     """sum_m rho_alpha(q_m, sigma_m,t) of one round."""
-    return math.fsum(device_rdp(scenario, [x], [min_gain], m, alpha) for m in range(scenario.num_devices))
+    return math.fsum(
+        device_rdp(scenario, [x], [min_gain], m, alpha)
+        for m in range(scenario.num_devices)
+    )
 
 
 def water_level(floor, budget):
@@ -90,7 +119,10 @@ def adascale_round(floor, queue, penalty, slope):
 
         if pressure(mp.mpf(0)) >= 0:
             return float(floor)
-        low, high = mp.mpf(10) ** -40, mp.mpf(10) ** 20  # 110 halvings of 138 in the logarithm: 1e-31 relative
+        low, high = (
+            mp.mpf(10) ** -40,
+            mp.mpf(10) ** 20,
+        )  # 110 halvings of 138 in the logarithm: 1e-31 relative
         assert pressure(high) > 0
         for _ in range(110):
             middle = mp.sqrt(low * high)
@@ -100,16 +132,25 @@ def adascale_round(floor, queue, penalty, slope):
 
 def exact_slope(scenario, alpha):
     """F'(w) of the sum over devices as a function of an mpf, by a central difference (integer alpha)."""
-    share = mp.mpf(scenario.privacy_noise_power or scenario.noise_power) / mp.mpf(scenario.noise_power)
+    share = mp.mpf(scenario.privacy_noise_power or scenario.noise_power) / mp.mpf(
+        scenario.noise_power
+    )
     devices = range(scenario.num_devices)
-    kinds = Counter((device_value(scenario.batch_size, m), device_value(scenario.dataset_size, m)) for m in devices)
+    kinds = Counter(
+        (device_value(scenario.batch_size, m), device_value(scenario.dataset_size, m))
+        for m in devices
+    )
 
     def leakage(w):
         total = mp.mpf(0)
         for (batch, size), number in kinds.items():
             # sigma^2 = (M B / G)^2 share w / (2 d)
             reach = mp.mpf(scenario.clip_norm) / (scenario.num_devices * mp.mpf(batch))
-            moment = integer_moment(mp.mpf(batch / size), 2 * scenario.num_parameters * reach**2 / (share * w), alpha)
+            moment = integer_moment(
+                mp.mpf(batch / size),
+                2 * scenario.num_parameters * reach**2 / (share * w),
+                alpha,
+            )
             total += number * mp.log(moment) / (alpha - 1)
         return total
 

@@ -30,9 +30,17 @@ PACKAGES = ("adascale", "companion")
 
 def modules(root):
     """The modules of the library and of the companion below ``root``, each with its syntax tree."""
-    paths = [path for name in PACKAGES for path in sorted((root / name).rglob("*.py")) if "tests" not in path.parts]
+    paths = [
+        path
+        for name in PACKAGES
+        for path in sorted((root / name).rglob("*.py"))
+        if "tests" not in path.parts
+    ]
     named = [(path.relative_to(root).with_suffix("").parts, path) for path in paths]
-    return {".".join(parts).removesuffix(".__init__"): ast.parse(path.read_text()) for parts, path in named}
+    return {
+        ".".join(parts).removesuffix(".__init__"): ast.parse(path.read_text())
+        for parts, path in named
+    }
 
 
 def part(module):
@@ -44,11 +52,22 @@ def part(module):
 def imported(tree, names):
     """The modules of the package that a tree imports anywhere, in a function too, but not for types only."""
     conditions = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
-    for_types = [node.body for node in conditions if "TYPE_CHECKING" in ast.unparse(node.test)]
-    left_out = {id(inner) for body in for_types for statement in body for inner in ast.walk(statement)}
+    for_types = [
+        node.body for node in conditions if "TYPE_CHECKING" in ast.unparse(node.test)
+    ]
+    left_out = {
+        id(inner)
+        for body in for_types
+        for statement in body
+        for inner in ast.walk(statement)
+    }
     for node in ast.walk(tree):
         if isinstance(node, ast.Import) and id(node) not in left_out:
-            yield from (alias.name for alias in node.names if alias.name.split(".")[0] in PACKAGES)
+            yield from (
+                alias.name
+                for alias in node.names
+                if alias.name.split(".")[0] in PACKAGES
+            )
         elif isinstance(node, ast.ImportFrom) and id(node) not in left_out:
             assert not node.level, f"line {node.lineno}: imports are absolute here"
             if (node.module or "").split(".")[0] in PACKAGES:
@@ -68,7 +87,10 @@ def steps_up(found, layers):
             continue
         for each in imported(tree, found):
             there = part(each)
-            if there not in ("", here) and height.get(there, len(layers)) >= height[here]:
+            if (
+                there not in ("", here)
+                and height.get(there, len(layers)) >= height[here]
+            ):
                 yield f"{module} -> {each}"
 
 
@@ -77,8 +99,14 @@ def private_imports(tree):
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             for alias in node.names:
-                first, *rest = f"{getattr(node, 'module', None) or ''}.{alias.name}".lstrip(".").split(".")
-                if first in PACKAGES and any(name.startswith("_") and not name.endswith("__") for name in rest):
+                first, *rest = (
+                    f"{getattr(node, 'module', None) or ''}.{alias.name}".lstrip(
+                        "."
+                    ).split(".")
+                )
+                if first in PACKAGES and any(
+                    name.startswith("_") and not name.endswith("__") for name in rest
+                ):
                     yield f"line {node.lineno}: {'.'.join(rest)}"
 
 
@@ -89,39 +117,79 @@ def test_modules_import_only_from_lower_layers():
     """And no module of the library names one of the companion in a string."""
     assert list(steps_up(CODE, LAYERS)) == []
     assert [
-        path for path in (ROOT / "adascale").rglob("*.py") if re.search(r"[\"']companion\b", path.read_text())
+        path
+        for path in (ROOT / "adascale").rglob("*.py")
+        if re.search(r"[\"']companion\b", path.read_text())
     ] == []
-    assert {each for parts in LAYERS for each in parts} == {part(module) for module in CODE} - {"", "__main__"}
+    assert {each for parts in LAYERS for each in parts} == {
+        part(module) for module in CODE
+    } - {"", "__main__"}
 
 
 def test_no_private_name_crosses_a_module():
     """Ruff sees those that are looked up (SLF001), and tests/test_chapters.py has the chapters."""
-    paths = [path for folder in (*PACKAGES, "tests", "tools") for path in (ROOT / folder).rglob("*.py")]
-    crossing = {path.name: list(private_imports(ast.parse(path.read_text()))) for path in paths}
+    paths = [
+        path
+        for folder in (*PACKAGES, "tests", "tools")
+        for path in (ROOT / folder).rglob("*.py")
+    ]
+    crossing = {
+        path.name: list(private_imports(ast.parse(path.read_text()))) for path in paths
+    }
     assert {name: names for name, names in crossing.items() if names} == {}
-    seen = [*private_imports(ast.parse("from adascale.low import _g, f\nimport adascale._low\nfrom os import _exit"))]
+    seen = [
+        *private_imports(
+            ast.parse(
+                "from adascale.low import _g, f\nimport adascale._low\nfrom os import _exit"
+            )
+        )
+    ]
     assert seen == ["line 1: low._g", "line 2: _low"]  # the control
 
 
 def test_a_step_up_is_seen():
     text = "def f():\n    import companion.claims\nfrom adascale import high\nfrom adascale.other import g"
     text += "\nif TYPE_CHECKING:\n    from adascale.high import T"
-    code = {"adascale": "", "adascale.low": text, "adascale.high": "import adascale.low", "adascale.other": ""}
+    code = {
+        "adascale": "",
+        "adascale.low": text,
+        "adascale.high": "import adascale.low",
+        "adascale.other": "",
+    }
     found = {name: ast.parse(each) for name, each in code.items()}
-    seen = [f"adascale.low -> {each}" for each in ("adascale.high", "adascale.other", "companion.claims")]
-    assert sorted(steps_up(found, (("low",), ("high",), ("companion",)))) == [*seen, "adascale.other has no layer"]
+    seen = [
+        f"adascale.low -> {each}"
+        for each in ("adascale.high", "adascale.other", "companion.claims")
+    ]
+    assert sorted(steps_up(found, (("low",), ("high",), ("companion",)))) == [
+        *seen,
+        "adascale.other has no layer",
+    ]
 
 
 def loaded_by(*statements):
     """What is loaded after each of some statements, one after the other: a fresh interpreter tells."""
-    code = "\n".join(["import sys", *(f"{each}\nprint(*sys.modules)" for each in statements)])
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    return [{name.split(".")[0] for name in line.split()} for line in result.stdout.splitlines()]
+    code = "\n".join(
+        ["import sys", *(f"{each}\nprint(*sys.modules)" for each in statements)]
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    )
+    return [
+        {name.split(".")[0] for name in line.split()}
+        for line in result.stdout.splitlines()
+    ]
 
 
 def test_an_import_brings_only_what_it_needs():
     core = "import adascale.comparison, adascale.policies, adascale.cli"
-    none, help_text, one, some = loaded_by("import adascale", "import adascale.cli", "adascale.Scenario", core)
+    none, help_text, one, some = loaded_by(
+        "import adascale", "import adascale.cli", "adascale.Scenario", core
+    )
     assert not (none | help_text) & {"numpy", "numba", "pandas", "scipy", "torch"}
     assert "numpy" in one  # what is there is seen
     assert not some & {"torch", "matplotlib", "cvxpy", "companion"}

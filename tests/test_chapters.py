@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))  # each in step: tests/test_notebooks.py
+NOTEBOOKS = sorted(
+    (Path(__file__).parents[1] / "notebooks").glob("*.ipynb")
+)  # each in step: tests/test_notebooks.py
 CODE = {
     path.stem: [
         (set(cell["metadata"].get("tags", [])), "".join(cell["source"]))
@@ -27,8 +29,14 @@ def test_chapter_imports_first_and_then_has_its_parameters(name):
     (first, _), (second, _), *later = CODE[name]
     assert not first, "the first code cell shows the imports"
     assert second == {"parameters"}
-    sources = [source for tags, source in later if "own-policy" not in tags]  # a module of its own
-    assert not [source for source in sources if re.search(r"^(import|from) ", source, re.MULTILINE)]
+    sources = [
+        source for tags, source in later if "own-policy" not in tags
+    ]  # a module of its own
+    assert not [
+        source
+        for source in sources
+        if re.search(r"^(import|from) ", source, re.MULTILINE)
+    ]
     text = (NOTEBOOKS[0].parent / f"{name}.md").read_text()
     for key in set(re.findall(r"\{glue:text\}`([^`:]+)(?::[^`:]+)?`", text)):
         assert len(re.findall(rf'\bglue\(\s*"{re.escape(key)}"', text)) == 1, key
@@ -46,16 +54,30 @@ def complaints(folder, rule):
         "--output-format=concise",
         folder,
     ]
-    return set(re.findall(r"(\w+)\.py:.*`(\w+)`", subprocess.run(command, capture_output=True, text=True).stdout))
+    return set(
+        re.findall(
+            r"(\w+)\.py:.*`(\w+)`",
+            subprocess.run(command, capture_output=True, text=True).stdout,
+        )
+    )
 
 
-def test_cells_use_no_private_name_and_visible_ones_no_name_that_only_hidden_ones_bind(tmp_path):
-    for folder, hidden in (("whole", set()), ("shown", {"remove-cell", "remove-input"})):
+def test_cells_use_no_private_name_and_visible_ones_no_name_that_only_hidden_ones_bind(
+    tmp_path,
+):
+    for folder, hidden in (
+        ("whole", set()),
+        ("shown", {"remove-cell", "remove-input"}),
+    ):
         (tmp_path / folder).mkdir()
         for name, cells in CODE.items():
             text = "\n".join(source for tags, source in cells if not tags & hidden)
             (tmp_path / folder / f"{name}.py").write_text(text)
     (tmp_path / "shown/control.py").write_text("b = 1\nprint(a + b._c)\n")
-    shown, whole = (complaints(tmp_path / folder, "F821") for folder in ("shown", "whole"))
-    assert {each for each in shown - whole if each[0] in [*CHAPTERS, "control"]} == {("control", "a")}
+    shown, whole = (
+        complaints(tmp_path / folder, "F821") for folder in ("shown", "whole")
+    )
+    assert {each for each in shown - whole if each[0] in [*CHAPTERS, "control"]} == {
+        ("control", "a")
+    }
     assert complaints(tmp_path, "SLF001") == {("control", "_c")}

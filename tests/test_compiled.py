@@ -38,7 +38,9 @@ def compiled(tmp_path):
         (tmp_path / "cache").mkdir(exist_ok=True)
         env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")} | environment
         command = [sys.executable, "own.py"]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=env)
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, check=True, env=env
+        )
         assert done.stdout == "42.0 42.0\nnegative\n"
         return done.stderr
 
@@ -62,21 +64,32 @@ def test_without_a_folder_nothing_is_kept(compiled, tmp_path):
 
 
 @pytest.mark.parametrize("variable", ["HOME", "XDG_CACHE_HOME"])
-def test_without_a_home_nothing_is_kept_in_the_current_folder(compiled, tmp_path, variable):
+def test_without_a_home_nothing_is_kept_in_the_current_folder(
+    compiled, tmp_path, variable
+):
     """Where HOME is unset and the user unknown, the home is ``~``, relative to the current folder."""
     (tmp_path / "__pycache__").write_text("")
     before = sorted(tmp_path.iterdir())
     nowhere = {"NUMBA_CACHE_DIR": "", "HOME": str(tmp_path), variable: "~"}
     assert "at every start" in compiled(**nowhere)
-    assert [path for path in sorted(tmp_path.iterdir()) if path.name != "cache"] == before
+    assert [
+        path for path in sorted(tmp_path.iterdir()) if path.name != "cache"
+    ] == before
 
 
 @pytest.mark.skipif(os.name == "nt", reason="folders have other permissions")
 @pytest.mark.parametrize(
     ("mode", "inner", "kept"),
-    [(0o777, 0o755, False), (0o1777, 0o777, False), (0o1777, 0o755, True), (0o755, 0o755, True)],
+    [
+        (0o777, 0o755, False),
+        (0o1777, 0o777, False),
+        (0o1777, 0o755, True),
+        (0o755, 0o755, True),
+    ],
 )
-def test_a_folder_that_others_can_write_to_is_not_read(compiled, tmp_path, mode, inner, kept):
+def test_a_folder_that_others_can_write_to_is_not_read(
+    compiled, tmp_path, mode, inner, kept
+):
     """Files there can be pickles of somebody else's, which run code. In a sticky folder others cannot replace ours."""
     assert "compiling once" in compiled()
     (folder,) = (tmp_path / "cache").iterdir()
@@ -85,7 +98,9 @@ def test_a_folder_that_others_can_write_to_is_not_read(compiled, tmp_path, mode,
     assert ("at every start" in compiled()) != kept
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.skipif(
+    os.name == "nt" or os.geteuid() != 0, reason="only root can give a folder away"
+)
 def test_a_folder_of_another_user_is_not_read(compiled, tmp_path):
     compiled()
     os.chown(tmp_path / "cache", 12345, 12345)

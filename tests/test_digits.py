@@ -13,7 +13,10 @@ import pytest
 from adascale import ReceiveScalingProblem, Scenario, channel, policies, tuning
 
 FILE = Path(__file__).with_name("digits.json")
-PENALTY = {"mnist": 0.3, "cifar10": 2.0}  # of AdaScale, near what nu = 0.04 and 0.32 ask for
+PENALTY = {
+    "mnist": 0.3,
+    "cifar10": 2.0,
+}  # of AdaScale, near what nu = 0.04 and 0.32 ask for
 
 
 def computed(name):
@@ -28,7 +31,9 @@ def computed(name):
         "EqualAlloc": policies.EqualAlloc(),
         "AdaScale": policies.AdaScale(PENALTY[name]),
         "EstimFuture": policies.EstimFuture(mean_gain),
-        "PowerControl": policies.PowerControl(mean_gain, problem.eta(policies.Optimal().schedule(problem)).sum()),
+        "PowerControl": policies.PowerControl(
+            mean_gain, problem.eta(policies.Optimal().schedule(problem)).sum()
+        ),
     }
     for label, policy in chosen.items():
         w = policy.schedule(problem)
@@ -52,8 +57,12 @@ def test_every_machine_computes_the_same_digits(name):
     found = computed(name)
     assert found.keys() == stored.keys()
     for key, values in found.items():
-        np.testing.assert_allclose(values, stored[key], rtol=tolerance(key), atol=0, err_msg=key)
+        np.testing.assert_allclose(
+            values, stored[key], rtol=tolerance(key), atol=0, err_msg=key
+        )
 
 
 if __name__ == "__main__":
-    FILE.write_text(json.dumps({name: computed(name) for name in PENALTY}, indent=1) + "\n")
+    FILE.write_text(
+        json.dumps({name: computed(name) for name in PENALTY}, indent=1) + "\n"
+    )

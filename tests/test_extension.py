@@ -117,17 +117,39 @@ TRAIN = ("train", "--rounds", 2)
 LEAKAGE = ("leakage", "--realisations", 1, "--policy", "optimal")
 
 
-def test_a_policy_joins_every_table_with_a_tuned_parameter_of_its_own_name(own, tmp_path):
+def test_a_policy_joins_every_table_with_a_tuned_parameter_of_its_own_name(
+    own, tmp_path
+):
     own(POLICY)
     common = ("--policy", "own:Level", "--nu", 0.04)
-    assert adascale("leakage", "--policy", "adascale", *common, "--realisations", 2, "--out", "leakage.csv") == 0
+    assert (
+        adascale(
+            "leakage",
+            "--policy",
+            "adascale",
+            *common,
+            "--realisations",
+            2,
+            "--out",
+            "leakage.csv",
+        )
+        == 0
+    )
     table = pd.read_csv("leakage.csv")
     level = table[table.policy == "Level"]
     assert table[table.policy == "AdaScale"].level.isna().all()
     drawn = channel.draw(10, 500, [0, 1])
-    problem = ReceiveScalingProblem(Scenario.mnist(), Scenario.mnist().min_gain(drawn.gain), 0.04)
-    np.testing.assert_allclose(level.level, policies.water_level(problem.min_noise_energy, problem.budget), rtol=1e-8)
-    np.testing.assert_allclose(level.rdp, problem.rdp(policies.Optimal().schedule(problem)), rtol=1e-8)
+    problem = ReceiveScalingProblem(
+        Scenario.mnist(), Scenario.mnist().min_gain(drawn.gain), 0.04
+    )
+    np.testing.assert_allclose(
+        level.level,
+        policies.water_level(problem.min_noise_energy, problem.budget),
+        rtol=1e-8,
+    )
+    np.testing.assert_allclose(
+        level.rdp, problem.rdp(policies.Optimal().schedule(problem)), rtol=1e-8
+    )
 
     assert adascale(*TRAIN, *common, "--out", "run.csv") == 0
     (tmp_path / "two.toml").write_text(SWEEP)
@@ -141,8 +163,12 @@ def test_a_policy_joins_every_table_with_a_tuned_parameter_of_its_own_name(own, 
 def test_a_channel_model_is_drawn_from_with_its_parameters(own, said):
     own(CHANNEL)
     names = ("own:Rician:K=0", "own:Rician:K=50", "rayleigh")
-    scattered, direct, rayleigh = (said(*LEAKAGE, "--channel", name)[0]["floor_max"] for name in names)
-    assert scattered == pytest.approx(rayleigh, rel=1e-12)  # no line of sight is Rayleigh
+    scattered, direct, rayleigh = (
+        said(*LEAKAGE, "--channel", name)[0]["floor_max"] for name in names
+    )
+    assert scattered == pytest.approx(
+        rayleigh, rel=1e-12
+    )  # no line of sight is Rayleigh
     assert direct < 0.1 * rayleigh  # and with one there are no deep fades
     runs = {said(*TRAIN, "--channel", f"own:Rician:K={K}")["run"] for K in (5, 6)}
     assert len(runs) == 2  # the law is in the address
@@ -151,10 +177,15 @@ def test_a_channel_model_is_drawn_from_with_its_parameters(own, said):
 def test_an_accountant_computes_epsilon(own, said):
     own(ACCOUNTANT)
     names = ("renyi", "own:Unsampled", "own:Unsampled:margin=1")
-    renyi, unsampled, more = (said(*LEAKAGE, "--accountant", name)[0]["epsilon"] for name in names)
+    renyi, unsampled, more = (
+        said(*LEAKAGE, "--accountant", name)[0]["epsilon"] for name in names
+    )
     assert unsampled > 2 * renyi  # sampling amplifies
     assert more == pytest.approx(unsampled + 1, abs=1e-9)
-    assert said(*TRAIN, "--accountant", "own:Unsampled")["epsilon"] > 1.5 * said(*TRAIN)["epsilon"]
+    assert (
+        said(*TRAIN, "--accountant", "own:Unsampled")["epsilon"]
+        > 1.5 * said(*TRAIN)["epsilon"]
+    )
 
 
 def test_a_data_set_with_its_network_is_trained_on(own, tmp_path, said):
@@ -162,7 +193,11 @@ def test_a_data_set_with_its_network_is_trained_on(own, tmp_path, said):
     assert DATA.strip().count("\n") + PRESET.strip().count("\n") + 2 <= LONGEST
     (tmp_path / "squares.toml").write_text(PRESET.lstrip())
     trained = said("train", "--dataset", "squares.toml")
-    assert (trained["dataset"], trained["model"], trained["rounds"]) == ("squares", "net", 30)
+    assert (trained["dataset"], trained["model"], trained["rounds"]) == (
+        "squares",
+        "net",
+        30,
+    )
     assert not trained["shortened"]
     assert trained["test_accuracy"] > 0.7  # it learns: half is chance
     assert said(*LEAKAGE, "--scenario", "squares.toml")
@@ -170,11 +205,15 @@ def test_a_data_set_with_its_network_is_trained_on(own, tmp_path, said):
 
 def test_a_rule_for_a_layer_gives_what_vmap_gives(own, tmp_path, said):
     own(RULE, NETWORK)
-    (tmp_path / "scaled.toml").write_text('base = "digits"\ntraining = { model = "own:net" }\n')
+    (tmp_path / "scaled.toml").write_text(
+        'base = "digits"\ntraining = { model = "own:net" }\n'
+    )
     ruled = said(*TRAIN, "--dataset", "scaled.toml")
     assert gradients.has_rules(sys.modules["own"].net())
     own(RULE.replace("@register(Scale)\n", ""), NETWORK)
     general = said(*TRAIN, "--dataset", "scaled.toml")
     assert not gradients.has_rules(sys.modules["own"].net())
-    assert general["test_loss"] == pytest.approx(ruled["test_loss"], rel=1e-5)  # single precision, other sums
+    assert general["test_loss"] == pytest.approx(
+        ruled["test_loss"], rel=1e-5
+    )  # single precision, other sums
     assert general["run"] != ruled["run"]  # another source, another address

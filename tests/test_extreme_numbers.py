@@ -33,9 +33,22 @@ wide_budgets = st.one_of(powers(-300, 300), powers(-6, 4))
 @st.composite
 def problems(draw):
     """A problem of one lane whose numbers may be anywhere, as far as the package takes them."""
-    devices, size, count = draw(st.sampled_from([1, 2, 10, 1000])), draw(powers(0, 6)), draw(st.integers(1, 10**9))
+    devices, size, count = (
+        draw(st.sampled_from([1, 2, 10, 1000])),
+        draw(powers(0, 6)),
+        draw(st.integers(1, 10**9)),
+    )
     radio = [draw(powers(*ends)) for ends in ((-3, 3), (-6, 3), (-15, -6))]
-    scenario = Scenario("extreme", devices, 1, count, size * draw(powers(-12, 0)), size, *radio, draw(orders))
+    scenario = Scenario(
+        "extreme",
+        devices,
+        1,
+        count,
+        size * draw(powers(-12, 0)),
+        size,
+        *radio,
+        draw(orders),
+    )
     return ReceiveScalingProblem(scenario, draw(arrays(-25, 15)), draw(wide_budgets))
 
 
@@ -50,7 +63,10 @@ def lanes(draw, most):
 def candidates(problem):
     """Every policy, with parameters of the size that the problem suggests."""
     cap, devices = float(np.median(problem.max_eta)), problem.scenario.num_devices
-    means, total = np.full(devices, devices * float(np.median(problem.min_gain))), cap * problem.num_rounds
+    means, total = (
+        np.full(devices, devices * float(np.median(problem.min_gain))),
+        cap * problem.num_rounds,
+    )
     return [
         policies.Optimal(),
         policies.EqualAlloc(),
@@ -66,15 +82,23 @@ def candidates(problem):
 @given(problems())
 def test_every_policy_stays_within_the_power_limit_and_leaks_a_finite_amount(problem):
     # a mean of w - w_min is known to a few units in the last place, summed up to T times
-    rounding = 4e-16 * problem.num_rounds * float(problem.min_noise_energy.mean() + problem.budget)
+    rounding = (
+        4e-16
+        * problem.num_rounds
+        * float(problem.min_noise_energy.mean() + problem.budget)
+    )
     for policy in candidates(problem):
         w = policy.schedule(problem)
         assert feasible(problem, w), policy
         assert np.isfinite(w).all()
         assert 0 <= problem.rdp(w) < math.inf
         assert 0 <= (cost := problem.cost(w)) < math.inf
-        if isinstance(policy, policies.Optimal | policies.EqualAlloc | policies.EstimFuture):  # by construction
-            assert cost == pytest.approx(float(problem.budget), rel=1e-9, abs=rounding), policy
+        if isinstance(
+            policy, policies.Optimal | policies.EqualAlloc | policies.EstimFuture
+        ):  # by construction
+            assert cost == pytest.approx(
+                float(problem.budget), rel=1e-9, abs=rounding
+            ), policy
 
 
 @given(problems())
@@ -94,39 +118,70 @@ def test_budgets_from_a_rounding_to_far_beyond_the_floors_are_matched():
     """Not everything is out of reach."""
     for budget in (1e-5, 1e-2, 1e3, 1e9, 1e30, 1e60):
         problem = make(MNIST, budget, rounds=50)
-        w = policies.AdaScale(tuning.match_budget(policies.AdaScale, problem)).schedule(problem)
+        w = policies.AdaScale(tuning.match_budget(policies.AdaScale, problem)).schedule(
+            problem
+        )
         assert problem.cost(w) == pytest.approx(budget, rel=1e-9)
     rounded = r"a floor of \S+ is rounded by more than 1e-09"
-    for budget, said in ((1e-300, rounded), (1e-20, rounded), (1e-12, rounded), (1e150, "nu = "), (1e300, "nu = ")):
+    for budget, said in (
+        (1e-300, rounded),
+        (1e-20, rounded),
+        (1e-12, rounded),
+        (1e150, "nu = "),
+        (1e300, "nu = "),
+    ):
         with pytest.raises(BudgetNotReached, match=said):
             tuning.match_budget(policies.AdaScale, make(MNIST, budget, rounds=50))
-    with pytest.raises(BudgetNotReached, match="no root found in round 0"):  # it begins where V F' overflows
-        tuning.match_budget(policies.AdaScale, ReceiveScalingProblem(MIXED, [1e30], 1e-30), guess=1e260)
+    with pytest.raises(
+        BudgetNotReached, match="no root found in round 0"
+    ):  # it begins where V F' overflows
+        tuning.match_budget(
+            policies.AdaScale, ReceiveScalingProblem(MIXED, [1e30], 1e-30), guess=1e260
+        )
 
 
 def assert_level(floor, budget):
     """Round by round in 400 digits: the k lowest floors are under water for the largest k that the budget reaches."""
     with mp.workdps(400):
-        each, total, below = sorted(map(mp.mpf, floor)), mp.mpf(float(budget)) * len(floor), mp.mpf(0)
+        each, total, below = (
+            sorted(map(mp.mpf, floor)),
+            mp.mpf(float(budget)) * len(floor),
+            mp.mpf(0),
+        )
         for k, w in enumerate(each, 1):
             below += w
             if k == len(each) or (total + below) / k <= each[k]:
                 break
         # a sum of T floors is known to T units in the last place
-        assert abs(mp.mpf(float(water_level(floor, budget))) * k / (total + below) - 1) <= 2.3e-16 * (len(floor) + 2)
+        assert abs(
+            mp.mpf(float(water_level(floor, budget))) * k / (total + below) - 1
+        ) <= 2.3e-16 * (len(floor) + 2)
 
 
-@example(np.array([1e-3, 1.0]), 1e-30, 1.0, [0, 1])  # a budget below the rounding of the lowest floor
-@given(arrays(-25, 25), wide_budgets, st.floats(1, 1e10), st.lists(st.integers(0, 3), min_size=2, max_size=20))
+@example(
+    np.array([1e-3, 1.0]), 1e-30, 1.0, [0, 1]
+)  # a budget below the rounding of the lowest floor
+@given(
+    arrays(-25, 25),
+    wide_budgets,
+    st.floats(1, 1e10),
+    st.lists(st.integers(0, 3), min_size=2, max_size=20),
+)
 def test_the_water_level_is_that_of_400_digits(floor, budget, low, steps):
     assert_level(floor, budget)
     neighbours = low + np.array(steps) * np.spacing(low)
     assert_level(neighbours, min(budget, 1e3) * low)
 
 
-@pytest.mark.parametrize(("floor", "budget"), [([1e308, 1e308], 1.0), ([1.0, 1.0], 1.5e308), ([1.7e308], 1.7e308)])
+@pytest.mark.parametrize(
+    ("floor", "budget"),
+    [([1e308, 1e308], 1.0), ([1.0, 1.0], 1.5e308), ([1.7e308], 1.7e308)],
+)
 def test_a_water_level_beyond_floating_point_is_refused(floor, budget):
-    with pytest.raises(ValueError, match=r"^beyond floating point: the floors and budgets of all rounds together"):
+    with pytest.raises(
+        ValueError,
+        match=r"^beyond floating point: the floors and budgets of all rounds together",
+    ):
         water_level(floor, budget)
 
 
@@ -137,15 +192,21 @@ def test_devices_that_are_alike_are_one_however_they_are_given():
     assert 0 < leakage(1.0) < math.inf
     assert time.process_time() - begun < 5
     each = replace(MNIST, batch_size=(60,) * 10, dataset_size=(6000,) * 10)
-    np.testing.assert_array_equal(RoundLeakage(MNIST)([0.1, 1.0]), RoundLeakage(each)([0.1, 1.0]))
+    np.testing.assert_array_equal(
+        RoundLeakage(MNIST)([0.1, 1.0]), RoundLeakage(each)([0.1, 1.0])
+    )
 
 
 constants, counts = st.one_of(powers(-320, 308), powers(-3, 3)), st.integers(1, 10**12)
 
 
-@example([1, 1, 1, 1, 1e-259], 1, 1, 1, 1e65)  # a budget at which the receive scaling vanishes
+@example(
+    [1, 1, 1, 1, 1e-259], 1, 1, 1, 1e65
+)  # a budget at which the receive scaling vanishes
 @given(st.tuples(*[constants] * 5), counts, counts, powers(-320, 308), wide_budgets)
-def test_any_scenario_is_refused_or_its_problem_is_finite(numbers, devices, count, gain, nu):
+def test_any_scenario_is_refused_or_its_problem_is_finite(
+    numbers, devices, count, gain, nu
+):
     try:
         scenario = Scenario("any", devices, 1, count, *numbers)
         problem = ReceiveScalingProblem(scenario, [gain, gain], nu)
@@ -171,7 +232,9 @@ def test_gains_are_taken_up_to_the_limits_that_the_scenario_names(gain):
         assert 0 < problem.min_noise_energy[0] < math.inf
         assert 0 < problem.max_eta[0] < math.inf
     else:
-        with pytest.raises(InvalidInput, match=r"^min_gain must be within \S+ ... \S+, .* got "):
+        with pytest.raises(
+            InvalidInput, match=r"^min_gain must be within \S+ ... \S+, .* got "
+        ):
             ReceiveScalingProblem(MNIST, [gain], 0.1)
 
 
@@ -198,13 +261,16 @@ def test_arrays_of_any_make_give_what_plain_ones_give_and_stay_as_they_are(given
     plain, made = (ReceiveScalingProblem(MIXED, each, budget) for each in (gain, other))
     for policy in (policies.Optimal(), policies.AdaScale(0.1)):
         np.testing.assert_array_equal(policy.schedule(made), policy.schedule(plain))
-    np.testing.assert_array_equal(accounting.rdp(0.01, make(1e9 * gain), 3), accounting.rdp(0.01, 1e9 * gain, 3))
+    np.testing.assert_array_equal(
+        accounting.rdp(0.01, make(1e9 * gain), 3), accounting.rdp(0.01, 1e9 * gain, 3)
+    )
     w = policies.EqualAlloc().schedule(plain)
     np.testing.assert_array_equal(policies.EqualAlloc().schedule(made), w)
     for measure in (plain.cost, plain.rdp, plain.noise_multiplier):
         np.testing.assert_array_equal(measure(make(w)), measure(w))
     np.testing.assert_array_equal(
-        water_level(make(plain.min_noise_energy), budget), water_level(plain.min_noise_energy, budget)
+        water_level(make(plain.min_noise_energy), budget),
+        water_level(plain.min_noise_energy, budget),
     )
     np.testing.assert_array_equal(np.asarray(other, dtype=float), kept)
     np.testing.assert_array_equal(gain, kept)
@@ -213,7 +279,11 @@ def test_arrays_of_any_make_give_what_plain_ones_give_and_stay_as_they_are(given
 @given(st.lists(st.floats(-1e308, 1e308), min_size=2, max_size=9))
 def test_an_interval_holds_its_centre_however_large_or_small(values):
     centre, low, high = interval(values)
-    assert min(values) - 1e-15 * abs(min(values)) <= centre <= max(values) + 1e-15 * abs(max(values))
+    assert (
+        min(values) - 1e-15 * abs(min(values))
+        <= centre
+        <= max(values) + 1e-15 * abs(max(values))
+    )
     assert low <= centre <= high
 
 

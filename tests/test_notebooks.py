@@ -16,7 +16,11 @@ import notebooks as tool  # noqa: E402
 
 def code_cells(notebook):
     """Those of the chapter: before them is the one that installs the package."""
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
+    cells = [
+        cell
+        for cell in notebook.cells
+        if cell.cell_type == "code" and cell.source.strip()
+    ]
     return [cell for cell in cells if cell.id != "install"]
 
 
@@ -69,7 +73,9 @@ def pair(tmp_path):
     glued = [("half", "0.5"), ("its", "one's")]
     for cell, (name, value) in zip(code_cells(notebook), glued, strict=True):
         cell.execution_count = 1
-        glue = {"scrapbook": {"name": name, "mime_prefix": "application/papermill.record/"}}
+        glue = {
+            "scrapbook": {"name": name, "mime_prefix": "application/papermill.record/"}
+        }
         data = {"application/papermill.record/text/plain": repr(value)}
         cell.outputs = [nbformat.v4.new_output("display_data", data, metadata=glue)]
     tool.write(notebook, chapter)
@@ -79,18 +85,31 @@ def pair(tmp_path):
 def test_outputs_are_kept_where_the_prose_alone_has_changed(pair):
     chapter, path = pair
     assert in_step(nbformat.read(path, as_version=4), chapter)
-    for where in ("is 0.5,", "\"'0.5'\""):  # an altered number, in the prose or in the output that it came from
-        assert not in_step(nbformat.reads(path.read_text().replace(where, where.replace("5", "6")), 4), chapter)
-    before = [(cell.outputs, cell.execution_count) for cell in code_cells(nbformat.read(path, as_version=4))]
+    for where in (
+        "is 0.5,",
+        "\"'0.5'\"",
+    ):  # an altered number, in the prose or in the output that it came from
+        assert not in_step(
+            nbformat.reads(path.read_text().replace(where, where.replace("5", "6")), 4),
+            chapter,
+        )
+    before = [
+        (cell.outputs, cell.execution_count)
+        for cell in code_cells(nbformat.read(path, as_version=4))
+    ]
     chapter.write_text(CHAPTER.replace("Half is", "One half is"))
     assert not in_step(nbformat.read(path, as_version=4), chapter)
     tool.keep_outputs(chapter)
     after = nbformat.read(path, as_version=4)
-    assert [(cell.outputs, cell.execution_count) for cell in code_cells(after)] == before
+    assert [
+        (cell.outputs, cell.execution_count) for cell in code_cells(after)
+    ] == before
     assert after.cells[-1].source.startswith("One half is 0.5,")
     assert in_step(after, chapter)
     chapter.write_text(CHAPTER.replace('"0.5"', '"0.6"'))  # another code
     stored = path.read_bytes()
-    with pytest.raises(ValueError, match="no output is stored for the code cell that begins with"):
+    with pytest.raises(
+        ValueError, match="no output is stored for the code cell that begins with"
+    ):
         tool.keep_outputs(chapter)
     assert path.read_bytes() == stored

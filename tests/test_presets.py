@@ -25,7 +25,10 @@ def test_the_presets_are_complete_and_the_paper_s():
     assert mnist.levels == (0.01, 0.02, 0.04, 0.08, 0.16)
     assert cifar.levels == (*mnist.levels, 0.32)
     assert mnist.channel == cifar.channel == Rayleigh((10.0, 200.0), "radius")
-    assert (Training.preset("mnist").weight_decay, Training.preset("cifar10").momentum) == (1e-4, 0.9)
+    assert (
+        Training.preset("mnist").weight_decay,
+        Training.preset("cifar10").momentum,
+    ) == (1e-4, 0.9)
     for name in presets.names():  # the constants are in tests/test_scenario.py
         found = presets.load(name)
         assert found.scenario == getattr(Scenario, name)()
@@ -39,7 +42,10 @@ def test_a_file_of_ones_own_says_only_what_differs(write):
         "max_power = [0.2, 0.1]\n"
     )
     found, base = presets.load(path), presets.load("cifar10")
-    assert (found.scenario.name, found.scenario.clip_norm) == ("mine", base.scenario.clip_norm)
+    assert (found.scenario.name, found.scenario.clip_norm) == (
+        "mine",
+        base.scenario.clip_norm,
+    )
     assert found.scenario.power_share.tolist() == [1.0, 0.5]
     assert found.scenario.sampling_rate.tolist() == [0.01, 0.06]
     assert found.channel == Rayleigh(placement="area")
@@ -51,23 +57,38 @@ def test_a_file_of_ones_own_says_only_what_differs(write):
 def test_a_preset_names_its_channel_model_with_parameters(write):
     for text, expected in (
         ('model = "Gauss_Markov"\ncorrelation = 0.5', GaussMarkov(correlation=0.5)),
-        ('model = "urban-micro"\ndistance_range = [10, 100]', UrbanMicro(distance_range=(10.0, 100.0))),
+        (
+            'model = "urban-micro"\ndistance_range = [10, 100]',
+            UrbanMicro(distance_range=(10.0, 100.0)),
+        ),
         ('model = "adascale.channel:Nakagami"\nm = 3', Nakagami(m=3.0)),
     ):
-        assert presets.load(write(f'base = "mnist"\n[channel]\n{text}\n')).channel == expected
+        assert (
+            presets.load(write(f'base = "mnist"\n[channel]\n{text}\n')).channel
+            == expected
+        )
 
 
 BASE = 'base = "mnist"\n'
 BAD = {  # what the message names
     "itself as its base": ['base = "PATH"'],
     "unknown": ['base = "nothing"', "base = 3", "x = 1", BASE + "scenario = { x = 3 }"]
-    + [BASE + 'channel = { model = "magic" }', BASE + 'channel = { model = "rician", m = 1 }'],
+    + [
+        BASE + 'channel = { model = "magic" }',
+        BASE + 'channel = { model = "rician", m = 1 }',
+    ],
     "not valid TOML": ["x ="],
     "missing key 'batch_size'": ["levels = [1]"],
     "scenario must": ["scenario = 3"],
-    "levels must": [f"{BASE}levels = {value}" for value in ("[2, 1]", "[true]", "[{ x = 1 }]", "2020-01-01")],
+    "levels must": [
+        f"{BASE}levels = {value}"
+        for value in ("[2, 1]", "[true]", "[{ x = 1 }]", "2020-01-01")
+    ],
     "name must": [BASE + "scenario.name = ''"],
-    "max_power must": [BASE + "scenario.max_power = [0.2, 0.1]", BASE + "scenario.max_power = { watt = 0.2 }"],
+    "max_power must": [
+        BASE + "scenario.max_power = [0.2, 0.1]",
+        BASE + "scenario.max_power = { watt = 0.2 }",
+    ],
     "model in .channel. must": [BASE + "channel.model = 3"],
     "K must": [BASE + 'channel = { model = "rician", K = -1 }'],
     "distance_range must": [BASE + "channel.distance_range = 2020-01-01"],
@@ -84,7 +105,9 @@ def test_a_bad_preset_is_named_with_its_file(write, said):
         assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["learning_rate", "chunk", "model", "dataset", "speed"])
+@pytest.mark.parametrize(
+    "name", ["learning_rate", "chunk", "model", "dataset", "speed"]
+)
 def test_a_bad_training_is_named_with_its_file(write, name):
     for value in ("true", "2020-01-01", "[0.1, 0.2]", "{ x = 1 }"):
         with pytest.raises(ValueError, match=rf"own.toml: .*\b{name}\b") as error:

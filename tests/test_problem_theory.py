@@ -25,11 +25,15 @@ def slope_in_s(q, s, order):
 def test_both_limits_of_the_slope_are_reached(order):
     assert slope_in_s(0.1, 1e-8, order) == pytest.approx(order / 2 * 0.01, rel=1e-6)
     # the mass that is not yet there is about (1/q) exp(-(alpha - 1) s / 2)
-    assert slope_in_s(0.1, 400 / (order - 1), order) == pytest.approx(order / 2, rel=1e-6)
+    assert slope_in_s(0.1, 400 / (order - 1), order) == pytest.approx(
+        order / 2, rel=1e-6
+    )
 
 
 @given(noises, noises, orders, st.sampled_from([MNIST, MIXED, CIFAR, FULL]))
-def test_leakage_is_strictly_convex_and_w_squared_times_its_slope_never_rises(one, other, order, scenario):
+def test_leakage_is_strictly_convex_and_w_squared_times_its_slope_never_rises(
+    one, other, order, scenario
+):
     leakage = RoundLeakage(scenario, order)
     v, w = sorted((one / 10, other / 10))
     steep, flat = -leakage.slope(v), -leakage.slope(w)
@@ -44,8 +48,16 @@ def test_leakage_is_strictly_convex_and_w_squared_times_its_slope_never_rises(on
 floors = st.lists(powers(-3, 1), min_size=1, max_size=20).map(np.array)
 
 
-@given(floors, powers(-3, 1), powers(-4, 4), powers(-2, 2), st.sampled_from([2, 3, 1.5, 7.3]))
-def test_a_larger_penalty_costs_more_and_leaks_less(floor, budget, penalty, rise, order):
+@given(
+    floors,
+    powers(-3, 1),
+    powers(-4, 4),
+    powers(-2, 2),
+    st.sampled_from([2, 3, 1.5, 7.3]),
+)
+def test_a_larger_penalty_costs_more_and_leaks_less(
+    floor, budget, penalty, rise, order
+):
     leakage = RoundLeakage(MNIST, order)
     both = penalty * np.array([1, 1 + rise])
     energy, _ = adascale_energies(floor, budget, both, leakage)
@@ -53,7 +65,10 @@ def test_a_larger_penalty_costs_more_and_leaks_less(floor, budget, penalty, rise
     rounding = 1e-13 * energy.sum()
     more = spent[1] - spent[0]
     assert (np.cumsum(more) >= -rounding).all()  # every partial sum
-    assert total[0] - total[1] >= (more**2).sum() / (2 * (both[1] - both[0])) - 1e-12 * total[0]
+    assert (
+        total[0] - total[1]
+        >= (more**2).sum() / (2 * (both[1] - both[0])) - 1e-12 * total[0]
+    )
     if spent[0].sum() > 1e3 * rounding:
         assert more.sum() > 0
         assert total[0] > total[1] - 1e-12 * total[0]
@@ -62,7 +77,9 @@ def test_a_larger_penalty_costs_more_and_leaks_less(floor, budget, penalty, rise
 def test_a_single_round_may_spend_less_at_a_larger_penalty():
     """So the theorem is not one about rounds."""
     problem = make(MNIST, 0.04)
-    energy, _ = adascale_energies(problem.min_noise_energy, 0.04, np.array([1.0, 1.2]), RoundLeakage(MNIST))
+    energy, _ = adascale_energies(
+        problem.min_noise_energy, 0.04, np.array([1.0, 1.2]), RoundLeakage(MNIST)
+    )
     more = np.diff(energy, axis=0)
     assert more.min() < -1e-3 * more.max()
     assert more.sum() > 0
@@ -72,14 +89,24 @@ def test_a_single_round_may_spend_less_at_a_larger_penalty():
 def test_the_cost_runs_from_nothing_to_infinity(order):
     problem = make(replace(MNIST, order=order), 0.04, rounds=50)
     slope = -RoundLeakage(problem.scenario).slope(problem.min_noise_energy)
-    tiny = 1e-6 * 0.04 / slope.max()  # the queue stays empty, and a round spends V |F'| at its floor
+    tiny = (
+        1e-6 * 0.04 / slope.max()
+    )  # the queue stays empty, and a round spends V |F'| at its floor
     cost = float(problem.cost(policies.AdaScale(tiny).schedule(problem)))
-    assert cost == pytest.approx(tiny * slope.mean(), rel=1e-2)  # V F'' moves it, and the rounding of the floors
+    assert cost == pytest.approx(
+        tiny * slope.mean(), rel=1e-2
+    )  # V F'' moves it, and the rounding of the floors
     assert problem.cost(policies.AdaScale(1e12).schedule(problem)) > 1e3 * 0.04
 
 
-@pytest.mark.parametrize(("scenario", "nus"), [(MNIST, [0.01, 0.16]), (CIFAR, [0.01, 0.32])], ids=["mnist", "cifar10"])
+@pytest.mark.parametrize(
+    ("scenario", "nus"),
+    [(MNIST, [0.01, 0.16]), (CIFAR, [0.01, 0.32])],
+    ids=["mnist", "cifar10"],
+)
 def test_the_penalty_found_is_within_a_factor_four_of_the_guess(scenario, nus):
     problem = make(scenario, np.array(nus)[:, None], np.arange(5))
-    ratio = tuning.match_budget(policies.AdaScale, problem) / policies.AdaScale.guess(problem)
+    ratio = tuning.match_budget(policies.AdaScale, problem) / policies.AdaScale.guess(
+        problem
+    )
     assert 1 / 4 < ratio.min() < ratio.max() < 4

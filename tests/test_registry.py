@@ -12,14 +12,22 @@ def test_every_name_is_found_and_named_back():
     for kind in registry.KINDS:
         for name in registry.names(kind):
             value = registry.find(kind, name).value
-            assert registry.find(kind, name.upper().replace("-", "_")) == (name, name, value)
+            assert registry.find(kind, name.upper().replace("-", "_")) == (
+                name,
+                name,
+                value,
+            )
             assert registry.name_of(kind, value) == name
 
 
 def test_own_code_is_found_by_its_module():
     name = registry.name_of("policies", optimal_cvxpy.OptimalCvxpy)
     assert name == "companion.theory.optimal_cvxpy:OptimalCvxpy"
-    assert registry.find("policies", name) == (name, "OptimalCvxpy", optimal_cvxpy.OptimalCvxpy)
+    assert registry.find("policies", name) == (
+        name,
+        "OptimalCvxpy",
+        optimal_cvxpy.OptimalCvxpy,
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,17 +69,37 @@ def test_bad_arguments_are_refused(text):
 @pytest.mark.parametrize(
     ("kind", "name", "said"),
     [
-        ("policies", "worst", "policy 'worst' is unknown; .*adascale.*, or module:object"),
+        (
+            "policies",
+            "worst",
+            "policy 'worst' is unknown; .*adascale.*, or module:object",
+        ),
         ("channels", "no_such_module:X", "channel 'no_such_module:X': cannot import"),
         ("models", "adascale:nothing", "model 'adascale:nothing': .* has no 'nothing'"),
-        ("accountants", "rayleigh", "accountant 'rayleigh' is unknown; expected one of renyi, exact"),
+        (
+            "accountants",
+            "rayleigh",
+            "accountant 'rayleigh' is unknown; expected one of renyi, exact",
+        ),
         ("policies", ":", "must be a registered name, or module:object"),
         ("policies", ".a:b", "must be a registered name, or module:object"),
         ("models", "os:abort", "not one of Python's standard library"),
         ("models", "adascale.cli:main", "must be a subclass of .*, got function"),
-        ("accountants", "adascale.channel:Rayleigh", "must be a class with a method epsilon, .* got type"),
-        ("policies", "adascale.checks:positive", "must be a subclass of .*Policy, got function"),
-        ("datasets", "adascale.registry:KINDS", "must be a function without arguments, .* got dict"),
+        (
+            "accountants",
+            "adascale.channel:Rayleigh",
+            "must be a class with a method epsilon, .* got type",
+        ),
+        (
+            "policies",
+            "adascale.checks:positive",
+            "must be a subclass of .*Policy, got function",
+        ),
+        (
+            "datasets",
+            "adascale.registry:KINDS",
+            "must be a function without arguments, .* got dict",
+        ),
     ],
 )
 def test_what_cannot_be_found_is_said(kind, name, said):
@@ -85,7 +113,9 @@ def package(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop/__init__.py").write_text("")
-    (tmp_path / "shop/front.py").write_text("class Mine:\n    def epsilon(self): pass\n")
+    (tmp_path / "shop/front.py").write_text(
+        "class Mine:\n    def epsilon(self): pass\n"
+    )
     yield tmp_path / "shop"
     for name in [name for name in sys.modules if name.partition(".")[0] == "shop"]:
         del sys.modules[name]
@@ -107,7 +137,9 @@ def test_an_error_in_own_code_is_passed_on_as_it_is(package):
         registry.find("accountants", "shop.front:Mine")
 
 
-def test_source_digest_is_that_of_the_module_wherever_it_is(package, tmp_path_factory, monkeypatch):
+def test_source_digest_is_that_of_the_module_wherever_it_is(
+    package, tmp_path_factory, monkeypatch
+):
     first = digest()
     (package / "unused.py").write_text("stock = 4\n")
     assert digest() == first
@@ -121,12 +153,25 @@ def test_source_digest_is_that_of_the_module_wherever_it_is(package, tmp_path_fa
 
 
 def test_digest_of_the_committed_channel_is_that_of_its_results():
-    assert registry.source_digest("channels", "companion.training.controls:FadeLevelled") == "a4c978d711903bdc"
+    assert (
+        registry.source_digest("channels", "companion.training.controls:FadeLevelled")
+        == "a4c978d711903bdc"
+    )
 
 
 def test_what_has_no_source_has_no_digest():
-    assert digest("renyi") is digest("adascale.accounting:RenyiAccountant") is None  # the package's own needs none
-    unknown = ("no_such_module:x", "no_such_module.part:x", "math.part:x", ":x", "a..b:x")
+    assert (
+        digest("renyi") is digest("adascale.accounting:RenyiAccountant") is None
+    )  # the package's own needs none
+    unknown = (
+        "no_such_module:x",
+        "no_such_module.part:x",
+        "math.part:x",
+        ":x",
+        "a..b:x",
+    )
     for name in (*unknown, "numpy._core._multiarray_umath:array"):
-        with pytest.raises(ValueError, match=r"has no source file|must be a registered name"):
+        with pytest.raises(
+            ValueError, match=r"has no source file|must be a registered name"
+        ):
             digest(name)

@@ -56,7 +56,9 @@ def s_shaped(drop, width):
 def test_a_sudden_drop_is_found_from_either_side(start, drop, width):
     ratio, decay = s_shaped(drop, width)
     search, _ = solve(ratio, decay, start)
-    exact = math.exp(brentq(lambda t: math.log(ratio(math.exp(t))), -20, 20, xtol=1e-15))
+    exact = math.exp(
+        brentq(lambda t: math.log(ratio(math.exp(t))), -20, 20, xtol=1e-15)
+    )
     assert search.converged
     # the ratio is a quotient of exponentials of up to 30: 1e-14 of it
     assert search.x == pytest.approx(exact, rel=1e-13)
@@ -76,7 +78,9 @@ SHAPES = {
     "power": lambda x, c: np.expm1(0.4 * (x - c)),
     "steep": lambda x, c: np.tanh(40 * (x - c)),
     "kink": lambda x, c: np.where(x > c, 5 * (x - c), 0.1 * (x - c)),
-    "infinite": lambda x, c: np.where(np.abs(x - c) > 2, np.copysign(np.inf, x - c), x - c),
+    "infinite": lambda x, c: np.where(
+        np.abs(x - c) > 2, np.copysign(np.inf, x - c), x - c
+    ),
 }
 
 
@@ -114,7 +118,9 @@ def test_a_bracketed_root_is_that_of_brentq(root, scale, shift):
 @pytest.mark.parametrize("side", [-1.0, 1.0])
 def test_a_plateau_is_left_on_the_side_where_the_root_is(side):
     def function(x, index):
-        return np.maximum(1 - np.maximum(side * x - 5, 0), -1.0)  # 1 up to 5, then falling
+        return np.maximum(
+            1 - np.maximum(side * x - 5, 0), -1.0
+        )  # 1 up to 5, then falling
 
     found, _ = find_roots(function, *widen(function, 0.0, 0.5, 100.0), 1e-12)
     assert found[0] == pytest.approx(side * 6.0)
@@ -125,8 +131,12 @@ def test_functions_without_a_root_are_told_apart_from_those_with_one():
         smooth = np.tanh(x) + np.array([0.0, 2.0, 0.5, 0.0])[index]
         return np.where(index == 3, np.where(x < math.pi, -1.0, 2.0), smooth)
 
-    found, residual = find_roots(function, *widen(function, np.array([3.0, 3.0, 3.0, 0.0]), 0.5, 50.0), 1e-12)
-    np.testing.assert_allclose(found, [0.0, np.nan, -math.atanh(0.5), math.pi], atol=1e-11)
+    found, residual = find_roots(
+        function, *widen(function, np.array([3.0, 3.0, 3.0, 0.0]), 0.5, 50.0), 1e-12
+    )
+    np.testing.assert_allclose(
+        found, [0.0, np.nan, -math.atanh(0.5), math.pi], atol=1e-11
+    )
     assert (np.abs(residual) <= 1e-12).tolist() == [True, False, True, False]
 
 
@@ -145,6 +155,8 @@ def test_functions_without_a_root_are_told_apart_from_those_with_one():
 def test_solve_takes_the_steps_of_scipy(function, low, high):
     """So as to have its roots, and NaN where the sign does not change."""
     found = elementwise.find_root(
-        np.vectorize(function, [float]), (low, high), tolerances={"xatol": 2e-300, "xrtol": 2e-11, "fatol": 0.0}
+        np.vectorize(function, [float]),
+        (low, high),
+        tolerances={"xatol": 2e-300, "xrtol": 2e-11, "fatol": 0.0},
     )
     np.testing.assert_allclose(rootfind.solve(function, low, high), found.x, rtol=1e-15)

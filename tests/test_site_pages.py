@@ -12,7 +12,9 @@ import site_pages
 
 
 def page(text):
-    return publish_doctree(f"Title\n=====\n\n{text}\n", settings_overrides={"doctitle_xform": False})
+    return publish_doctree(
+        f"Title\n=====\n\n{text}\n", settings_overrides={"doctitle_xform": False}
+    )
 
 
 def test_a_page_is_described_by_its_first_sentences_with_formulas_as_text():
@@ -30,19 +32,34 @@ def test_a_page_is_described_by_its_first_sentences_with_formulas_as_text():
 
 @pytest.mark.parametrize("base", ["", "https://example.org/book/"])
 def test_a_picture_stands_on_a_card_where_there_is_an_absolute_address(base):
-    app = SimpleNamespace(config=SimpleNamespace(html_title="The book", html_baseurl=base))
+    app = SimpleNamespace(
+        config=SimpleNamespace(html_title="The book", html_baseurl=base)
+    )
     context = {"title": '<span class="number">2. </span>Privacy &amp; "noise"'}
     site_pages.describe(app, "notebooks/02", "page.html", context, page("A < B."))
     marks = context["metatags"]
     assert '<meta name="description" content="A &lt; B." />' in marks
-    assert '<meta property="og:title" content="2. Privacy &amp; &quot;noise&quot;" />' in marks
+    assert (
+        '<meta property="og:title" content="2. Privacy &amp; &quot;noise&quot;" />'
+        in marks
+    )
     assert ("og:image" in marks) == bool(base)
-    assert ('content="https://example.org/book/_static/card.png"' in marks) == bool(base)
+    assert ('content="https://example.org/book/_static/card.png"' in marks) == bool(
+        base
+    )
 
 
 def test_one_address_gives_base_and_launch_buttons():
-    for url, base in (("https://github.com/Someone/adascale", "https://someone.github.io/adascale/"), ("", "")):
-        config = SimpleNamespace(html_theme_options={"repository_url": url, "launch_buttons": {}}, html_baseurl="")
+    for url, base in (
+        ("https://github.com/Someone/adascale", "https://someone.github.io/adascale/"),
+        ("", ""),
+    ):
+        config = SimpleNamespace(
+            html_theme_options={"repository_url": url, "launch_buttons": {}},
+            html_baseurl="",
+        )
         site_pages.take_address(None, config)
         assert config.html_baseurl == base
-        assert {*config.html_theme_options["launch_buttons"]} == ({"colab_url", "binderhub_url"} if url else set())
+        assert {*config.html_theme_options["launch_buttons"]} == (
+            {"colab_url", "binderhub_url"} if url else set()
+        )

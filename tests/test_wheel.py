@@ -39,8 +39,20 @@ def wheels(tmp_path_factory):
         shutil.copytree(ROOT / name, source / name, ignore=ignored, symlinks=True)
     for path in (ROOT / "pyproject.toml", ROOT / "README.md", *ROOT.glob("LICENSE*")):
         shutil.copy(path, source)
-    options = ["--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path, source, source / "companion"]
-    subprocess.run([sys.executable, "-m", "pip", "wheel", *options], check=True, capture_output=True)
+    options = [
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        tmp_path,
+        source,
+        source / "companion",
+    ]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", *options],
+        check=True,
+        capture_output=True,
+    )
     shutil.rmtree(source)
     return sorted(tmp_path.glob("*.whl"))
 
@@ -49,7 +61,10 @@ def linked(folder, kept):
     """A folder with those of the packages installed here that are kept, by name."""
     folder.mkdir()
     for package in Path(site.getsitepackages()[0]).iterdir():
-        if kept(re.split(r"[-.]", package.name)[0].lower()) and package.suffix != ".pth":
+        if (
+            kept(re.split(r"[-.]", package.name)[0].lower())
+            and package.suffix != ".pth"
+        ):
             (folder / package.name).symlink_to(package)
     return folder
 
@@ -57,34 +72,67 @@ def linked(folder, kept):
 @pytest.fixture
 def python(tmp_path):
     """An interpreter of its own that has everything but this package."""
-    others = linked(tmp_path / "others", lambda name: name.split("_")[0] not in ("adascale", "companion", ""))
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "fresh"], check=True)
+    others = linked(
+        tmp_path / "others",
+        lambda name: name.split("_")[0] not in ("adascale", "companion", ""),
+    )
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", tmp_path / "fresh"], check=True
+    )
     (packages,) = (tmp_path / "fresh").glob("lib/python*/site-packages")
     (packages / "others.pth").write_text(f"{others}\n")
-    absent = packages / "rfc3987_syntax-1.1.0.dist-info"  # pip asks for it, and the lock leaves it out on purpose
+    absent = (
+        packages / "rfc3987_syntax-1.1.0.dist-info"
+    )  # pip asks for it, and the lock leaves it out on purpose
     absent.mkdir()
-    (absent / "METADATA").write_text("Metadata-Version: 2.1\nName: rfc3987-syntax\nVersion: 1.1.0\n")
+    (absent / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: rfc3987-syntax\nVersion: 1.1.0\n"
+    )
     return tmp_path / "fresh" / "bin" / "python"
 
 
 @pytest.mark.slow
-def test_a_notebook_installs_the_wheel_beside_it_and_begins_where_nothing_else_is(wheels, python, tmp_path):
-    names = {name for name in zipfile.ZipFile(wheels[0]).namelist() if ".dist-info/" not in name}
-    files = (path.relative_to(ROOT) for path in (ROOT / "adascale").rglob("*") if path.is_file())
-    assert names == {path.as_posix() for path in files if "__pycache__" not in path.parts}
+def test_a_notebook_installs_the_wheel_beside_it_and_begins_where_nothing_else_is(
+    wheels, python, tmp_path
+):
+    names = {
+        name
+        for name in zipfile.ZipFile(wheels[0]).namelist()
+        if ".dist-info/" not in name
+    }
+    files = (
+        path.relative_to(ROOT)
+        for path in (ROOT / "adascale").rglob("*")
+        if path.is_file()
+    )
+    assert names == {
+        path.as_posix() for path in files if "__pycache__" not in path.parts
+    }
     assert wheels[0].stat().st_size < 300_000
     folder = tmp_path / "alone"
     folder.mkdir()
     for wheel in wheels:
         shutil.copy(wheel, folder)
     shutil.copy(ROOT / "notebooks" / f"{ALONE}.ipynb", folder)
-    environment = {"HOME": str(tmp_path), "PATH": os.defpath, "PIP_NO_INDEX": "1", "PIP_NO_COMPILE": "1"}
-    environment |= {"MPLCONFIGDIR": matplotlib.get_configdir()}  # has the fonts, whose list takes seconds to make
+    environment = {
+        "HOME": str(tmp_path),
+        "PATH": os.defpath,
+        "PIP_NO_INDEX": "1",
+        "PIP_NO_COMPILE": "1",
+    }
+    environment |= {
+        "MPLCONFIGDIR": matplotlib.get_configdir()
+    }  # has the fonts, whose list takes seconds to make
     command = [python, "-c", EXECUTE, f"{ALONE}.ipynb"]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     assert str(tmp_path / "fresh") in done.stdout  # the wheel's, not this checkout's
-    assert {path.name for path in folder.iterdir()} == {f"{ALONE}.ipynb", *(wheel.name for wheel in wheels)}
+    assert {path.name for path in folder.iterdir()} == {
+        f"{ALONE}.ipynb",
+        *(wheel.name for wheel in wheels),
+    }
 
 
 PAGE = """
@@ -110,19 +158,33 @@ def test_accounting_works_with_numpy_and_scipy_alone(wheels, tmp_path):
     with zipfile.ZipFile(wheels[0]) as wheel:
         wheel.extractall(folder)
     told = metadata.PathDistribution(next(folder.glob("adascale-*.dist-info")))
-    assert {re.match(r"\w+", each)[0] for each in told.requires if "extra ==" not in each} == {"numpy", "scipy"}
-    command = [sys.executable, "-I", "-S", "-c", PAGE, folder]  # without the packages of this environment
+    assert {
+        re.match(r"\w+", each)[0] for each in told.requires if "extra ==" not in each
+    } == {"numpy", "scipy"}
+    command = [
+        sys.executable,
+        "-I",
+        "-S",
+        "-c",
+        PAGE,
+        folder,
+    ]  # without the packages of this environment
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert "upper" in done.stdout, done.stderr
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert "adascale[federated]" in done.stderr
 
 
-def test_a_notebook_stays_in_its_repository_and_finds_the_results_elsewhere(monkeypatch, tmp_path):
+def test_a_notebook_stays_in_its_repository_and_finds_the_results_elsewhere(
+    monkeypatch, tmp_path
+):
     monkeypatch.chdir(ROOT / "notebooks")
     results.stand_in()
     assert Path.cwd() == ROOT / "notebooks"
     monkeypatch.chdir(tmp_path)
     results.stand_in()
     assert list(Path.cwd().iterdir()) == []
-    assert Path("../results/mnist/accuracy.csv").read_bytes() == (ROOT / "results/mnist/accuracy.csv").read_bytes()
+    assert (
+        Path("../results/mnist/accuracy.csv").read_bytes()
+        == (ROOT / "results/mnist/accuracy.csv").read_bytes()
+    )

@@ -32,18 +32,28 @@ def adopt_constants(app):
         if package.ispkg:
             own = analysed(package.name)
             for node in ast.parse(own.code).body:
-                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{package.name}."):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
+                    f"{package.name}."
+                ):
                     found = analysed(node.module).attr_docs
                     keys = [("", alias.name) for alias in node.names]
-                    own.attr_docs.update((key, found[key]) for key in keys if key in found)
+                    own.attr_docs.update(
+                        (key, found[key]) for key in keys if key in found
+                    )
 
 
 def without_aliases(app):
     """Clear the words that say nothing: fields that have no others are left out then."""
-    for module in [importlib.import_module(each.name) for each in walk(adascale) if not each.name.endswith("__main__")]:
+    for module in [
+        importlib.import_module(each.name)
+        for each in walk(adascale)
+        if not each.name.endswith("__main__")
+    ]:
         for cls in filter(isclass, vars(module).values()):
             for field in (vars(cls).get(name) for name in getattr(cls, "_fields", ())):
-                if (getattr(field, "__doc__", None) or "").startswith("Alias for field number"):
+                if (getattr(field, "__doc__", None) or "").startswith(
+                    "Alias for field number"
+                ):
                     field.__doc__ = ""
 
 

@@ -15,7 +15,15 @@ from numba import njit
 from opacus.accountants import RDPAccountant
 from scipy import optimize
 
-from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies, presets, tuning
+from adascale import (
+    ReceiveScalingProblem,
+    Scenario,
+    accounting,
+    channel,
+    policies,
+    presets,
+    tuning,
+)
 from adascale.comparison import leakage_table
 from adascale.files import write_atomically
 from adascale.problem import RoundLeakage
@@ -39,13 +47,22 @@ def timed(function, repeats=1, clock=time.perf_counter):
 
 def significant(value):
     """Format two digits, with a power of ten where many zeros would be."""
-    return f"{value:.1e}" if value < 1e-3 else np.format_float_positional(value, 2, fractional=False, trim="-")
+    return (
+        f"{value:.1e}"
+        if value < 1e-3
+        else np.format_float_positional(value, 2, fractional=False, trim="-")
+    )
 
 
 def write(table, path, *packages, formats, **more):
     """Write and print a table with its columns in these formats, and where it was measured."""
     print(table.to_string(index=False))
-    shown = table.assign(**{name: table[name].map(form, na_action="ignore") for name, form in formats.items()})
+    shown = table.assign(
+        **{
+            name: table[name].map(form, na_action="ignore")
+            for name, form in formats.items()
+        }
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, shown.to_csv(index=False, float_format="%.1g"))
     write_provenance(path, "make bench", "numpy", *packages, **more)
@@ -53,7 +70,11 @@ def write(table, path, *packages, formats, **more):
 
 def mnist(rounds=500, seeds=0, budget=0.04):
     """Return the problem of MNIST, for one realisation or more."""
-    return ReceiveScalingProblem(MNIST, MNIST.min_gain(channel.draw(MNIST.num_devices, rounds, seeds).gain), budget)
+    return ReceiveScalingProblem(
+        MNIST,
+        MNIST.min_gain(channel.draw(MNIST.num_devices, rounds, seeds).gain),
+        budget,
+    )
 
 
 def opacus_epsilon(sigmas):
@@ -71,9 +92,21 @@ def epsilons():
     epsilon(sigma[0, 0])  # compiles
     peer, expected = timed(lambda: opacus_epsilon(sigma[2, 0]))
     alone, found = timed(lambda: epsilon(sigma[2, 0]).epsilon, 5)
-    yield "epsilon of one schedule of 500 rounds", alone, "Opacus", peer, abs(found / expected - 1)
+    yield (
+        "epsilon of one schedule of 500 rounds",
+        alone,
+        "Opacus",
+        peer,
+        abs(found / expected - 1),
+    )
     together, found = timed(lambda: epsilon(sigma).epsilon)
-    yield "the same, one of 500 schedules", together / 500, "Opacus", peer, abs(found[2, 0] / expected - 1)
+    yield (
+        "the same, one of 500 schedules",
+        together / 500,
+        "Opacus",
+        peer,
+        abs(found[2, 0] / expected - 1),
+    )
 
 
 def optimum():
@@ -102,7 +135,9 @@ def plain_newton(floor, budget, penalty, unit, count, weight):
             pressure = queue + w - floor[t] - penalty * count * slope * s / (2 * w)
             if w == floor[t] and pressure >= 0:
                 break
-            step = pressure / (1 + penalty * count * s * (2 * slope + s * curvature) / (2 * w * w))
+            step = pressure / (
+                1 + penalty * count * s * (2 * slope + s * curvature) / (2 * w * w)
+            )
             w = max(w - step, floor[t])
             if abs(step) < 1e-9 * w:
                 break
@@ -114,7 +149,13 @@ def plain_newton(floor, budget, penalty, unit, count, weight):
 def adascale_rounds():
     """AdaScale per round: alone over a short and a long horizon, and among a hundred realisations."""
     policy, terms = policies.AdaScale(0.03), RoundLeakage(MNIST).terms
-    newton = partial(plain_newton, budget=0.04, penalty=0.03, unit=terms.unit[0], count=terms.number[0])
+    newton = partial(
+        plain_newton,
+        budget=0.04,
+        penalty=0.03,
+        unit=terms.unit[0],
+        count=terms.number[0],
+    )
     newton = partial(newton, weight=terms.moments.weight[0])
     policy.schedule(mnist(2)), newton(mnist(2).min_noise_energy.ravel())  # compiles
     for problem, repeats, what in (
@@ -122,11 +163,21 @@ def adascale_rounds():
         (mnist(1_000_000), 4, "alone, T = 1,000,000"),
         (mnist(seeds=range(100)), 4, "among 100 realisations"),
     ):
-        floors = problem.min_noise_energy.reshape(-1, problem.min_noise_energy.shape[-1])
+        floors = problem.min_noise_energy.reshape(
+            -1, problem.min_noise_energy.shape[-1]
+        )
         own, w = timed(partial(policy.schedule, problem), repeats)
-        peer, expected = timed(lambda floors=floors: np.array([*map(newton, floors)]), repeats)
+        peer, expected = timed(
+            lambda floors=floors: np.array([*map(newton, floors)]), repeats
+        )
         differ = np.abs(w.reshape(floors.shape) / expected - 1).max()
-        yield f"AdaScale a round, {what}", own / floors.size, "plain Newton", peer / floors.size, differ
+        yield (
+            f"AdaScale a round, {what}",
+            own / floors.size,
+            "plain Newton",
+            peer / floors.size,
+            differ,
+        )
 
 
 def adascale_steps():
@@ -143,26 +194,42 @@ def tuning_one():
     problem = mnist()
 
     def excess(log_penalty):
-        return problem.cost(policies.AdaScale(np.exp(log_penalty)).schedule(problem)) / 0.04 - 1
+        return (
+            problem.cost(policies.AdaScale(np.exp(log_penalty)).schedule(problem))
+            / 0.04
+            - 1
+        )
 
     centre = np.log(policies.AdaScale.guess(problem))
     tuning.match_budget(policies.AdaScale, problem)  # compiles
-    peer, expected = timed(lambda: np.exp(optimize.brentq(excess, centre - 3, centre + 3, xtol=1e-12)), 20)
+    peer, expected = timed(
+        lambda: np.exp(optimize.brentq(excess, centre - 3, centre + 3, xtol=1e-12)), 20
+    )
     own, found = timed(lambda: tuning.match_budget(policies.AdaScale, problem), 20)
-    yield "tuning AdaScale to one realisation", own, "brentq", peer, abs(found / expected - 1)
+    yield (
+        "tuning AdaScale to one realisation",
+        own,
+        "brentq",
+        peer,
+        abs(found / expected - 1),
+    )
 
 
 def figures():
     """Both figures of the paper, all six methods, 100 realisations, tuning and accounting included."""
     both = (MNIST, BUDGETS["mnist"]), (CIFAR10, BUDGETS["cifar10"])
-    seconds, _ = timed(lambda: [leakage_table(*each, range(100), METHODS) for each in both])
+    seconds, _ = timed(
+        lambda: [leakage_table(*each, range(100), METHODS) for each in both]
+    )
     yield "both leakage figures, 100 realisations", seconds, "", np.nan, np.nan
 
 
 if __name__ == "__main__":
     benchmarks = epsilons, optimum, adascale_rounds, adascale_steps, tuning_one, figures
     rows = [row for each in benchmarks for row in each()]
-    found = pd.DataFrame(rows, columns=["benchmark", "seconds", "peer", "peer_seconds", "difference"])
+    found = pd.DataFrame(
+        rows, columns=["benchmark", "seconds", "peer", "peer_seconds", "difference"]
+    )
     found.insert(4, "ratio", found.peer_seconds / found.seconds)
     packages = "scipy", "numba", "opacus", "cvxpy", "clarabel"
     formats = dict.fromkeys(("seconds", "peer_seconds", "ratio"), significant)

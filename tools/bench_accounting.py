@@ -22,7 +22,10 @@ from adascale import ReceiveScalingProblem, accounting, channel, policies, prese
 from adascale.comparison import TunedOnRealisation
 
 DELTA = 1e-5
-CONSTANT = {"q = 0.01, sigma = 1": (0.01, 1.0, 1000), "q = 0.004, sigma = 1.1": (0.004, 1.1, 14_000)}
+CONSTANT = {
+    "q = 0.01, sigma = 1": (0.01, 1.0, 1000),
+    "q = 0.004, sigma = 1.1": (0.004, 1.1, 14_000),
+}
 BUDGETS = {"mnist": 0.04, "cifar10": 0.08}
 
 
@@ -31,8 +34,12 @@ def schedule(preset, budget):
     scenario = presets.load(preset).scenario
     gain = channel.draw(scenario.num_devices, scenario.num_rounds, 7).gain
     problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), budget)
-    sigma = problem.noise_multiplier(TunedOnRealisation(policies.AdaScale)(problem).schedule(problem))[0]
-    return f"{preset}, nu = {budget:g}, AdaScale", [(float(scenario.sampling_rate), float(each), 1) for each in sigma]
+    sigma = problem.noise_multiplier(
+        TunedOnRealisation(policies.AdaScale)(problem).schedule(problem)
+    )[0]
+    return f"{preset}, nu = {budget:g}, AdaScale", [
+        (float(scenario.sampling_rate), float(each), 1) for each in sigma
+    ]
 
 
 def certified(events):
@@ -42,7 +49,9 @@ def certified(events):
 
 def renyi(events):
     q, sigma, count = zip(*events, strict=True)
-    return math.nan, float(accounting.schedule_epsilon(q[0], np.repeat(sigma, count), DELTA).epsilon)
+    return math.nan, float(
+        accounting.schedule_epsilon(q[0], np.repeat(sigma, count), DELTA).epsilon
+    )
 
 
 def opacus(events):
@@ -60,11 +69,17 @@ def pld(events, pessimistic):
     """dp-accounting at its default interval of 1e-4, a distribution per event, composed as a balanced tree."""
     parts = [
         privacy_loss_distribution.from_gaussian_mechanism(
-            sigma, sampling_prob=q, pessimistic_estimate=pessimistic, use_connect_dots=pessimistic
+            sigma,
+            sampling_prob=q,
+            pessimistic_estimate=pessimistic,
+            use_connect_dots=pessimistic,
         )
         for q, sigma, _ in events
     ]
-    parts = [each.self_compose(n) if n > 1 else each for each, (*_, n) in zip(parts, events, strict=True)]
+    parts = [
+        each.self_compose(n) if n > 1 else each
+        for each, (*_, n) in zip(parts, events, strict=True)
+    ]
     while len(parts) > 1:
         pairs = [a.compose(b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
         parts = pairs + parts[len(pairs) * 2 :]
@@ -90,14 +105,30 @@ def measured(title, events):
         if seconds < 5:
             seconds = min(seconds, cpu_seconds(partial(run, events), 5)[0])
         rows.append((title, sum(count for *_, count in events), name, *ends, seconds))
-    table = pd.DataFrame(rows, columns=["schedule", "rounds", "accountant", "lower", "upper", "cpu_seconds"])
+    table = pd.DataFrame(
+        rows,
+        columns=["schedule", "rounds", "accountant", "lower", "upper", "cpu_seconds"],
+    )
     table.insert(5, "relative_gap", (table.upper - table.lower) / table.upper)
     return table.assign(times=table.cpu_seconds / table.cpu_seconds[0])
 
 
 if __name__ == "__main__":
-    schedules = {title: [event] for title, event in CONSTANT.items()} | dict(map(schedule, BUDGETS, BUDGETS.values()))
+    schedules = {title: [event] for title, event in CONSTANT.items()} | dict(
+        map(schedule, BUDGETS, BUDGETS.values())
+    )
     found = pd.concat([measured(*each) for each in schedules.items()])
-    formats = {"relative_gap": "{:.1e}".format, "cpu_seconds": "{:.2g}".format, "times": "{:.3g}".format}
+    formats = {
+        "relative_gap": "{:.1e}".format,
+        "cpu_seconds": "{:.2g}".format,
+        "times": "{:.3g}".format,
+    }
     formats |= dict.fromkeys(("lower", "upper"), "{:.6f}".format)
-    write(found, Path(sys.argv[1], "accounting.csv"), "scipy", "opacus", "dp-accounting", formats=formats)
+    write(
+        found,
+        Path(sys.argv[1], "accounting.csv"),
+        "scipy",
+        "opacus",
+        "dp-accounting",
+        formats=formats,
+    )

@@ -27,10 +27,12 @@ AXES = {"rounds": [10**k for k in range(2, 7)], "devices": [10**k for k in range
 MODEL = channel.Rayleigh()
 LONGEST = 60  # seconds, after which no larger size is tried
 SELECTING = {
-    "Truncated": lambda scenario, gain, total: Truncated.of_total(scenario, gain, total).select(scenario, gain),
-    "Best": lambda scenario, gain, total: Best.of_total(scenario, gain, total, scenario.num_devices * 4 // 5).select(
-        scenario, gain
-    ),
+    "Truncated": lambda scenario, gain, total: Truncated.of_total(
+        scenario, gain, total
+    ).select(scenario, gain),
+    "Best": lambda scenario, gain, total: Best.of_total(
+        scenario, gain, total, scenario.num_devices * 4 // 5
+    ).select(scenario, gain),
 }
 
 
@@ -51,11 +53,19 @@ def measure(name, axis, size):
         work = lambda: MODEL.min_gains(scenario, 0)  # noqa: E731
     elif name in SELECTING:
         gain = MODEL.draw(scenario.num_devices, scenario.num_rounds, 0).gain
-        total = 0.04 + ReceiveScalingProblem(scenario, scenario.min_gain(gain), 0.04).min_noise_energy.mean()
+        total = (
+            0.04
+            + ReceiveScalingProblem(
+                scenario, scenario.min_gain(gain), 0.04
+            ).min_noise_energy.mean()
+        )
         work = lambda: SELECTING[name](scenario, gain, total)  # noqa: E731
     else:
         gain, path_loss = MODEL.min_gains(scenario, 0)
-        problem, mean_gain = ReceiveScalingProblem(scenario, gain, 0.04), scenario.mean_gain(path_loss)
+        problem, mean_gain = (
+            ReceiveScalingProblem(scenario, gain, 0.04),
+            scenario.mean_gain(path_loss),
+        )
         method = as_method(find_method(name)[1], MODEL)
         work = lambda: method(problem, mean_gain).schedule(problem)  # noqa: E731
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
@@ -81,14 +91,35 @@ def row(name, axis):
     last = list(seconds)[-3:]
     slope = np.polyfit(np.log(last), np.log([seconds[each] for each in last]), 1)[0]
     times = {f"seconds_{size}": each for size, each in seconds.items()}
-    return {"policy": name, "growing": axis, **times, "exponent": slope, "megabytes": grown}
+    return {
+        "policy": name,
+        "growing": axis,
+        **times,
+        "exponent": slope,
+        "megabytes": grown,
+    }
 
 
 def table(rows, folder):
     """Write and print the rows."""
-    columns = ["policy", "growing", *(f"seconds_{10**k}" for k in range(1, 7)), "exponent", "megabytes"]
-    formats = dict.fromkeys(columns[2:-2], significant) | {"exponent": "{:.2f}".format, "megabytes": "{:.0f}".format}
-    write(pd.DataFrame(rows)[columns], Path(folder, "scale.csv"), "scipy", "numba", formats=formats)
+    columns = [
+        "policy",
+        "growing",
+        *(f"seconds_{10**k}" for k in range(1, 7)),
+        "exponent",
+        "megabytes",
+    ]
+    formats = dict.fromkeys(columns[2:-2], significant) | {
+        "exponent": "{:.2f}".format,
+        "megabytes": "{:.0f}".format,
+    }
+    write(
+        pd.DataFrame(rows)[columns],
+        Path(folder, "scale.csv"),
+        "scipy",
+        "numba",
+        formats=formats,
+    )
 
 
 if __name__ == "__main__":

@@ -29,7 +29,9 @@ from adascale.learning.models import build
 
 THREADS = 2
 DEVICES = 10  # of a round
-CHECKED = 100  # samples on which peers are compared with a float64 backward pass for each
+CHECKED = (
+    100  # samples on which peers are compared with a float64 backward pass for each
+)
 
 
 class Workload(NamedTuple):
@@ -67,13 +69,16 @@ def clip_and_sum(rows, clip):
     """Clip and add up sample gradients that were written out, as every peer has them."""
     norm = torch.stack([row.flatten(1).norm(dim=1) for row in rows]).norm(dim=0)
     factor = (clip / norm).clamp_max(1)
-    return torch.cat([torch.einsum("i,i...->...", factor, row).flatten() for row in rows])
+    return torch.cat(
+        [torch.einsum("i,i...->...", factor, row).flatten() for row in rows]
+    )
 
 
 def by(chunk, step):
     """The same, so many samples at a time."""
     return lambda images, labels, clip: sum(
-        step(*part, clip) for part in zip(images.split(chunk), labels.split(chunk), strict=True)
+        step(*part, clip)
+        for part in zip(images.split(chunk), labels.split(chunk), strict=True)
     )
 
 
@@ -85,7 +90,9 @@ def backward(model, loss):
 
 
 def sgd(model):
-    return lambda images, labels, clip: backward(model, F.cross_entropy(model(images), labels, reduction="sum"))
+    return lambda images, labels, clip: backward(
+        model, F.cross_entropy(model(images), labels, reduction="sum")
+    )
 
 
 def opacus_hooks(name):
@@ -95,13 +102,17 @@ def opacus_hooks(name):
     def step(images, labels, clip):
         model.zero_grad()
         F.cross_entropy(model(images), labels, reduction="sum").backward()
-        return clip_and_sum([parameter.grad_sample for parameter in model.parameters()], clip)
+        return clip_and_sum(
+            [parameter.grad_sample for parameter in model.parameters()], clip
+        )
 
     return step
 
 
 def opacus_ghost(name):
-    model = GradSampleModuleFastGradientClipping(contiguous(name), loss_reduction="sum", max_grad_norm=1.0)
+    model = GradSampleModuleFastGradientClipping(
+        contiguous(name), loss_reduction="sum", max_grad_norm=1.0
+    )
 
     def step(images, labels, clip):
         model.zero_grad()
@@ -119,20 +130,29 @@ def functional(model):
     parameters = {name: each.detach() for name, each in model.named_parameters()}
 
     def loss(values, image, label):
-        return F.cross_entropy(functional_call(model, values, (image[None],)), label[None])
+        return F.cross_entropy(
+            functional_call(model, values, (image[None],)), label[None]
+        )
 
     gradients = vmap(grad(loss), (None, 0, 0))
-    return lambda images, labels, clip: clip_and_sum(list(gradients(parameters, images, labels).values()), clip)
+    return lambda images, labels, clip: clip_and_sum(
+        list(gradients(parameters, images, labels).values()), clip
+    )
 
 
 def own(model, **options):
-    return lambda images, labels, clip: clipped_sum(model, images, labels, clip, **options).gradient
+    return lambda images, labels, clip: (
+        clipped_sum(model, images, labels, clip, **options).gradient
+    )
 
 
 LAYOUTS = {"contiguous": contiguous, "channels_last": lambda name: build(name, 0)}
 CHUNKS = {"chunks of 64": 64, "device by device": 400}
 OWN_CHUNK = Training.preset("cifar10").chunk
-SGD = {f"non-private SGD, {each}": lambda name, make=make: sgd(make(name)) for each, make in LAYOUTS.items()}
+SGD = {
+    f"non-private SGD, {each}": lambda name, make=make: sgd(make(name))
+    for each, make in LAYOUTS.items()
+}
 PEERS = {
     "mnist": SGD
     | {
@@ -140,8 +160,13 @@ PEERS = {
         "Opacus hooks, union": opacus_hooks,
         "Opacus ghost clipping, union": opacus_ghost,
         "vmap(grad), union": lambda name: functional(contiguous(name)),
-        **{f"adascale, {each}": lambda name, make=make: own(make(name)) for each, make in LAYOUTS.items()},
-        "adascale, channels_last, chunks of 64": lambda name: own(build(name, 0), chunk=64),
+        **{
+            f"adascale, {each}": lambda name, make=make: own(make(name))
+            for each, make in LAYOUTS.items()
+        },
+        "adascale, channels_last, chunks of 64": lambda name: own(
+            build(name, 0), chunk=64
+        ),
     },
     "cifar10": {
         **{
@@ -150,7 +175,9 @@ PEERS = {
             for each, size in CHUNKS.items()
         },
         "vmap(grad), chunks of 64": lambda name: by(64, functional(contiguous(name))),
-        f"adascale, channels_last, chunks of {OWN_CHUNK}": lambda name: own(build(name, 0), chunk=OWN_CHUNK),
+        f"adascale, channels_last, chunks of {OWN_CHUNK}": lambda name: own(
+            build(name, 0), chunk=OWN_CHUNK
+        ),
     },
 }
 """What makes a peer of the name of a model."""
@@ -164,11 +191,18 @@ def error(of, name, step):
     """Return how far a peer's sum is from that of a backward pass per sample in float64; half of them are clipped."""
     images, labels = (each[:CHECKED] for each in of.batch())
     model = build(of.model, 0).double()
-    losses = (F.cross_entropy(model(x[None]), y[None]) for x, y in zip(images.double(), labels, strict=True))
+    losses = (
+        F.cross_entropy(model(x[None]), y[None])
+        for x, y in zip(images.double(), labels, strict=True)
+    )
     rows = torch.stack([backward(model, loss) for loss in losses])
     norm = rows.norm(dim=1)
     clip = float(norm.median())
-    expected = rows.sum(0) if name.startswith("non-private") else (clip / norm).clamp_max(1) @ rows
+    expected = (
+        rows.sum(0)
+        if name.startswith("non-private")
+        else (clip / norm).clamp_max(1) @ rows
+    )
     found = float((step(images, labels, clip) - expected).norm() / expected.norm())
     assert found < 1e-5, f"{name} computes something else: {found:.2g}"
     return found
@@ -194,9 +228,13 @@ def measured(workload, peaks):
         for name, step in peers.items():
             seconds, _ = timed(lambda step=step: step(*batch, of.clip_norm))
             best[name] = min(best[name], seconds * DEVICES / of.devices)
-    table = pd.DataFrame({"round": workload, "name": best.keys(), "seconds": best.values()})
+    table = pd.DataFrame(
+        {"round": workload, "name": best.keys(), "seconds": best.values()}
+    )
     for kind, prefix in {"sgd": "non-private", "opacus": "Opacus"}.items():
-        table[f"over_{kind}"] = table.seconds / table.seconds[table.name.str.startswith(prefix)].min()
+        table[f"over_{kind}"] = (
+            table.seconds / table.seconds[table.name.str.startswith(prefix)].min()
+        )
     return table.assign(peak_mb=peaks, error=errors)
 
 
@@ -207,8 +245,13 @@ if __name__ == "__main__":
     # first of all, while this process is small: on Linux the record of a new one starts at its parent's
     fresh = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, fresh, max_tasks_per_child=1) as pool:
-        peaks = {each: [*pool.map(peak, [each] * len(peers), peers)] for each, peers in PEERS.items()}
+        peaks = {
+            each: [*pool.map(peak, [each] * len(peers), peers)]
+            for each, peers in PEERS.items()
+        }
     found = pd.concat([measured(each, peaks[each]) for each in WORKLOADS])
-    formats = dict.fromkeys(("seconds", "over_sgd", "over_opacus", "peak_mb"), significant)
+    formats = dict.fromkeys(
+        ("seconds", "over_sgd", "over_opacus", "peak_mb"), significant
+    )
     path = Path(sys.argv[1], "training.csv")
     write(found, path, "torch", "opacus", formats=formats, threads=THREADS)

@@ -38,32 +38,54 @@ def executed(notebook: Path, cache: str) -> nbformat.NotebookNode:
 def stored_files(notebook: nbformat.NotebookNode) -> dict[str, dict[str, str]]:
     """Return SVG and CSV of each figure of an executed notebook, by the name that myst-nb gives to its picture."""
     found = {}
-    for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
+    for output in (
+        output for cell in notebook.cells for output in cell.get("outputs", [])
+    ):
         if KEY in output.get("metadata", {}):
             picture = b64decode(output["data"]["image/png"])
-            found[f"{sha256(picture).hexdigest()}.png"] = unpacked(output["metadata"][KEY])
+            found[f"{sha256(picture).hexdigest()}.png"] = unpacked(
+                output["metadata"][KEY]
+            )
     return found
 
 
 class FigureFiles(SphinxTransform):
     """Put the SVG of each figure next to its PNG, and under the figure a line with its files."""
 
-    default_priority = 300  # before the images and the downloads of a page are collected
+    default_priority = (
+        300  # before the images and the downloads of a page are collected
+    )
 
     def apply(self) -> None:
         page = Path(self.env.doc2path(self.env.docname))
-        notebook = Path(self.app.outdir).parent / "jupyter_execute" / f"{self.env.docname}.ipynb"
+        notebook = (
+            Path(self.app.outdir).parent
+            / "jupyter_execute"
+            / f"{self.env.docname}.ipynb"
+        )
         if not notebook.exists():
             return
-        files = stored_files(executed(notebook, self.env.mystnb_config.execution_cache_path))
-        kinds = (node for node in self.document.findall(nodes.container) if node.get("mime_type") == "image/png")
-        pictures = [(kind.parent, image) for kind in kinds for image in kind.findall(nodes.image)]
+        files = stored_files(
+            executed(notebook, self.env.mystnb_config.execution_cache_path)
+        )
+        kinds = (
+            node
+            for node in self.document.findall(nodes.container)
+            if node.get("mime_type") == "image/png"
+        )
+        pictures = [
+            (kind.parent, image)
+            for kind in kinds
+            for image in kind.findall(nodes.image)
+        ]
         names = set()
         for count, (bundle, image) in enumerate(pictures, 1):
             picture = Path(self.env.relfn2path(image["uri"])[1])
             if picture.name in files:
                 name = (bundle.parent.get("names") or [f"{page.stem}-{count}"])[0]
-                name = f"{name}-{count}" if name in names else name  # a cell with two figures has one name
+                name = (
+                    f"{name}-{count}" if name in names else name
+                )  # a cell with two figures has one name
                 names.add(name)
                 self.offer(name, files[picture.name], picture, bundle, image)
 
@@ -72,16 +94,25 @@ class FigureFiles(SphinxTransform):
         shutil.copyfile(picture, picture.with_name(f"{name}.png"))
         for kind, text in texts.items():
             picture.with_name(f"{name}.{kind}").write_text(text)
-        uris = {kind: str(Path(image["uri"]).with_name(f"{name}.{kind}")) for kind in ("svg", "png", "csv")}
+        uris = {
+            kind: str(Path(image["uri"]).with_name(f"{name}.{kind}"))
+            for kind in ("svg", "png", "csv")
+        }
         if len(texts["svg"]) <= LARGE:
             drawn = nodes.image(**{**image.attributes, "uri": uris["svg"]})
             bundle.insert(0, nodes.container("", drawn, mime_type="image/svg+xml"))
         line = nodes.paragraph("", "Download: ", classes=["figure-files"])
         for kind, uri in uris.items():
-            link = addnodes.download_reference("", kind.upper(), reftarget=uri, classes=["download"])
+            link = addnodes.download_reference(
+                "", kind.upper(), reftarget=uri, classes=["download"]
+            )
             line += [link, nodes.Text(" ")]
         figure = bundle.parent
-        place = len(figure.children) if isinstance(figure, nodes.figure) else figure.index(bundle) + 1
+        place = (
+            len(figure.children)
+            if isinstance(figure, nodes.figure)
+            else figure.index(bundle) + 1
+        )
         figure.insert(place, addnodes.only("", line, expr="html"))
 
 
@@ -91,9 +122,14 @@ def shown(column, text):
         return DATA.get(text, text) or "–"
     value = float(text)
     if "seconds" in column:
-        unit, size = next(((u, s) for u, s in (("s", 1), ("ms", 1e-3), ("µs", 1e-6)) if value >= s), ("µs", 1e-6))
+        unit, size = next(
+            ((u, s) for u, s in (("s", 1), ("ms", 1e-3), ("µs", 1e-6)) if value >= s),
+            ("µs", 1e-6),
+        )
         return f"{number(value / size)}\N{NO-BREAK SPACE}{unit}"
-    return number(value, 1 if re.fullmatch(r"\de.*", text) else 2)  # an error is committed with one
+    return number(
+        value, 1 if re.fullmatch(r"\de.*", text) else 2
+    )  # an error is committed with one
 
 
 class Committed(SphinxDirective):
@@ -107,9 +143,14 @@ class Committed(SphinxDirective):
         self.env.note_dependency(path)
         columns = dict(line.split(": ", 1) for line in self.content)
         with open(path, newline="") as file:
-            rows = [[shown(column, row[column]) for column in columns] for row in csv.DictReader(file)]
+            rows = [
+                [shown(column, row[column]) for column in columns]
+                for row in csv.DictReader(file)
+            ]
         lines = [columns.values(), ["---"] * len(columns), *rows]
-        return self.parse_text_to_nodes("\n".join(f"| {' | '.join(line)} |" for line in lines))
+        return self.parse_text_to_nodes(
+            "\n".join(f"| {' | '.join(line)} |" for line in lines)
+        )
 
 
 def offer_notebook(app, pagename, templatename, context, doctree):
@@ -125,5 +166,7 @@ def offer_notebook(app, pagename, templatename, context, doctree):
 def setup(app):
     app.add_transform(FigureFiles)
     app.add_directive("committed", Committed)
-    app.connect("html-page-context", offer_notebook, priority=400)  # the theme makes its buttons at 501
+    app.connect(
+        "html-page-context", offer_notebook, priority=400
+    )  # the theme makes its buttons at 501
     return {"parallel_read_safe": True, "parallel_write_safe": True}

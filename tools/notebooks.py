@@ -25,7 +25,9 @@ from adascale.cli.options import Parser
 from adascale.files import write_atomically
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.append(str(ROOT / "tools"))  # for whoever loads this file by its path, as tests do
+sys.path.append(
+    str(ROOT / "tools")
+)  # for whoever loads this file by its path, as tests do
 from plain_markdown import Book, Chapter, figure_of, references  # noqa: E402
 
 INSTALL = """\
@@ -76,7 +78,8 @@ def convert(source: Path) -> nbformat.NotebookNode:
     notebook = jupytext.read(source)
     kernel = notebook.metadata["kernelspec"]
     notebook.metadata = {
-        "kernelspec": {key: kernel[key] for key in ("display_name", "name")} | {"language": "python"},
+        "kernelspec": {key: kernel[key] for key in ("display_name", "name")}
+        | {"language": "python"},
         "language_info": {"name": "python"},
     }
     notebook.nbformat, notebook.nbformat_minor = 4, 5
@@ -85,12 +88,22 @@ def convert(source: Path) -> nbformat.NotebookNode:
         digest = sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
         seen[digest] = seen.get(digest, 0) + 1
         cell.id = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
-        folded = {part for tag in cell.metadata.get("tags", []) for part in FOLDED.get(tag, ())}
+        folded = {
+            part
+            for tag in cell.metadata.get("tags", [])
+            for part in FOLDED.get(tag, ())
+        }
         if folded:
-            cell.metadata["jupyter"] = {f"{part}_hidden": True for part in sorted(folded)}
+            cell.metadata["jupyter"] = {
+                f"{part}_hidden": True for part in sorted(folded)
+            }
     notebook.metadata["adascale"] = {"chapter": source.name}
-    first = next(place for place, cell in enumerate(notebook.cells) if cell.cell_type == "code")
-    cell = nbformat.v4.new_code_cell(install(), id="install", metadata={"jupyter": {"source_hidden": True}})
+    first = next(
+        place for place, cell in enumerate(notebook.cells) if cell.cell_type == "code"
+    )
+    cell = nbformat.v4.new_code_cell(
+        install(), id="install", metadata={"jupyter": {"source_hidden": True}}
+    )
     notebook.cells.insert(first, cell)
     return notebook
 
@@ -98,7 +111,9 @@ def convert(source: Path) -> nbformat.NotebookNode:
 def glued(notebook: nbformat.NotebookNode) -> dict[str, str]:
     """What the stored outputs of a notebook have for each name that its cells glue."""
     values = {}
-    for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
+    for output in (
+        output for cell in notebook.cells for output in cell.get("outputs", [])
+    ):
         if "scrapbook" in output.get("metadata", {}):
             glue = output.metadata["scrapbook"]
             shown = output.data[glue["mime_prefix"] + "text/plain"]
@@ -106,9 +121,13 @@ def glued(notebook: nbformat.NotebookNode) -> dict[str, str]:
     return values
 
 
-def fill(notebook: nbformat.NotebookNode, values: dict[str, str]) -> nbformat.NotebookNode:
+def fill(
+    notebook: nbformat.NotebookNode, values: dict[str, str]
+) -> nbformat.NotebookNode:
     """Make a chapter readable as it is, with the values of ``{glue:text}``; ``ValueError`` if one is missing."""
-    chapter = Chapter(book(), ROOT / "notebooks" / notebook.metadata["adascale"]["chapter"], values)
+    chapter = Chapter(
+        book(), ROOT / "notebooks" / notebook.metadata["adascale"]["chapter"], values
+    )
     cells = []
     for cell in notebook.cells:
         cells.append(cell)
@@ -116,10 +135,20 @@ def fill(notebook: nbformat.NotebookNode, values: dict[str, str]) -> nbformat.No
             cell.source = "\n".join(chapter.prose(cell.source.splitlines()))
         elif (figure := figure_of(cell))[0]:
             number = book().places.get(figure[1])
-            caption = "\n".join(chapter.prose([f"**{number.text}.** {figure[0]}" if number else f"*{figure[0]}*"]))
-            cells.append(nbformat.v4.new_markdown_cell(caption, id=f"caption-{cell.id}"))
+            caption = "\n".join(
+                chapter.prose(
+                    [f"**{number.text}.** {figure[0]}" if number else f"*{figure[0]}*"]
+                )
+            )
+            cells.append(
+                nbformat.v4.new_markdown_cell(caption, id=f"caption-{cell.id}")
+            )
     if chapter.cited:
-        cells.append(nbformat.v4.new_markdown_cell(references(book(), chapter.cited), id="references"))
+        cells.append(
+            nbformat.v4.new_markdown_cell(
+                references(book(), chapter.cited), id="references"
+            )
+        )
     notebook.cells = cells
     return notebook
 
@@ -130,9 +159,18 @@ def write(notebook: nbformat.NotebookNode, source: Path) -> Path:
     fill(notebook, glued(notebook))
     for cell in notebook.cells:
         if "headline" in cell.metadata.get("tags", []):
-            data = (item for output in cell.outputs for item in output.get("data", {}).items())
-            (picture,) = {value for kind, value in data if kind.endswith("image/png")}  # shown, glued or both
-            write_atomically(source.resolve().parents[1] / "book" / "_static" / "headline.png", b64decode(picture))
+            data = (
+                item
+                for output in cell.outputs
+                for item in output.get("data", {}).items()
+            )
+            (picture,) = {
+                value for kind, value in data if kind.endswith("image/png")
+            }  # shown, glued or both
+            write_atomically(
+                source.resolve().parents[1] / "book" / "_static" / "headline.png",
+                b64decode(picture),
+            )
     nbformat.validate(notebook)
     write_atomically(target, nbformat.writes(notebook).rstrip("\n") + "\n")
     return target
@@ -141,21 +179,42 @@ def write(notebook: nbformat.NotebookNode, source: Path) -> Path:
 def execute(source: Path) -> Path:
     """Execute one chapter where it is, as JupyterLab does, and write its .ipynb."""
     notebook = convert(source)
-    metadata, resources = notebook.metadata.copy(), {"metadata": {"path": str(source.parent)}}
-    NotebookClient(notebook, timeout=600, record_timing=False, coalesce_streams=True, resources=resources).execute()
+    metadata, resources = (
+        notebook.metadata.copy(),
+        {"metadata": {"path": str(source.parent)}},
+    )
+    NotebookClient(
+        notebook,
+        timeout=600,
+        record_timing=False,
+        coalesce_streams=True,
+        resources=resources,
+    ).execute()
     notebook.metadata = metadata
     return write(notebook, source)
 
 
 def keep_outputs(source: Path) -> Path:
     """Write the .ipynb of a chapter of which the prose alone has changed; ``ValueError`` if a code cell has."""
-    notebook, stored = convert(source), nbformat.read(source.with_suffix(".ipynb"), as_version=4)
-    new, old = ([cell for cell in each.cells if cell.cell_type == "code"] for each in (notebook, stored))
+    notebook, stored = (
+        convert(source),
+        nbformat.read(source.with_suffix(".ipynb"), as_version=4),
+    )
+    new, old = (
+        [cell for cell in each.cells if cell.cell_type == "code"]
+        for each in (notebook, stored)
+    )
     if [cell.id for cell in new] != [cell.id for cell in old]:
-        first = [cell.source.partition("\n")[0] for cell in new if cell.id not in {each.id for each in old}]
+        first = [
+            cell.source.partition("\n")[0]
+            for cell in new
+            if cell.id not in {each.id for each in old}
+        ]
         reason = "its code cells stand in another order, or one has gone"
         if first:
-            reason = f"no output is stored for the code cell that begins with {first[0]!r}"
+            reason = (
+                f"no output is stored for the code cell that begins with {first[0]!r}"
+            )
         raise ValueError(f"{source}: {reason}; execute the chapter")
     for cell, kept in zip(new, old, strict=True):
         cell.outputs, cell.execution_count = kept.outputs, kept.execution_count
@@ -165,11 +224,17 @@ def keep_outputs(source: Path) -> Path:
 if __name__ == "__main__":
     parser = Parser(description=__doc__.splitlines()[0])
     parser.add_argument("chapters", nargs="+", type=Path, metavar="CHAPTER.md")
-    parser.add_argument("--keep-outputs", action="store_true", help="execute nothing: only prose has changed")
+    parser.add_argument(
+        "--keep-outputs",
+        action="store_true",
+        help="execute nothing: only prose has changed",
+    )
     options = parser.parse_args()
     try:
         with ProcessPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
-            for written in pool.map(keep_outputs if options.keep_outputs else execute, options.chapters):
+            for written in pool.map(
+                keep_outputs if options.keep_outputs else execute, options.chapters
+            ):
                 print(written, flush=True)
     except ValueError as error:
         sys.exit(str(error))

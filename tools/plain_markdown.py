@@ -20,7 +20,9 @@ OPTION = re.compile(r":([\w-]+): ?(.*)")
 TARGET = re.compile(r"\(([\w:.-]+)\)=\s*")
 HEADING = re.compile(r"#+ +(.*)")
 ROLE = re.compile(r"\{([a-z]+(?::[a-z]+)?)\}`([^`]+)`")
-STATE = re.compile(r'<a href="(\.\./book/explorer)\.html#[^"]*">(.*?)</a>')  # of the explorer, which no notebook shows
+STATE = re.compile(
+    r'<a href="(\.\./book/explorer)\.html#[^"]*">(.*?)</a>'
+)  # of the explorer, which no notebook shows
 TITLED = re.compile(r"(?:(.*?)\s*<)?(.+?)>?", re.DOTALL)
 
 
@@ -53,7 +55,10 @@ def blocks(lines):
         indent, fence, name, title = found.groups()
         ends = re.compile(rf" *{fence}{fence[0]}*\s*")
         body = [
-            each.removeprefix(indent) for each in takewhile(lambda each, ends=ends: not ends.fullmatch(each), lines)
+            each.removeprefix(indent)
+            for each in takewhile(
+                lambda each, ends=ends: not ends.fullmatch(each), lines
+            )
         ]
         source, options = [line.removeprefix(indent), *body, fence], {}
         while name and body and (option := OPTION.fullmatch(body[0])):
@@ -77,14 +82,27 @@ class Book:
     @cached_property
     def places(self):
         """Each label of the book."""
-        toc, chapters, found = yaml.safe_load((self.root / "_toc.yml").read_text()), 0, {}
+        toc, chapters, found = (
+            yaml.safe_load((self.root / "_toc.yml").read_text()),
+            0,
+            {},
+        )
         pages = [(toc["root"], None)]
         for part in toc["parts"]:
             for chapter in part["chapters"]:
                 chapters += bool(part.get("numbered"))
                 name = re.match(r"notebooks/(A\d+b?)_", chapter["file"])
-                pages.append((chapter["file"], (name[1] if name else chapters) if part.get("numbered") else None))
-        unnumbered = Counter()  # figures and tables of pages without a number count on from page to page
+                pages.append(
+                    (
+                        chapter["file"],
+                        (name[1] if name else chapters)
+                        if part.get("numbered")
+                        else None,
+                    )
+                )
+        unnumbered = (
+            Counter()
+        )  # figures and tables of pages without a number count on from page to page
         for name, number in pages:
             if (page := self.root / f"{name}.md").exists():
                 texts = Labels(page, number, unnumbered).texts
@@ -118,7 +136,9 @@ class Labels:
         counts = self.unnumbered if shared else self.own
         counts[kind] += 1
         if label:
-            self.texts[label] = shown.format(f"{self.number}.{counts[kind]}" if self.number else counts[kind])
+            self.texts[label] = shown.format(
+                f"{self.number}.{counts[kind]}" if self.number else counts[kind]
+            )
 
     def walk(self, lines):
         """Read lines of Markdown, and what is inside their directives."""
@@ -154,7 +174,10 @@ class Labels:
 def short(entry):
     """Return author and year of an entry, as in ``Mironov et al., 2019``."""
     people = entry.persons.get("author", []) or entry.persons.get("editor", [])
-    names = [" ".join(map(str, person.rich_prelast_names + person.rich_last_names)) for person in people]
+    names = [
+        " ".join(map(str, person.rich_prelast_names + person.rich_last_names))
+        for person in people
+    ]
     names = names or [str(entry.rich_fields["title"])]
     shown = " and ".join(names) if len(names) <= 2 else f"{names[0]} et al."
     return f"{shown}, {entry.fields['year']}" if "year" in entry.fields else shown
@@ -180,7 +203,9 @@ class Chapter:
         title, label = TITLED.fullmatch(text).groups()
         if name == "glue:text":
             if text not in self.values:
-                raise ValueError(f"{match[0]} has no value in the outputs: execute the chapter")
+                raise ValueError(
+                    f"{match[0]} has no value in the outputs: execute the chapter"
+                )
             return self.values[text]
         if name == "cite":
             return self.citation([key.strip() for key in label.split(",")]) or match[0]
@@ -233,21 +258,38 @@ class Chapter:
         if block.name == "prf:proof":
             return proof(f"*{f'Proof {title}'.strip()}.*", body)
         if block.name == "dropdown":
-            return ["<details>", f"<summary>{title}</summary>", "", *body, "", "</details>"]
+            return [
+                "<details>",
+                f"<summary>{title}</summary>",
+                "",
+                *body,
+                "",
+                "</details>",
+            ]
         kind = block.name.removeprefix("prf:").capitalize()
         if block.name.startswith("prf:"):
             kind = place.text if place else kind
             title = f"{kind} ({title})" if title else kind
         elif block.name == "exercise":
             title = f"Exercise. {title}"
-        return [f"> {line}".rstrip() for line in (f"**{title or kind}**", "", *one_line_formulas(body))]
+        return [
+            f"> {line}".rstrip()
+            for line in (f"**{title or kind}**", "", *one_line_formulas(body))
+        ]
 
     def formula(self, body, place):
         """Return a displayed formula, with its number; lines that it breaks are aligned, as Sphinx aligns them."""
         body = [line for line in body if line.strip()]
-        if r"\\" in re.sub(r"\\begin\{(\w+)\}.*?\\end\{\1\}", "", "\n".join(body), flags=re.DOTALL):
+        if r"\\" in re.sub(
+            r"\\begin\{(\w+)\}.*?\\end\{\1\}", "", "\n".join(body), flags=re.DOTALL
+        ):
             body = [r"\begin{split}", *body, r"\end{split}"]
-        return ["$$", *body, *([rf"\tag{{{place.text.strip('()')}}}"] if place else []), "$$"]
+        return [
+            "$$",
+            *body,
+            *([rf"\tag{{{place.text.strip('()')}}}"] if place else []),
+            "$$",
+        ]
 
 
 def proof(lead, body):
@@ -262,7 +304,9 @@ def proof(lead, body):
 def one_line_formulas(lines):
     """Put each displayed formula on one line: in a quotation, its next line would begin with >."""
     formula = re.compile(r"^( *)\$\$\n(.*?)\n *\$\$$", re.DOTALL | re.MULTILINE)
-    return formula.sub(lambda found: f"{found[1]}$$ {' '.join(found[2].split())} $$", "\n".join(lines)).split("\n")
+    return formula.sub(
+        lambda found: f"{found[1]}$$ {' '.join(found[2].split())} $$", "\n".join(lines)
+    ).split("\n")
 
 
 def references(book, cited):
@@ -271,6 +315,8 @@ def references(book, cited):
     from pybtex.style.formatting.unsrt import Style
 
     entries = sorted((book.sources[key] for key in sorted(cited)), key=short)
-    written = [Style().format_entry("", entry).text.render(Backend()) for entry in entries]
+    written = [
+        Style().format_entry("", entry).text.render(Backend()) for entry in entries
+    ]
     lines = [re.sub(r"\\([-.()])", r"\1", text).replace("\n", " ") for text in written]
     return "\n".join(["## References", "", *(f"* {line}" for line in lines)])

@@ -13,8 +13,12 @@ class Exercise(SphinxDirective):
     has_content, required_arguments, final_argument_whitespace = True, 1, True
 
     def run(self) -> list[nodes.Node]:
-        titles, messages = self.state.inline_text(f"Exercise. {self.arguments[0]}", self.lineno)
-        box = nodes.admonition("", nodes.title("", "", *titles), *messages, classes=["exercise"])
+        titles, messages = self.state.inline_text(
+            f"Exercise. {self.arguments[0]}", self.lineno
+        )
+        box = nodes.admonition(
+            "", nodes.title("", "", *titles), *messages, classes=["exercise"]
+        )
         self.state.nested_parse(self.content, self.content_offset, box)
         return [box]
 
@@ -27,8 +31,13 @@ def appendices_by_name(app):
         changed = by_place(self, env)
         for page, numbers in env.toc_secnumbers.items():
             if name := re.match(r"notebooks/(A\d+b?)_", page):
-                env.toc_secnumbers[page] = {place: (name[1], *each[1:]) for place, each in numbers.items()}
-                for node in (env.titles[page], *env.tocs[page].findall(nodes.reference)):
+                env.toc_secnumbers[page] = {
+                    place: (name[1], *each[1:]) for place, each in numbers.items()
+                }
+                for node in (
+                    env.titles[page],
+                    *env.tocs[page].findall(nodes.reference),
+                ):
                     node["secnumber"] = [name[1], *node["secnumber"][1:]]
         return changed
 

@@ -45,7 +45,10 @@ def take_address(app, config):
     options = config.html_theme_options
     if url := options.get("repository_url"):
         config.html_baseurl = config.html_baseurl or site_of(url)
-        buttons = {"colab_url": "https://colab.research.google.com", "binderhub_url": "https://mybinder.org"}
+        buttons = {
+            "colab_url": "https://colab.research.google.com",
+            "binderhub_url": "https://mybinder.org",
+        }
         options["launch_buttons"] = buttons | options.get("launch_buttons", {})
 
 
@@ -60,7 +63,14 @@ def plain(formula: str) -> str:
 
 def described(doctree: nodes.document, longest: int = 300) -> str:
     """The first sentences of a page, of at most so many letters."""
-    first = next((each for each in doctree.findall(nodes.paragraph) if isinstance(each.parent, nodes.section)), None)
+    first = next(
+        (
+            each
+            for each in doctree.findall(nodes.paragraph)
+            if isinstance(each.parent, nodes.section)
+        ),
+        None,
+    )
     if first is None:
         return ""
     first = first.deepcopy()
@@ -76,16 +86,28 @@ def described(doctree: nodes.document, longest: int = 300) -> str:
 def describe(app, pagename, templatename, context, doctree):
     """Description and card. The card's picture needs an absolute address: it appears where ``html_baseurl`` is set."""
     description = described(doctree) if doctree else ""
-    title = unescape(re.sub(r"<[^>]*>", "", context.get("title", "")))  # Sphinx gives it with its markup
-    found = {"og:type": "website", "og:site_name": unescape(app.config.html_title), "og:title": title}
+    title = unescape(
+        re.sub(r"<[^>]*>", "", context.get("title", ""))
+    )  # Sphinx gives it with its markup
+    found = {
+        "og:type": "website",
+        "og:site_name": unescape(app.config.html_title),
+        "og:title": title,
+    }
     if description:
         found |= {"description": description, "og:description": description}
     if app.config.html_baseurl:
         base = app.config.html_baseurl.rstrip("/")
-        found |= {"og:url": f"{base}/{pagename}.html", "og:image": f"{base}/_static/card.png"}
+        found |= {
+            "og:url": f"{base}/{pagename}.html",
+            "og:image": f"{base}/_static/card.png",
+        }
     found["twitter:card"] = "summary_large_image"
     kinds = {name: "property" if name.startswith("og:") else "name" for name in found}
-    marks = [f'<meta {kinds[name]}="{name}" content="{escape(text)}" />' for name, text in found.items()]
+    marks = [
+        f'<meta {kinds[name]}="{name}" content="{escape(text)}" />'
+        for name, text in found.items()
+    ]
     context["metatags"] = context.get("metatags", "") + "\n".join(["", *marks, ""])
 
 
@@ -94,7 +116,11 @@ def describe(app, pagename, templatename, context, doctree):
 
 def folded(text: str) -> str:
     """Text without accents, compounds in two words."""
-    text = "".join(each for each in unicodedata.normalize("NFD", text) if not unicodedata.combining(each))
+    text = "".join(
+        each
+        for each in unicodedata.normalize("NFD", text)
+        if not unicodedata.combining(each)
+    )
     for one, two in TOGETHER.items():
         text = re.sub(one, two, text, flags=re.IGNORECASE)
     return text
@@ -119,7 +145,10 @@ def index_subjects(app, doctree):
     """A page's subjects are main entries of the index, which search puts first."""
     for name in SUBJECTS.get(app.env.docname, ()):
         section = next(doctree.findall(nodes.section))
-        section.insert(1, addnodes.index(entries=[("single", name, section["ids"][0], "main", None)]))
+        section.insert(
+            1,
+            addnodes.index(entries=[("single", name, section["ids"][0], "main", None)]),
+        )
 
 
 def index_items(app, doctree):
@@ -128,15 +157,24 @@ def index_items(app, doctree):
         return
     for row in doctree.findall(nodes.row):
         item = re.split(r"<br>|\n", row[0].astext())[0]
-        found = re.fullmatch(r"([A-Z][a-z]+?)s? ([A-Z]?\d+)([a-z]?)(?:–(\d+))?", item.strip())
+        found = re.fullmatch(
+            r"([A-Z][a-z]+?)s? ([A-Z]?\d+)([a-z]?)(?:–(\d+))?", item.strip()
+        )
         if found:
             kind, first, letter, last = found.groups()
             names = [f"{kind} {first}{letter}"]
             if last:
-                names = [f"{kind} {number}" for number in range(int(first), int(last) + 1)]
+                names = [
+                    f"{kind} {number}" for number in range(int(first), int(last) + 1)
+                ]
             target = nodes.make_id(f"item {names[0]}")
             row["ids"].append(target)
-            row[0].insert(0, addnodes.index(entries=[("single", name, target, "main", None) for name in names]))
+            row[0].insert(
+                0,
+                addnodes.index(
+                    entries=[("single", name, target, "main", None) for name in names]
+                ),
+            )
 
 
 def index_again(app, doctree):
@@ -151,7 +189,9 @@ def index_again(app, doctree):
 def titles_alone(env):
     """The contents of each page without sections: its title, and the lists of the pages under it."""
     titles = {name: contents.deepcopy() for name, contents in env.tocs.items()}
-    for entry in [each for contents in titles.values() for each in contents if len(each) > 1]:
+    for entry in [
+        each for contents in titles.values() for each in contents if len(each) > 1
+    ]:
         under = [*entry.findall(addnodes.toctree)]
         entry[1:] = [nodes.bullet_list("", *under)] if under else []
     return titles
@@ -168,7 +208,10 @@ def lighten_side_bar(app, pagename, templatename, context, doctree):
     def toctree(**options):
         key = place, *sorted(options.items())
         if key not in bars:
-            whole, env.tocs = env.tocs, titles_alone(env) if options.get("titles_only") else env.tocs
+            whole, env.tocs = (
+                env.tocs,
+                titles_alone(env) if options.get("titles_only") else env.tocs,
+            )
             bars[key] = made(**options)
             env.tocs = whole
         return bars[key]
@@ -187,7 +230,10 @@ ALWAYS = [
     (r'(<button class="btn search-button-field[^>]*) aria-label="Search"', r"\1"),
     (r'(<i class="theme-switch[^>]*) title="[^"]*"', r'\1 aria-hidden="true"'),
     # the arrow that unfolds the pages under a page
-    (r'<summary>(<span class="toctree-toggle")', r'<summary aria-label="Show or hide its pages">\1'),
+    (
+        r'<summary>(<span class="toctree-toggle")',
+        r'<summary aria-label="Show or hide its pages">\1',
+    ),
     # a header without words is no header
     (r"<th( [^>]*)?>(\s|&nbsp;|&#160;)*</th>", r"<td\1></td>"),
     # the same name for every proof of a page
@@ -208,7 +254,10 @@ FROM_A_FILE = (
     r'(<script src="[^"]*_static/searchtools\.js)',
     r'<script>if (location.protocol === "file:") DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;</script>\n  \1',
 )
-ELSEWHERE = (r'\s*<script src="[^"]*(_static/searchtools|_static/language_data|searchindex)\.js[^"]*"></script>', "")
+ELSEWHERE = (
+    r'\s*<script src="[^"]*(_static/searchtools|_static/language_data|searchindex)\.js[^"]*"></script>',
+    "",
+)
 
 
 def put_right(text: str, is_search: bool = False) -> str:
@@ -231,21 +280,35 @@ def finish(app, exception):
     for path in out.rglob("*.html"):
         if "_static" not in path.relative_to(out).parts:
             text = put_right(path.read_text(), path.name == "search.html")
-            path.write_text(with_letters(text) if path.name == "genindex.html" else text)
+            path.write_text(
+                with_letters(text) if path.name == "genindex.html" else text
+            )
     static = out / "_static"
-    unused = {*static.glob("scripts/fontawesome.js*"), *static.rglob("*.map"), *static.glob("mathjax/*.js")}
+    unused = {
+        *static.glob("scripts/fontawesome.js*"),
+        *static.rglob("*.map"),
+        *static.glob("mathjax/*.js"),
+    }
     for path in unused - {static / "mathjax" / "tex-chtml.js"}:
         path.unlink()
 
 
 def setup(app):
-    gc.set_threshold(200_000, 20, 100)  # documents are many objects, of which few go: to look for those took a seventh
-    pybtex.plugin.find_plugin = cache(pybtex.plugin.find_plugin)  # or each citation reads what is installed
+    gc.set_threshold(
+        200_000, 20, 100
+    )  # documents are many objects, of which few go: to look for those took a seventh
+    pybtex.plugin.find_plugin = cache(
+        pybtex.plugin.find_plugin
+    )  # or each citation reads what is installed
     languages["en"], app.side_bars = FoldedEnglish, {}
     app.connect("config-inited", take_address)
     app.connect("html-page-context", describe)
-    app.connect("html-page-context", lighten_side_bar, priority=100)  # before the theme takes it
+    app.connect(
+        "html-page-context", lighten_side_bar, priority=100
+    )  # before the theme takes it
     for step in (index_subjects, index_items, index_again):
         app.connect("doctree-read", step)
-    app.connect("build-finished", finish, priority=900)  # after the extensions that copy files
+    app.connect(
+        "build-finished", finish, priority=900
+    )  # after the extensions that copy files
     return {"parallel_read_safe": True}

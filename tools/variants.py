@@ -14,7 +14,13 @@ from nbclient import NotebookClient
 
 CHANGES = (
     {"nu": "0.1", "seed": "3", "rounds": "200", "realisations": "5"},
-    {"nu": "0.5", "seed": "7", "rounds": "100", "dataset": '"cifar10"', "realisations": "5"},
+    {
+        "nu": "0.5",
+        "seed": "7",
+        "rounds": "100",
+        "dataset": '"cifar10"',
+        "realisations": "5",
+    },
 )
 HIDDEN = {"remove-cell", "remove-input"}
 
@@ -25,13 +31,21 @@ def changed(source: Path, changes: dict[str, str], hidden: bool):
     notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3"}
     tags = {id(cell): set(cell.metadata.get("tags", [])) for cell in notebook.cells}
     (parameters,) = [cell for cell in notebook.cells if "parameters" in tags[id(cell)]]
-    found = {name: value for name, value in changes.items() if re.search(rf"^{name} = ", parameters.source, re.M)}
+    found = {
+        name: value
+        for name, value in changes.items()
+        if re.search(rf"^{name} = ", parameters.source, re.M)
+    }
     for name, value in found.items():
-        parameters.source = re.sub(rf"^{name} = .*", f"{name} = {value}", parameters.source, flags=re.M)
+        parameters.source = re.sub(
+            rf"^{name} = .*", f"{name} = {value}", parameters.source, flags=re.M
+        )
     if not found:
         raise ValueError(f"{source}: no parameter among {', '.join(changes)}")
     if not hidden:
-        notebook.cells = [cell for cell in notebook.cells if not tags[id(cell)] & HIDDEN]
+        notebook.cells = [
+            cell for cell in notebook.cells if not tags[id(cell)] & HIDDEN
+        ]
     return notebook, found
 
 
@@ -40,10 +54,17 @@ def main(chapters: list[str]) -> None:
         for changes, hidden in zip(CHANGES, (True, False), strict=True):
             notebook, found = changed(chapter, changes, hidden)
             start = time.perf_counter()
-            NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(chapter.parent)}}).execute()
+            NotebookClient(
+                notebook,
+                timeout=600,
+                resources={"metadata": {"path": str(chapter.parent)}},
+            ).execute()
             what = ", ".join(f"{name} = {value}" for name, value in found.items())
             cells = "all cells" if hidden else "visible cells alone"
-            print(f"{chapter.stem}: {what}, {cells}: {time.perf_counter() - start:.0f} s", flush=True)
+            print(
+                f"{chapter.stem}: {what}, {cells}: {time.perf_counter() - start:.0f} s",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

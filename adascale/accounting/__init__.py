@@ -1,11 +1,33 @@
 """Privacy accounting of the sampled Gaussian mechanism: Rényi and exact."""
 
 from adascale.accounting.base import Accountant, RenyiAccountant, epsilon_by, find
-from adascale.accounting.certified import Calibrated, advantage, beta, calibrate, delta, epsilon, trade_off
+from adascale.accounting.certified import (
+    Calibrated,
+    advantage,
+    beta,
+    calibrate,
+    delta,
+    epsilon,
+    trade_off,
+)
 from adascale.accounting.events import DiscreteLoss, Events, from_pmf
-from adascale.accounting.exact.epsilon import ExactAccountant, ExactDelta, ExactEpsilon, exact_delta, exact_epsilon
+from adascale.accounting.exact.epsilon import (
+    ExactAccountant,
+    ExactDelta,
+    ExactEpsilon,
+    exact_delta,
+    exact_epsilon,
+)
 from adascale.accounting.interval import CertifiedInterval
-from adascale.accounting.renyi import DEFAULT_ORDERS, DpGuarantee, OrdersTooFew, compose, rdp, rdp_derivative, to_dp
+from adascale.accounting.renyi import (
+    DEFAULT_ORDERS,
+    DpGuarantee,
+    OrdersTooFew,
+    compose,
+    rdp,
+    rdp_derivative,
+    to_dp,
+)
 from adascale.accounting.schedules import order_grid, schedule_epsilon
 
 __all__ = [

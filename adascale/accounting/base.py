@@ -15,7 +15,9 @@ from adascale.accounting.schedules import schedule_epsilon
 class Accountant(Protocol):
     """The interface of accountants for schedules of sampled Gaussian mechanisms; it has one method."""
 
-    def epsilon(self, sampling_rate: float, noise_multiplier: FloatArray, delta: float) -> FloatArray:
+    def epsilon(
+        self, sampling_rate: float, noise_multiplier: FloatArray, delta: float
+    ) -> FloatArray:
         r"""Return :math:`\varepsilon \ge 0` of each schedule, shape (...); ``inf`` means no guarantee.
 
         Parameters
@@ -40,18 +42,31 @@ class RenyiAccountant:
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", tuple(as_orders(self.orders).tolist()))
 
-    def epsilon(self, sampling_rate: float, noise_multiplier: FloatArray, delta: float) -> FloatArray:
+    def epsilon(
+        self, sampling_rate: float, noise_multiplier: FloatArray, delta: float
+    ) -> FloatArray:
         """Compute epsilon as :class:`Accountant` says; warn as :func:`~adascale.accounting.schedule_epsilon` does."""
-        return schedule_epsilon(sampling_rate, noise_multiplier, delta, self.orders).epsilon
+        return schedule_epsilon(
+            sampling_rate, noise_multiplier, delta, self.orders
+        ).epsilon
 
 
-def epsilon_by(accountant: Accountant, sampling_rate: float, noise_multiplier: FloatArray, delta: float) -> FloatArray:
+def epsilon_by(
+    accountant: Accountant,
+    sampling_rate: float,
+    noise_multiplier: FloatArray,
+    delta: float,
+) -> FloatArray:
     """Return the accountant's epsilon of whole schedules, validated; ``inf`` means no guarantee."""
     name = f"epsilon of the accountant {type(accountant).__name__}"
-    epsilon = check.as_floats(name, accountant.epsilon(sampling_rate, noise_multiplier, delta))
+    epsilon = check.as_floats(
+        name, accountant.epsilon(sampling_rate, noise_multiplier, delta)
+    )
     expected = np.shape(noise_multiplier)[:-1]
     if epsilon.shape != expected:
-        raise ValueError(f"{name} must have shape {expected}, one number per schedule, got shape {epsilon.shape}")
+        raise ValueError(
+            f"{name} must have shape {expected}, one number per schedule, got shape {epsilon.shape}"
+        )
     if not (epsilon >= 0).all():
         raise ValueError(f"{name} must be >= 0, got {epsilon[~(epsilon >= 0)][0]}")
     return epsilon

@@ -14,7 +14,10 @@ class CertifiedAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
     It is for Gaussian mechanisms, with or without Poisson sampling, that add or remove one sample.
     """
 
-    def __init__(self, relation: dp.NeighboringRelation = dp.NeighboringRelation.ADD_OR_REMOVE_ONE) -> None:
+    def __init__(
+        self,
+        relation: dp.NeighboringRelation = dp.NeighboringRelation.ADD_OR_REMOVE_ONE,
+    ) -> None:
         if relation is not dp.NeighboringRelation.ADD_OR_REMOVE_ONE:
             raise ValueError(f"relation must be ADD_OR_REMOVE_ONE, got {relation}")
         super().__init__(relation)
@@ -29,10 +32,14 @@ class CertifiedAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
         if isinstance(event, dp.SelfComposedDpEvent):
             return self._maybe_compose(event.event, count * event.count, do_compose)
         if isinstance(event, dp.ComposedDpEvent):
-            found = (self._maybe_compose(each, count, do_compose) for each in event.events)
+            found = (
+                self._maybe_compose(each, count, do_compose) for each in event.events
+            )
             return next((error for error in found if error), None)
         is_sampled = isinstance(event, dp.PoissonSampledDpEvent)
-        rate, inner = (event.sampling_probability, event.event) if is_sampled else (1.0, event)
+        rate, inner = (
+            (event.sampling_probability, event.event) if is_sampled else (1.0, event)
+        )
         if isinstance(inner, dp.GaussianDpEvent) and inner.noise_multiplier > 0:
             if do_compose:
                 self._events[rate, inner.noise_multiplier] += count
@@ -40,17 +47,25 @@ class CertifiedAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
             if do_compose and rate * count > 0:
                 self._private = False
         else:
-            return self.CompositionErrorDetails(event, "neither Gaussian nor sampled Gaussian")
+            return self.CompositionErrorDetails(
+                event, "neither Gaussian nor sampled Gaussian"
+            )
         return None
 
     def _composed(self) -> list[tuple[float, float, int]]:
-        return [(*event, count) for event, count in self._events.items() if event[0] * count > 0]
+        return [
+            (*event, count)
+            for event, count in self._events.items()
+            if event[0] * count > 0
+        ]
 
     def get_epsilon(self, target_delta: float) -> float:
         """Return the upper bound of epsilon."""
         if not self._private:
             return math.inf
-        if not 0 < target_delta < 1:  # no Gaussian mechanism has delta 0, and every mechanism has delta 1
+        if (
+            not 0 < target_delta < 1
+        ):  # no Gaussian mechanism has delta 0, and every mechanism has delta 1
             return math.inf if target_delta <= 0 and self._composed() else 0.0
         return float(epsilon(self._composed(), target_delta))
 
@@ -58,4 +73,8 @@ class CertifiedAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
         """Return the upper bound of delta."""
         if not self._private:
             return 1.0
-        return 0.0 if math.isinf(target_epsilon) else float(delta(self._composed(), target_epsilon))
+        return (
+            0.0
+            if math.isinf(target_epsilon)
+            else float(delta(self._composed(), target_epsilon))
+        )

@@ -56,21 +56,30 @@ def from_pmf(loss: ArrayLike, mass: ArrayLike) -> DiscreteLoss:
     """
     y, p = check.as_floats("loss", loss), check.at_least("mass", mass, 0.0)
     if y.ndim != 1 or y.shape != p.shape:
-        raise InvalidInput(f"loss and mass must be of one shape (N,), got {y.shape} and {p.shape}", "loss")
+        raise InvalidInput(
+            f"loss and mass must be of one shape (N,), got {y.shape} and {p.shape}",
+            "loss",
+        )
     if (bad := ~(np.abs(y) <= _LARGEST)).any():
-        raise InvalidInput(f"loss must be within -600 ... 600, got {y[bad][0]:g}", "loss")
+        raise InvalidInput(
+            f"loss must be within -600 ... 600, got {y[bad][0]:g}", "loss"
+        )
     order = np.argsort(y, kind="stable")
     y, p = y[order], p[order]
     q = p * np.exp(-y)
     kept = q >= _LEAST
     lost = math.fsum(p[~kept])
     y, q = y[kept], q[kept]
-    change = q * np.expm1(y)  # of P - Q: what is gained where P is larger, and what is lost where Q is
+    change = q * np.expm1(
+        y
+    )  # of P - Q: what is gained where P is larger, and what is lost where Q is
     more, less = math.fsum(change[y > 0]) + lost, -math.fsum(change[y < 0])
     total = math.fsum(q)
     if not max(abs(total - 1), abs(more - less), abs(math.fsum(p) - 1)) <= _MOST_OFF:
         sums = f"{math.fsum(p):.12g} and {total:.12g}"
-        raise InvalidInput(f"mass and mass * exp(-loss) must each sum to 1, got {sums}", "mass")
+        raise InvalidInput(
+            f"mass and mass * exp(-loss) must each sum to 1, got {sums}", "mass"
+        )
     # both sums are made 1: the first factor balances P and Q, the second one scales both
     balance = more / less if less > 0 else math.inf if more > 0 else 1.0
     if not abs(balance - 1) <= _MOST_UNBALANCED:
@@ -80,7 +89,16 @@ def from_pmf(loss: ArrayLike, mass: ArrayLike) -> DiscreteLoss:
     scale = math.fsum(q)
     off = abs(balance - 1) + abs(scale - 1)
     loss_off, mass_off = 2 * ULP * np.abs(y), ULP * (16 + 2 * np.abs(y)) + 2 * off
-    return DiscreteLoss(Atoms(y, q / scale, loss_off, mass_off, lost / scale, lost / scale * (16 * ULP + 2 * off)))
+    return DiscreteLoss(
+        Atoms(
+            y,
+            q / scale,
+            loss_off,
+            mass_off,
+            lost / scale,
+            lost / scale * (16 * ULP + 2 * off),
+        )
+    )
 
 
 Event = Sequence[float] | DiscreteLoss | tuple[DiscreteLoss, int]
@@ -96,9 +114,13 @@ def schedule(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> FloatArra
     rate = check.between("sampling_rate", sampling_rate, 0.0, 1.0)
     sigma = check.between("noise_multiplier", noise_multiplier, LEAST_NOISE, MOST_NOISE)
     if sigma.ndim != 1 or sigma.size == 0:
-        raise ValueError(f"noise_multiplier must have shape (T,), one or more rounds, got shape {sigma.shape}")
+        raise ValueError(
+            f"noise_multiplier must have shape (T,), one or more rounds, got shape {sigma.shape}"
+        )
     if rate.shape not in ((), (1,), sigma.shape):
-        raise ValueError(f"sampling_rate must be one number or one per round, got {rate.shape} and {sigma.shape}")
+        raise ValueError(
+            f"sampling_rate must be one number or one per round, got {rate.shape} and {sigma.shape}"
+        )
     return np.column_stack(np.broadcast_arrays(rate, sigma))
 
 
@@ -113,7 +135,9 @@ class Composition(NamedTuple):
     def rounds(self, scale: float = 1.0) -> Rounds:
         """Return the rounds, with all noise multipliers multiplied by ``scale``."""
         found = rounds_of(self.rate, scale * self.sigma, self.number)
-        return found._replace(size=found.size + int(sum(n for _, n in self.discrete)), atoms=self.discrete)
+        return found._replace(
+            size=found.size + int(sum(n for _, n in self.discrete)), atoms=self.discrete
+        )
 
 
 def compose_events(events: Events) -> Composition:
@@ -121,19 +145,38 @@ def compose_events(events: Events) -> Composition:
     try:
         rows = [_row(i, event) for i, event in enumerate(events)]
     except TypeError:
-        raise InvalidInput(f"events must be a sequence of {_FORM}, got {shown(events)}", "events") from None
-    rate, sigma, number = np.array([row[:3] for row in rows], dtype=float).reshape(-1, 3).T
+        raise InvalidInput(
+            f"events must be a sequence of {_FORM}, got {shown(events)}", "events"
+        ) from None
+    rate, sigma, number = (
+        np.array([row[:3] for row in rows], dtype=float).reshape(-1, 3).T
+    )
     for name, values, good, expected in (
         ("sampling rate", rate, (rate >= 0) & (rate <= 1), "in [0, 1]"),
         ("noise multiplier", sigma, sigma != 0, "> 0, as delta is 1 without noise"),
-        ("noise multiplier", sigma, (sigma >= LEAST_NOISE) & (sigma <= MOST_NOISE), "within 1e-6 ... 1e150"),
-        ("count", number, (number >= 0) & (number <= MOST_ROUNDS) & (number % 1 == 0), "a whole number >= 0"),
+        (
+            "noise multiplier",
+            sigma,
+            (sigma >= LEAST_NOISE) & (sigma <= MOST_NOISE),
+            "within 1e-6 ... 1e150",
+        ),
+        (
+            "count",
+            number,
+            (number >= 0) & (number <= MOST_ROUNDS) & (number % 1 == 0),
+            "a whole number >= 0",
+        ),
     ):
         if not good.all():
             i = int((~good).argmax())
-            raise InvalidInput(f"the {name} of events[{i}] must be {expected}, got {values[i]:g}", "events")
+            raise InvalidInput(
+                f"the {name} of events[{i}] must be {expected}, got {values[i]:g}",
+                "events",
+            )
     gaussian = np.array([row[3] is None for row in rows], dtype=bool)
-    discrete = tuple((row[3].atoms, row[2]) for row in rows if row[3] is not None and row[2] > 0)
+    discrete = tuple(
+        (row[3].atoms, row[2]) for row in rows if row[3] is not None and row[2] > 0
+    )
     return Composition(rate[gaussian], sigma[gaussian], number[gaussian], discrete)
 
 
@@ -141,10 +184,15 @@ def _row(i: int, event: Event) -> tuple[float, float, float, DiscreteLoss | None
     """Return sampling rate, noise multiplier and count, or 0, 1, the count and the discrete loss."""
     loss: DiscreteLoss | None = None
     with contextlib.suppress(TypeError, ValueError, OverflowError, IndexError):
-        values: tuple[Any, ...] = (event,) if isinstance(event, DiscreteLoss) else tuple(event)
+        values: tuple[Any, ...] = (
+            (event,) if isinstance(event, DiscreteLoss) else tuple(event)
+        )
         if isinstance(values[0], DiscreteLoss):
             loss, values = values[0], (0.0, 1.0, *values[1:])
         rate, sigma, count = values if len(values) == 3 else (*values, 1)
-        if all(isinstance(each, _NUMBER) and not isinstance(each, bool) for each in (rate, sigma, count)):
+        if all(
+            isinstance(each, _NUMBER) and not isinstance(each, bool)
+            for each in (rate, sigma, count)
+        ):
             return float(rate), float(sigma), float(count), loss
     raise InvalidInput(f"events[{i}] must be {_FORM}, got {shown(event)}", "events")

@@ -13,10 +13,16 @@ WIDEST = 0.01  # largest relative width of a certified interval
 def round_outward(value: float, up: bool, digits: int = 6) -> float:
     """Round up or down, unless the value has no more digits."""
     nearest, way = float(f"{value:.{digits}g}"), ROUND_CEILING if up else ROUND_FLOOR
-    return nearest if nearest == value else float(Context(digits, way).create_decimal(value))
+    return (
+        nearest
+        if nearest == value
+        else float(Context(digits, way).create_decimal(value))
+    )
 
 
-def _by_safe_end(operation: Callable[[float, float], bool]) -> Callable[["CertifiedInterval", Any], bool]:
+def _by_safe_end(
+    operation: Callable[[float, float], bool],
+) -> Callable[["CertifiedInterval", Any], bool]:
     """Compare the safe end with a number or with another safe end."""
 
     def compare(interval: "CertifiedInterval", other: Any) -> bool:

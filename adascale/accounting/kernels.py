@@ -35,7 +35,9 @@ class MomentTerms(NamedTuple):
     order: float
     rate: FloatArray  # shape (K,)
     weight: FloatArray  # C(alpha, k) q^k (1 - q)^(alpha - k) for k = 2 ... alpha, shape (K, alpha - 1), or (K, 0)
-    log_weight: FloatArray  # their logarithms, for use where the powers of exp(s) overflow
+    log_weight: (
+        FloatArray  # their logarithms, for use where the powers of exp(s) overflow
+    )
 
 
 def moment_terms(rate: ArrayLike, order: float) -> MomentTerms:
@@ -56,7 +58,9 @@ def _integer_log_moment(s: float, terms: MomentTerms, kind: int) -> float:
     weight, count = terms.weight, terms.weight.shape[1]
     top = 0.5 * (count + 1) * count * s
     # weights that underflow may be left out only where their factors cannot make up for it
-    if top < _NO_OVERFLOW and (weight[kind, count - 1] > 1e-300 or weight[kind, 0] * s > 1e-30):
+    if top < _NO_OVERFLOW and (
+        weight[kind, count - 1] > 1e-300 or weight[kind, 0] * s > 1e-30
+    ):
         total = 0.0
         for i in range(count):
             total += weight[kind, i] * math.expm1(0.5 * (i + 2) * (i + 1) * s)
@@ -70,7 +74,9 @@ def _integer_log_moment(s: float, terms: MomentTerms, kind: int) -> float:
         x = 0.5 * (i + 2) * (i + 1) * s
         log_term[i] = terms.log_weight[kind, i] + x + math.log(-math.expm1(-x))
         peak = max(peak, log_term[i])
-    for i in range(count):  # with methods of the array, loading this function would take three times as long
+    for i in range(
+        count
+    ):  # with methods of the array, loading this function would take three times as long
         total += math.exp(log_term[i] - peak)
     excess = peak + math.log(total)  # ln(e^A - 1)
     return math.log1p(math.exp(excess)) if excess < 30 else excess + math.exp(-excess)
@@ -116,7 +122,9 @@ def _log_mixture(loss: float, q: float) -> float:
 @njit(cache=True, nogil=True)
 def _upper_share(loss: float, ell: float, q: float) -> float:
     """Compute r = q e^loss / (1 - q + q e^loss) from the logarithm of the denominator."""
-    return q * math.exp(loss - ell) if loss < 700 else math.exp(loss - ell + math.log(q))
+    return (
+        q * math.exp(loss - ell) if loss < 700 else math.exp(loss - ell + math.log(q))
+    )
 
 
 @njit(cache=True, nogil=True)
@@ -125,7 +133,9 @@ def _excess_term(ell: float, half_square: float, a: float) -> float:
     if a * ell > 40:
         return math.exp((a + 1) * ell - half_square)
     if abs(ell) * max(1.0, a) > 0.1:
-        return math.exp(ell - half_square) * (math.expm1(a * ell) + a * math.expm1(-ell))
+        return math.exp(ell - half_square) * (
+            math.expm1(a * ell) + a * math.expm1(-ell)
+        )
     total, power, power_a, sign = 0.0, ell, a, -1.0
     for k in range(2, 13):
         power *= ell / k
@@ -161,8 +171,13 @@ def _peaks(s: float, q: float, alpha: float) -> tuple[float, float]:
     if alpha * s <= 4:
         only = _peak(0.0, end, s, q, alpha)
         return only, only
-    less = 2 / (alpha * s) / (1 + math.sqrt(1 - 4 / (alpha * s)))  # the smaller r with alpha s r (1 - r) = 1
-    middle, reach = (math.log1p(-q) - math.log(q)) + 0.5 * s, math.log((1 - less) / less)
+    less = (
+        2 / (alpha * s) / (1 + math.sqrt(1 - 4 / (alpha * s)))
+    )  # the smaller r with alpha s r (1 - r) = 1
+    middle, reach = (
+        (math.log1p(-q) - math.log(q)) + 0.5 * s,
+        math.log((1 - less) / less),
+    )
     first, last = (middle - reach) / root, (middle + reach) / root
     rising, falling = last < end * (1 - less), first > end * less
     if rising and falling:
@@ -181,26 +196,51 @@ def _fractional(s: float, q: float, alpha: float) -> tuple[float, float, float]:
         return 0.0, 0.5 * alpha * (alpha - 1) * q * q, 0.0
     root, a, b, pairs = math.sqrt(s), alpha - 1, alpha - 2, 0.5 * alpha * (alpha - 1)
     top, slack = alpha * math.log(q) + pairs * s, math.log(alpha) + a * math.log(2.0)
-    if slack - top < _NEGLIGIBLE and slack - math.log(q) - a * s < _NEGLIGIBLE:  # one Gaussian, to the last digit
+    if (
+        slack - top < _NEGLIGIBLE and slack - math.log(q) - a * s < _NEGLIGIBLE
+    ):  # one Gaussian, to the last digit
         return top, pairs, 0.0
-    if 0.5 * s - abs(math.log1p(-q) - math.log(q)) > _APART * root:  # both Gaussians are far from ln((1 - q) / q)
+    if (
+        0.5 * s - abs(math.log1p(-q) - math.log(q)) > _APART * root
+    ):  # both Gaussians are far from ln((1 - q) / q)
         # the two terms of e^A - 1: q^alpha exp(alpha (alpha - 1) s / 2) - q, and (1 - q)^alpha - (1 - q)
-        lift, lower = a * math.log(q) + pairs * s, (1 - q) * math.expm1(a * math.log1p(-q))
-        upper = q * math.expm1(lift) if lift < _NO_OVERFLOW else math.exp(top)  # there q is below exp(-560)
+        lift, lower = (
+            a * math.log(q) + pairs * s,
+            (1 - q) * math.expm1(a * math.log1p(-q)),
+        )
+        upper = (
+            q * math.expm1(lift) if lift < _NO_OVERFLOW else math.exp(top)
+        )  # there q is below exp(-560)
         share = (upper + q) / (1 + upper + lower)
-        return math.log1p(upper + lower), pairs * share, pairs * pairs * share * (1 - share)
+        return (
+            math.log1p(upper + lower),
+            pairs * share,
+            pairs * pairs * share * (1 - share),
+        )
     left, right = _peaks(s, q, alpha)
     lower = alpha * _log_mixture(root * left - 0.5 * s, q) - 0.5 * left * left
     scale = alpha * _log_mixture(root * right - 0.5 * s, q) - 0.5 * right * right
-    bend = (math.log1p(-q) - math.log(q)) + math.log(alpha) - (root * (right - 12) - 0.5 * s)
+    bend = (
+        (math.log1p(-q) - math.log(q))
+        + math.log(alpha)
+        - (root * (right - 12) - 0.5 * s)
+    )
     if bend < _NEGLIGIBLE and (left == right or lower < scale - _DEPTH):
-        return alpha * math.log(q) + pairs * s, pairs, 0.0  # one Gaussian; at exponents of 1e20 no digits are left
+        return (
+            alpha * math.log(q) + pairs * s,
+            pairs,
+            0.0,
+        )  # one Gaussian; at exponents of 1e20 no digits are left
     scale = max(lower, scale)
-    depth = scale - _DEPTH + min(0.0, math.log(pairs) + 2 * math.log(q) + math.log(s))  # e^A - 1 may be as small
+    depth = (
+        scale - _DEPTH + min(0.0, math.log(pairs) + 2 * math.log(q) + math.log(s))
+    )  # e^A - 1 may be as small
     step = _STEP / max(root, 1.0)
     excess = moment = first = second = 0.0
     lowest = i = int(round(right / step))
-    for run in range(4):  # down and up from the right peak, then up from the left one to the first start, and down
+    for run in range(
+        4
+    ):  # down and up from the right peak, then up from the left one to the first start, and down
         way = 1 if run == 1 or run == 2 else -1
         if run == 1:
             lowest, i = i + 1, int(round(right / step)) + 1
@@ -225,7 +265,9 @@ def _fractional(s: float, q: float, alpha: float) -> tuple[float, float, float]:
             i += way
     mean = pairs * first / moment
     weight = step / math.sqrt(2 * math.pi)
-    value = math.log1p(excess * weight) if scale <= 1 else scale + math.log(moment * weight)
+    value = (
+        math.log1p(excess * weight) if scale <= 1 else scale + math.log(moment * weight)
+    )
     return value, mean, pairs * second / moment - mean * mean
 
 
@@ -253,7 +295,9 @@ def log_moment_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, f
 
 def are_few(terms: MomentTerms) -> bool:
     """Check that :func:`few_slopes` applies."""
-    return 0 < terms.weight.shape[1] <= _FEW and bool((terms.weight[:, -1] > 1e-200).all())
+    return 0 < terms.weight.shape[1] <= _FEW and bool(
+        (terms.weight[:, -1] > 1e-200).all()
+    )
 
 
 @njit(cache=True, inline="always")
@@ -278,9 +322,15 @@ def few_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, float]:
 
 
 @njit(cache=True, nogil=True)
-def map_log_moment(s: FloatArray, terms: MomentTerms, slope: bool = False) -> FloatArray:
+def map_log_moment(
+    s: FloatArray, terms: MomentTerms, slope: bool = False
+) -> FloatArray:
     """Compute :func:`log_moment`, or its slope, for every entry of the 1-d array ``s``."""
     out = np.empty(s.size)
     for i in range(s.size):
-        out[i] = log_moment_slopes(s[i], terms, 0)[0] if slope else log_moment(s[i], terms, 0)
+        out[i] = (
+            log_moment_slopes(s[i], terms, 0)[0]
+            if slope
+            else log_moment(s[i], terms, 0)
+        )
     return out

@@ -9,7 +9,9 @@ from adascale.accounting.certified import epsilon
 try:
     from opacus.accountants import IAccountant, register_accountant
 except ImportError as error:
-    raise ImportError(f"adascale.accounting.opacus needs Opacus 1.6 or later, got {version('opacus')}") from error
+    raise ImportError(
+        f"adascale.accounting.opacus needs Opacus 1.6 or later, got {version('opacus')}"
+    ) from error
 
 
 class CertifiedAccountant(IAccountant):  # type: ignore[misc]
@@ -21,14 +23,25 @@ class CertifiedAccountant(IAccountant):  # type: ignore[misc]
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Record one step of training."""
         count = 1
-        if self.history and tuple(self.history[-1][:2]) == (noise_multiplier, sample_rate):
+        if self.history and tuple(self.history[-1][:2]) == (
+            noise_multiplier,
+            sample_rate,
+        ):
             count += self.history.pop()[2]
         self.history.append((noise_multiplier, sample_rate, count))
 
     def get_epsilon(self, delta: float, **_: Any) -> float:
         """Return the upper bound of epsilon; it is inf after a step without noise."""
-        steps = [(rate, sigma, count) for sigma, rate, count in self.history if rate and count]
-        return float(epsilon(steps, delta)) if all(sigma for _, sigma, _ in steps) else math.inf
+        steps = [
+            (rate, sigma, count)
+            for sigma, rate, count in self.history
+            if rate and count
+        ]
+        return (
+            float(epsilon(steps, delta))
+            if all(sigma for _, sigma, _ in steps)
+            else math.inf
+        )
 
     def __len__(self) -> int:
         return len(self.history)

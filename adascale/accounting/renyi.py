@@ -12,7 +12,9 @@ from adascale import checks as check
 from adascale.accounting import kernels
 from adascale.accounting.kernels import LARGEST_ORDER, FloatArray
 
-DEFAULT_ORDERS: tuple[float, ...] = tuple([1 + x / 10 for x in range(1, 100)] + list(range(12, 64)))
+DEFAULT_ORDERS: tuple[float, ...] = tuple(
+    [1 + x / 10 for x in range(1, 100)] + list(range(12, 64))
+)
 """The default orders of Opacus, 1.1, 1.2, ..., 10.9 and 12, 13, ..., 63.
 
 :meta hide-value:
@@ -36,12 +38,20 @@ class OrdersTooFew(UserWarning):
     better: float | None = None
 
     def __str__(self) -> str:
-        place, kind, ends = ("last", "larger", [1.1, 1024.0]) if self.is_last else ("first", "smaller", [1.01, 1024.0])
+        place, kind, ends = (
+            ("last", "larger", [1.1, 1024.0])
+            if self.is_last
+            else ("first", "smaller", [1.01, 1024.0])
+        )
         where = f" of {self.number} of {self.total} schedules" if self.total > 1 else ""
         what = f"{kind} ones may give a smaller epsilon"
         if self.order is not None:
             what = f"order {self.order:.12g} gives epsilon {self.better:.4g} for {self.epsilon:.4g}"
-            ends[self.is_last] = min(2 * self.order, LARGEST_ORDER) if self.is_last else 1 + (self.order - 1) / 2
+            ends[self.is_last] = (
+                min(2 * self.order, LARGEST_ORDER)
+                if self.is_last
+                else 1 + (self.order - 1) / 2
+            )
         smallest, largest = f"{ends[0]:.16g}", f"{ends[1]:.0f}"
         best = f"the best order{where} is the {place} one given, {self.end:.12g}"
         ways = f"--orders {smallest},{largest} of a command or adascale.accounting.order_grid({largest}, {smallest})"
@@ -55,7 +65,9 @@ def as_orders(orders: ArrayLike) -> FloatArray:
         shown = f"shape {listed.shape}" if listed.ndim else orders
         raise ValueError(f"orders must be a list of one or more numbers, got {shown}")
     if not (fits := (listed > 1) & (listed <= LARGEST_ORDER)).all():
-        raise ValueError(f"orders must be finite and > 1, and at most {LARGEST_ORDER:g}, got {listed[~fits][0]}")
+        raise ValueError(
+            f"orders must be finite and > 1, and at most {LARGEST_ORDER:g}, got {listed[~fits][0]}"
+        )
     return listed
 
 
@@ -66,7 +78,9 @@ class DpGuarantee(NamedTuple):
     order: FloatArray
 
 
-def rdp(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, order: float) -> FloatArray:
+def rdp(
+    sampling_rate: ArrayLike, noise_multiplier: ArrayLike, order: float
+) -> FloatArray:
     r"""Compute the Rényi leakage of one use of the sampled Gaussian mechanism, in nats (Lemma 1, :eq:`eq:sgm-rdp`).
 
     .. math::
@@ -83,9 +97,13 @@ def rdp(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, order: float) -> 
     return _of_rounds("leakage", sampling_rate, noise_multiplier, order)
 
 
-def rdp_derivative(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, order: float) -> FloatArray:
+def rdp_derivative(
+    sampling_rate: ArrayLike, noise_multiplier: ArrayLike, order: float
+) -> FloatArray:
     r"""Compute :math:`\partial \rho_\alpha / \partial \sigma \le 0` (:eq:`eq:sgm-slope`); see :func:`rdp`."""
-    return _of_rounds("derivative of the leakage", sampling_rate, noise_multiplier, order, slope=True)
+    return _of_rounds(
+        "derivative of the leakage", sampling_rate, noise_multiplier, order, slope=True
+    )
 
 
 def compose(leakage: ArrayLike, axis: int = -1) -> FloatArray:
@@ -93,7 +111,9 @@ def compose(leakage: ArrayLike, axis: int = -1) -> FloatArray:
     return cast("FloatArray", np.sum(_leakage(leakage), axis=axis))
 
 
-def to_dp(leakage: ArrayLike, orders: ArrayLike = DEFAULT_ORDERS, delta: float = 1e-5) -> DpGuarantee:
+def to_dp(
+    leakage: ArrayLike, orders: ArrayLike = DEFAULT_ORDERS, delta: float = 1e-5
+) -> DpGuarantee:
     r"""Convert Rényi leakages to the best :math:`(\varepsilon, \delta)` guarantee (Remark 1, :eq:`eq:rdp-to-dp`).
 
     .. math::
@@ -116,7 +136,9 @@ def to_dp(leakage: ArrayLike, orders: ArrayLike = DEFAULT_ORDERS, delta: float =
     delta = check.fraction("delta", delta)
     leakage = _leakage(leakage)
     if leakage.shape[-1:] != orders.shape:
-        raise ValueError(f"the last axis of leakage must match the {orders.size} orders, got shape {leakage.shape}")
+        raise ValueError(
+            f"the last axis of leakage must match the {orders.size} orders, got shape {leakage.shape}"
+        )
     epsilon = leakage + conversion_offset(orders, delta)
     best = np.argmin(epsilon, axis=-1)
     chosen = np.take_along_axis(epsilon, np.expand_dims(best, -1), -1)[..., 0]
@@ -126,21 +148,39 @@ def to_dp(leakage: ArrayLike, orders: ArrayLike = DEFAULT_ORDERS, delta: float =
     return found
 
 
-def at_ends(found: DpGuarantee, orders: FloatArray) -> Iterator[tuple[tuple[np.intp, ...], OrdersTooFew]]:
+def at_ends(
+    found: DpGuarantee, orders: FloatArray
+) -> Iterator[tuple[tuple[np.intp, ...], OrdersTooFew]]:
     """Yield the schedule that gains most by orders beyond each end, with a warning; above the list comes first."""
     limited = np.isfinite(found.epsilon) & (found.epsilon > 0)
     for end, order in ((1, orders.max()), (-1, orders.min())):
         there = limited & (found.order == order)
         if orders.min() < orders.max() and there.any():
             # above the list, the smallest epsilon has the farthest best order; below it, the largest
-            lane = np.unravel_index(np.argmin(np.where(there, end * found.epsilon, np.inf)), there.shape)
+            lane = np.unravel_index(
+                np.argmin(np.where(there, end * found.epsilon, np.inf)), there.shape
+            )
             number = int(there.sum())
-            yield lane, OrdersTooFew(float(order), float(found.epsilon[lane]), number, there.size, end > 0)
+            yield (
+                lane,
+                OrdersTooFew(
+                    float(order),
+                    float(found.epsilon[lane]),
+                    number,
+                    there.size,
+                    end > 0,
+                ),
+            )
 
 
-def _of_rounds(what: str, rate: ArrayLike, multiplier: ArrayLike, order: float, slope: bool = False) -> FloatArray:
+def _of_rounds(
+    what: str, rate: ArrayLike, multiplier: ArrayLike, order: float, slope: bool = False
+) -> FloatArray:
     alpha = check.order("order", order)
-    q, sigma = check.sampling_rate("sampling_rate", rate), check.positive("noise_multiplier", multiplier)
+    q, sigma = (
+        check.sampling_rate("sampling_rate", rate),
+        check.positive("noise_multiplier", multiplier),
+    )
     check.broadcast(sampling_rate=q.shape, noise_multiplier=sigma.shape)
     q, sigma = np.broadcast_arrays(q, sigma)
     value = np.empty(sigma.shape)
@@ -148,7 +188,9 @@ def _of_rounds(what: str, rate: ArrayLike, multiplier: ArrayLike, order: float, 
         s = sigma**-2.0
         for each in np.unique(q):
             chosen = q == each
-            value[chosen] = kernels.map_log_moment(s[chosen], kernels.moment_terms(each, alpha), slope)
+            value[chosen] = kernels.map_log_moment(
+                s[chosen], kernels.moment_terms(each, alpha), slope
+            )
         value = (-2 * s**1.5 if slope else 1.0) * value / (alpha - 1)
     if not (fits := np.isfinite(value)).all():
         raise ValueError(
@@ -166,4 +208,6 @@ def _leakage(leakage: ArrayLike) -> FloatArray:
 
 def conversion_offset(orders: FloatArray, delta: float) -> FloatArray:
     """Compute ln((alpha - 1) / alpha) - (ln delta + ln alpha) / (alpha - 1), which Remark 1 adds to rho."""
-    return np.asarray(np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1))
+    return np.asarray(
+        np.log1p(-1 / orders) - (np.log(delta) + np.log(orders)) / (orders - 1)
+    )

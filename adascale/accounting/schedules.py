@@ -12,17 +12,30 @@ from numpy.typing import ArrayLike
 from adascale import checks as check
 from adascale.accounting import kernels
 from adascale.accounting.kernels import LARGEST_ORDER, FloatArray
-from adascale.accounting.renyi import DEFAULT_ORDERS, DpGuarantee, OrdersTooFew, as_orders, at_ends, conversion_offset
+from adascale.accounting.renyi import (
+    DEFAULT_ORDERS,
+    DpGuarantee,
+    OrdersTooFew,
+    as_orders,
+    at_ends,
+    conversion_offset,
+)
 
-_TINIEST = 1e-300  # least 1 / sigma^2 of a round: anything smaller adds nothing to epsilon
+_TINIEST = (
+    1e-300  # least 1 / sigma^2 of a round: anything smaller adds nothing to epsilon
+)
 _HUGEST = 1e200  # above this 1 / sigma^2, entries of a table would overflow
 _TABLES = 100.0  # above this order the knots of a table are too many to be worth it
-_WORTH_IT = 0.99  # no warning if an order beyond the list lowers epsilon by less than 1 %
+_WORTH_IT = (
+    0.99  # no warning if an order beyond the list lowers epsilon by less than 1 %
+)
 _KNOTS = 8  # of a table's spline in a unit of ln s, before there are more where they are needed
 _DEGREE = 7
 _REFINED = 12  # halvings at most
 _ACCURACY = 1e-11
-_SPAN = 8 * math.log(2)  # ends of a table are rounded outwards to powers of 256, so that it can be reused
+_SPAN = 8 * math.log(
+    2
+)  # ends of a table are rounded outwards to powers of 256, so that it can be reused
 _STEPS = 81  # number of orders to try beyond the end, in ratios of the fourth root of 2, up to a million times as far
 
 
@@ -36,7 +49,9 @@ def order_grid(largest: float = 1024, smallest: float = 1.1) -> tuple[float, ...
     """
     last, first = check.order("largest", largest), check.order("smallest", smallest)
     if not first < last <= LARGEST_ORDER:
-        raise ValueError(f"largest must be above smallest and at most {LARGEST_ORDER:g}, got {largest} and {smallest}")
+        raise ValueError(
+            f"largest must be above smallest and at most {LARGEST_ORDER:g}, got {largest} and {smallest}"
+        )
     grid = {first, last, *DEFAULT_ORDERS}
     order, above = max(DEFAULT_ORDERS), min(DEFAULT_ORDERS) - 1
     while order < last:
@@ -47,7 +62,10 @@ def order_grid(largest: float = 1024, smallest: float = 1.1) -> tuple[float, ...
 
 
 def schedule_epsilon(
-    sampling_rate: float, noise_multiplier: ArrayLike, delta: float = 1e-5, orders: ArrayLike = DEFAULT_ORDERS
+    sampling_rate: float,
+    noise_multiplier: ArrayLike,
+    delta: float = 1e-5,
+    orders: ArrayLike = DEFAULT_ORDERS,
 ) -> DpGuarantee:
     r"""Compute the DP guarantee of whole schedules: :func:`to_dp` of the composed :func:`rdp` at the best order.
 
@@ -67,50 +85,76 @@ def schedule_epsilon(
     """
     rate = check.sampling_rate("sampling_rate", sampling_rate)
     if rate.ndim:
-        raise ValueError(f"sampling_rate must be one number, got an array of shape {rate.shape}")
+        raise ValueError(
+            f"sampling_rate must be one number, got an array of shape {rate.shape}"
+        )
     q = float(rate)
     sigma = np.atleast_1d(check.positive("noise_multiplier", noise_multiplier))
     orders = np.unique(as_orders(orders))
     delta = check.fraction("delta", delta)
     with np.errstate(over="ignore"):  # refused below
-        s = np.sort(np.maximum(sigma**-2.0, _TINIEST), axis=-1)  # so that equal entries are adjacent
+        s = np.sort(
+            np.maximum(sigma**-2.0, _TINIEST), axis=-1
+        )  # so that equal entries are adjacent
     composed = _composed(q, orders, delta, s)
-    epsilon, best = np.empty(sigma.shape[:-1]), np.empty(sigma.shape[:-1], dtype=np.intp)
+    epsilon, best = (
+        np.empty(sigma.shape[:-1]),
+        np.empty(sigma.shape[:-1], dtype=np.intp),
+    )
     guess = orders.size // 2
     for lane in np.ndindex(sigma.shape[:-1]):
         guess, epsilon[lane] = valley(partial(composed, lane), orders.size, guess)
         best[lane] = guess
     if not np.isfinite(epsilon).all():
         worst = sigma[~np.isfinite(epsilon)].min()
-        raise ValueError(f"noise_multiplier {worst:g} is too small: epsilon overflows at every order")
+        raise ValueError(
+            f"noise_multiplier {worst:g} is too small: epsilon overflows at every order"
+        )
     found = DpGuarantee(np.maximum(epsilon, 0.0), orders[best])
     if (missed := _beyond(found, orders, q, delta, s)) is not None:
         warnings.warn(missed, stacklevel=2)
     return found
 
 
-def _beyond(guarantee: DpGuarantee, orders: FloatArray, q: float, delta: float, s: FloatArray) -> OrdersTooFew | None:
+def _beyond(
+    guarantee: DpGuarantee, orders: FloatArray, q: float, delta: float, s: FloatArray
+) -> OrdersTooFew | None:
     """Try orders beyond the end of the list, on the schedule that gains most."""
     for lane, warning in at_ends(guarantee, orders):
         ratio = 2.0 ** (np.arange(_STEPS) / 4)
-        beyond = warning.end * ratio if warning.is_last else 1 + (warning.end - 1) / ratio
+        beyond = (
+            warning.end * ratio if warning.is_last else 1 + (warning.end - 1) / ratio
+        )
         beyond = np.unique(np.minimum(beyond[beyond > 1], LARGEST_ORDER))
-        block = -(-s.shape[-1] // 200) or 1  # rounded up to about two hundred different entries
-        few = s[lane][np.minimum(np.arange(s.shape[-1]) // block * block + block, s.shape[-1]) - 1]
+        block = (
+            -(-s.shape[-1] // 200) or 1
+        )  # rounded up to about two hundred different entries
+        few = s[lane][
+            np.minimum(np.arange(s.shape[-1]) // block * block + block, s.shape[-1]) - 1
+        ]
         tried = _composed(q, beyond, delta, few)
-        best, better = valley(partial(tried, ()), beyond.size, 0 if warning.is_last else beyond.size - 1)
+        best, better = valley(
+            partial(tried, ()), beyond.size, 0 if warning.is_last else beyond.size - 1
+        )
         if max(better, 0.0) < _WORTH_IT * warning.epsilon:
             warning.order, warning.better = float(beyond[best]), max(better, 0.0)
             return warning
     return None
 
 
-def _composed(q: float, orders: FloatArray, delta: float, s: FloatArray) -> Callable[[tuple[int, ...], int], float]:
+def _composed(
+    q: float, orders: FloatArray, delta: float, s: FloatArray
+) -> Callable[[tuple[int, ...], int], float]:
     """Return the epsilon of one of many schedules at the i-th order, from tables if they save work."""
     offset = conversion_offset(orders, delta)
     ends = None
-    if s.size > 5000 and s.max() < _HUGEST:  # a table costs about as much as five thousand fractional orders
-        low, high = math.floor(math.log(s.min()) / _SPAN), math.ceil(math.log(s.max()) / _SPAN)
+    if (
+        s.size > 5000 and s.max() < _HUGEST
+    ):  # a table costs about as much as five thousand fractional orders
+        low, high = (
+            math.floor(math.log(s.min()) / _SPAN),
+            math.ceil(math.log(s.max()) / _SPAN),
+        )
         ends = _SPAN * low, _SPAN * max(high, low + 1)
 
     @lru_cache(maxsize=1)
@@ -129,20 +173,26 @@ def _composed(q: float, orders: FloatArray, delta: float, s: FloatArray) -> Call
 
     def epsilon(lane: tuple[int, ...], i: int) -> float:
         each, log_each, number = distinct(lane)
-        return float((number * log_moment(i)(each, log_each)).sum() / (orders[i] - 1) + offset[i])
+        return float(
+            (number * log_moment(i)(each, log_each)).sum() / (orders[i] - 1) + offset[i]
+        )
 
     return epsilon
 
 
 @lru_cache(maxsize=512)
-def table(q: float, alpha: float, low: float, high: float) -> Callable[[FloatArray], FloatArray] | None:
+def table(
+    q: float, alpha: float, low: float, high: float
+) -> Callable[[FloatArray], FloatArray] | None:
     """Return ``ln A(q, s)`` at one order as a spline in ``ln s``; None if it is not accurate."""
     from scipy.interpolate import PPoly, make_interp_spline  # slow to import
 
     terms = kernels.moment_terms(q, alpha)
 
     def log_log_moment(x: FloatArray) -> FloatArray:
-        return np.log(np.maximum(kernels.map_log_moment(np.exp(x), terms), 1e-300))  # zero has no logarithm
+        return np.log(
+            np.maximum(kernels.map_log_moment(np.exp(x), terms), 1e-300)
+        )  # zero has no logarithm
 
     knot = np.linspace(low, high, math.ceil(_KNOTS * (high - low)) + 1)
     value, new = log_log_moment(knot), np.arange(knot.size - 1)
@@ -152,11 +202,22 @@ def table(q: float, alpha: float, low: float, high: float) -> Callable[[FloatArr
         exact = log_log_moment(middle)
         off = np.abs(spline(middle) - exact) > _ACCURACY
         if not off.any():
-            powers = [spline(knot[:-1], nu=k) / math.factorial(k) for k in range(_DEGREE, -1, -1)]  # faster to evaluate
+            powers = [
+                spline(knot[:-1], nu=k) / math.factorial(k)
+                for k in range(_DEGREE, -1, -1)
+            ]  # faster to evaluate
             return cast("Callable[[FloatArray], FloatArray]", PPoly(powers, knot))
         new = new[off]
-        knot, value = (np.insert(at, new + 1, more[off]) for at, more in ((knot, middle), (value, exact)))
-        beside = (new + np.arange(new.size))[:, None] + [-1, 0, 1, 2]  # both halves and one on either side
+        knot, value = (
+            np.insert(at, new + 1, more[off])
+            for at, more in ((knot, middle), (value, exact))
+        )
+        beside = (new + np.arange(new.size))[:, None] + [
+            -1,
+            0,
+            1,
+            2,
+        ]  # both halves and one on either side
         new = np.unique(np.clip(beside, 0, knot.size - 2))
     return None
 

@@ -31,15 +31,24 @@ def _dp_accounting(module: str, name: str, events: Phases, delta: float) -> floa
     dp = import_module("dp_accounting")
     accountant = getattr(import_module(f"dp_accounting.{module}"), name)()
     for rate, sigma, count in events:
-        accountant.compose(dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(sigma)), count)
+        accountant.compose(
+            dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(sigma)), count
+        )
     return float(accountant.get_epsilon(delta))
 
 
 def _prv_accountant(events: Phases, delta: float) -> float:
     prv, counts = import_module("prv_accountant"), [count for *_, count in events]
     make = prv.PoissonSubsampledGaussianMechanism
-    mechanisms = [make(sampling_probability=rate, noise_multiplier=sigma) for rate, sigma, _ in events]
-    return float(prv.PRVAccountant(mechanisms, 0.01, 1e-3 * delta, counts).compute_epsilon(delta, counts)[2])
+    mechanisms = [
+        make(sampling_probability=rate, noise_multiplier=sigma)
+        for rate, sigma, _ in events
+    ]
+    return float(
+        prv.PRVAccountant(mechanisms, 0.01, 1e-3 * delta, counts).compute_epsilon(
+            delta, counts
+        )[2]
+    )
 
 
 PEERS: dict[str, tuple[bool, Callable[[Phases, float], float]]] = {
@@ -48,19 +57,31 @@ PEERS: dict[str, tuple[bool, Callable[[Phases, float], float]]] = {
     "dp_accounting rdp": (True, partial(_dp_accounting, "rdp", "RdpAccountant")),
     "dp_accounting pld": (True, partial(_dp_accounting, "pld", "PLDAccountant")),
     "prv_accountant": (False, _prv_accountant),
-    "riskcal ctd": (False, partial(_by_history, "riskcal.accountants", "CTDAccountant")),
+    "riskcal ctd": (
+        False,
+        partial(_by_history, "riskcal.accountants", "CTDAccountant"),
+    ),
 }
 """Whether the accountant answers within half a minute for a large epsilon, and its epsilon."""
 
 
-def rows(peers: dict[str, tuple[bool, Callable[[Phases, float], float]]]) -> Iterator[tuple[str, ...]]:
+def rows(
+    peers: dict[str, tuple[bool, Callable[[Phases, float], float]]],
+) -> Iterator[tuple[str, ...]]:
     """Yield case, accountant, epsilon, seconds and remark, the certified interval first in each case."""
     for case, (events, delta, known) in CASES.items():
         start = time.perf_counter()
         found = epsilon(events, delta)
         remark = f"within {found}"
-        missed = "" if found.lower <= known * (1 + 1e-6) and known * (1 - 1e-6) <= found.upper else "; MISSED"
-        shown, seconds = f"{round_outward(found.upper, up=True):.6g}", f"{time.perf_counter() - start:.2f}"
+        missed = (
+            ""
+            if found.lower <= known * (1 + 1e-6) and known * (1 - 1e-6) <= found.upper
+            else "; MISSED"
+        )
+        shown, seconds = (
+            f"{round_outward(found.upper, up=True):.6g}",
+            f"{time.perf_counter() - start:.2f}",
+        )
         yield case, "adascale", shown, seconds, f"{remark}{missed}"
         for name, (quick, peer) in peers.items():
             if case == "large epsilon" and not quick:
@@ -71,17 +92,38 @@ def rows(peers: dict[str, tuple[bool, Callable[[Phases, float], float]]]) -> Ite
                 try:
                     value = peer(events, delta)
                 except Exception as error:  # whatever a peer raises is its answer
-                    yield case, name, "", "", f"{type(error).__name__}: {' '.join(f'{error}'.split())[:60]}"
+                    yield (
+                        case,
+                        name,
+                        "",
+                        "",
+                        f"{type(error).__name__}: {' '.join(f'{error}'.split())[:60]}",
+                    )
                     continue
-            remark = "below the lower bound" if value < found.lower else f"{100 * (value / known - 1):+.3f} %"
-            yield case, name, f"{value:.6f}", f"{time.perf_counter() - start:.2f}", remark
+            remark = (
+                "below the lower bound"
+                if value < found.lower
+                else f"{100 * (value / known - 1):+.3f} %"
+            )
+            yield (
+                case,
+                name,
+                f"{value:.6f}",
+                f"{time.perf_counter() - start:.2f}",
+                remark,
+            )
 
 
 def main() -> int:
     """Print the table; return 1 if a certified interval misses the known epsilon."""
-    installed = {name: peer for name, peer in PEERS.items() if find_spec(name.split()[0])}
+    installed = {
+        name: peer for name, peer in PEERS.items() if find_spec(name.split()[0])
+    }
     failed = 0
-    for row in (("case", "accountant", "epsilon", "seconds", "remark"), *rows(installed)):
+    for row in (
+        ("case", "accountant", "epsilon", "seconds", "remark"),
+        *rows(installed),
+    ):
         print("{:<14} {:<18} {:>12} {:>8}  {}".format(*row), flush=True)
         failed |= row[-1].endswith("MISSED")
     return failed

@@ -39,7 +39,9 @@ def clopper_pearson(hits: int, trials: int, confidence: float) -> tuple[float, f
     return float(low), float(high)
 
 
-def one_run_tail(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
+def one_run_tail(
+    canaries: int, guesses: int, right: int, epsilon: float, delta: float
+) -> float:
     r"""Bound the probability of at least ``right`` correct guesses under :math:`(\varepsilon, \delta)`-DP.
 
     .. math::
@@ -55,22 +57,31 @@ def one_run_tail(canaries: int, guesses: int, right: int, epsilon: float, delta:
     delta : float, in [0, 1), :math:`2 m \delta \le 1`
     """
     if not 0 <= right <= guesses <= canaries:
-        raise ValueError(f"expected 0 <= right <= guesses <= canaries, got {right}, {guesses}, {canaries}")
+        raise ValueError(
+            f"expected 0 <= right <= guesses <= canaries, got {right}, {guesses}, {canaries}"
+        )
     check.at_least("epsilon", epsilon, 0)
     if not 0 <= check.at_least("delta", delta, 0) < 1:
         raise ValueError(f"delta must be in [0, 1), got {delta}")
     if 2 * canaries * delta > 1:
-        raise ValueError(f"canaries must be at most 1 / (2 delta) = {1 / (2 * delta):g}, got {canaries}")
+        raise ValueError(
+            f"canaries must be at most 1 / (2 delta) = {1 / (2 * delta):g}, got {canaries}"
+        )
     if not right:
         return 1.0
     chance = 1 / (1 + math.exp(-epsilon))
     beyond = float(stats.binom.sf(right - 1, guesses, chance))
     # f(v - i) - f(v) is the probability of v - i ... v - 1; more than v steps add nothing to it
     below = np.cumsum(stats.binom.pmf(np.arange(right - 1, -1, -1), guesses, chance))
-    return min(1.0, beyond + 2 * canaries * delta * float((below / np.arange(1, right + 1)).max()))
+    return min(
+        1.0,
+        beyond + 2 * canaries * delta * float((below / np.arange(1, right + 1)).max()),
+    )
 
 
-def one_run_bound(canaries: int, guesses: int, right: int, delta: float, confidence: float) -> float:
+def one_run_bound(
+    canaries: int, guesses: int, right: int, delta: float, confidence: float
+) -> float:
     r"""Return the largest :math:`\varepsilon` that one run refutes, or 0.
 
     It solves :func:`one_run_tail` = 1 - ``confidence``, with ``confidence`` in (0, 1) and the other arguments as there.
@@ -95,10 +106,18 @@ def rates_bound(counts: Counts, delta: float, confidence: float) -> float:
     """
     true, false = _joint_ends(counts, confidence)
     ends = ((true, false), (1 - false, 1 - true))
-    return max(0.0, *(math.log((many - delta) / few) if many > delta and few > 0 else 0.0 for many, few in ends))
+    return max(
+        0.0,
+        *(
+            math.log((many - delta) / few) if many > delta and few > 0 else 0.0
+            for many, few in ends
+        ),
+    )
 
 
-def scaled_bound(counts: Counts, rate: float, sigma: FloatArray, delta: float, confidence: float) -> float:
+def scaled_bound(
+    counts: Counts, rate: float, sigma: FloatArray, delta: float, confidence: float
+) -> float:
     r"""Return the lower bound on :math:`\varepsilon` if only the scale of the Gaussian noise is unknown, or 0.
 
     The rates show that :math:`\delta(0) \ge \mathrm{TPR} - \mathrm{FPR}` at :math:`\varepsilon = 0`, so the scale is at
@@ -126,7 +145,9 @@ def scaled_bound(counts: Counts, rate: float, sigma: FloatArray, delta: float, c
         while scale > LEAST_SCALE and over(scale / _STEP) < 0:
             scale /= _STEP
         if scale > LEAST_SCALE:
-            scale = float(optimize.brentq(over, scale / _STEP, scale, xtol=1e-3 * scale)) * (1 + 2e-3)
+            scale = float(
+                optimize.brentq(over, scale / _STEP, scale, xtol=1e-3 * scale)
+            ) * (1 + 2e-3)
     while scale < MOST_SCALE:
         with contextlib.suppress(ValueError, ArithmeticError):
             return accounting.exact_epsilon(rate, scale * sigma, delta).lower

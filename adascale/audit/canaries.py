@@ -19,13 +19,18 @@ COINS, PLACES, BATCHES, RUNS = range(4)
 
 def audited_devices(scenario: Scenario) -> NDArray[np.intp]:
     """Return the devices with the sampling rate and the batch size of device 0."""
-    kinds = [np.broadcast_to(each, scenario.num_devices) for each in (scenario.sampling_rate, scenario.batch_size)]
+    kinds = [
+        np.broadcast_to(each, scenario.num_devices)
+        for each in (scenario.sampling_rate, scenario.batch_size)
+    ]
     return np.flatnonzero(np.all([each == each[0] for each in kinds], axis=0))
 
 
 def unit(scenario: Scenario) -> float:
     """Return the sensitivity :math:`C/(M B_m)` of the audited devices."""
-    return scenario.clip_norm / (scenario.num_devices * float(np.ravel(scenario.batch_size)[0]))
+    return scenario.clip_norm / (
+        scenario.num_devices * float(np.ravel(scenario.batch_size)[0])
+    )
 
 
 def coins(count: int, seed: int) -> NDArray[np.bool_]:
@@ -33,9 +38,14 @@ def coins(count: int, seed: int) -> NDArray[np.bool_]:
     return stream(seed, AUDIT, COINS).random(check.whole("canaries", count)) < 0.5
 
 
-def batch_of(present: NDArray[np.bool_], rate: float, seed: int, round_index: int) -> NDArray[np.intp]:
+def batch_of(
+    present: NDArray[np.bool_], rate: float, seed: int, round_index: int
+) -> NDArray[np.intp]:
     """Draw the canaries of a round's batches from those in the data."""
-    return np.flatnonzero((stream(seed, AUDIT, BATCHES, round_index).random(present.size) < rate) & present)
+    return np.flatnonzero(
+        (stream(seed, AUDIT, BATCHES, round_index).random(present.size) < rate)
+        & present
+    )
 
 
 @dataclass(frozen=True)
@@ -57,7 +67,9 @@ class GradientCanaries:
     norm: float = 1.0
 
     @classmethod
-    def draw(cls, scenario: Scenario, count: int, seed: int, norm: float = 1.0) -> "GradientCanaries":
+    def draw(
+        cls, scenario: Scenario, count: int, seed: int, norm: float = 1.0
+    ) -> "GradientCanaries":
         """Draw coordinates, signs and coins of at most d canaries."""
         check.whole("canaries", count, most=scenario.num_parameters)
         check.positive("norm", norm)
@@ -65,14 +77,20 @@ class GradientCanaries:
         coordinate = rng.permutation(scenario.num_parameters)[:count]
         return cls(coordinate, rng.choice([-1.0, 1.0], count), coins(count, seed), norm)
 
-    def signal(self, scenario: Scenario, chosen: NDArray[np.intp], parameters: Tensor) -> Tensor:
+    def signal(
+        self, scenario: Scenario, chosen: NDArray[np.intp], parameters: Tensor
+    ) -> Tensor:
         r"""Return what the chosen canaries add to :math:`\mathbf s_t`, shape (d,)."""
         added = torch.zeros_like(parameters)
         values = self.norm * unit(scenario) * self.sign[chosen]
-        added[torch.as_tensor(self.coordinate[chosen])] = torch.as_tensor(values, dtype=added.dtype)
+        added[torch.as_tensor(self.coordinate[chosen])] = torch.as_tensor(
+            values, dtype=added.dtype
+        )
         return added
 
     def heard(self, scenario: Scenario, residual: Tensor) -> NDArray[np.float64]:
         """Return the residual along each canary in units of :math:`C/(M B_m)`, shape (k,)."""
-        along: NDArray[np.float64] = residual[torch.as_tensor(self.coordinate)].double().cpu().numpy()
+        along: NDArray[np.float64] = (
+            residual[torch.as_tensor(self.coordinate)].double().cpu().numpy()
+        )
         return along * self.sign / unit(scenario)

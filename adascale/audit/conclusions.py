@@ -56,7 +56,11 @@ class Audit(NamedTuple):
     def refuted(self) -> dict[str, float]:
         """The bounds that exceed ``accounted``."""
         bounds = {"one_run": self.one_run, "rates": self.rates, "scaled": self.scaled}
-        return {name: each for name, each in bounds.items() if each is not None and each > self.accounted}
+        return {
+            name: each
+            for name, each in bounds.items()
+            if each is not None and each > self.accounted
+        }
 
 
 class Claim(NamedTuple):
@@ -80,14 +84,22 @@ def noise_of(problem: ReceiveScalingProblem, w: ArrayLike) -> tuple[float, Float
     if problem.lanes != ():
         raise ValueError(f"problem must have one lane, got lanes {problem.lanes}")
     device = int(audited_devices(problem.scenario)[0])
-    return float(np.ravel(problem.scenario.sampling_rate)[0]), problem.noise_multiplier(w)[device]
+    return float(np.ravel(problem.scenario.sampling_rate)[0]), problem.noise_multiplier(
+        w
+    )[device]
 
 
-def claimed(problem: ReceiveScalingProblem, w: ArrayLike, delta: float, confidence: float) -> Claim:
+def claimed(
+    problem: ReceiveScalingProblem, w: ArrayLike, delta: float, confidence: float
+) -> Claim:
     """Return the claim about a schedule."""
     rate, sigma = noise_of(problem, w)
-    renyi, exact = (float(by.epsilon(rate, sigma, delta)) for by in (RenyiAccountant(), ACCOUNTANT))
-    return Claim(rate, sigma, delta, check.fraction("confidence", confidence), renyi, exact)
+    renyi, exact = (
+        float(by.epsilon(rate, sigma, delta)) for by in (RenyiAccountant(), ACCOUNTANT)
+    )
+    return Claim(
+        rate, sigma, delta, check.fraction("confidence", confidence), renyi, exact
+    )
 
 
 def log_likelihood_ratio(heard: ArrayLike, rate: float, sigma: ArrayLike) -> FloatArray:
@@ -108,10 +120,14 @@ def log_likelihood_ratio(heard: ArrayLike, rate: float, sigma: ArrayLike) -> Flo
     sigma = check.positive("sigma", sigma)
     exponent = (np.asarray(heard) - 0.5) / sigma**2
     with np.errstate(divide="ignore"):  # the logarithm of 1 - q if q = 1
-        return cast("FloatArray", np.logaddexp(np.log1p(-rate), np.log(rate) + exponent))
+        return cast(
+            "FloatArray", np.logaddexp(np.log1p(-rate), np.log(rate) + exponent)
+        )
 
 
-def simulated_scores(rng: np.random.Generator, rate: float, sigma: FloatArray, count: int, present: bool) -> FloatArray:
+def simulated_scores(
+    rng: np.random.Generator, rate: float, sigma: FloatArray, count: int, present: bool
+) -> FloatArray:
     """Simulate scores of independent canaries under the claimed mechanism, shape (count,)."""
     score = np.zeros(count)
     for each in sigma:
@@ -131,44 +147,76 @@ class Plan(NamedTuple):
     """Scores above which an alarm is raised."""
 
 
-def plan(rate: float, sigma: FloatArray, canaries: int, delta: float, confidence: float) -> Plan:
+def plan(
+    rate: float, sigma: FloatArray, canaries: int, delta: float, confidence: float
+) -> Plan:
     """Plan guesses and alarms for the claimed mechanism, and for one without noise.
 
     The plan depends only on simulated scores, so the bounds keep their confidence.  It needs at least 10 ``canaries``.
     """
     check.whole("canaries", canaries, 10)
     rng, draws = np.random.default_rng(0), 20_000
-    inside, outside = (np.sort(simulated_scores(rng, rate, sigma, draws, each)) for each in (True, False))
+    inside, outside = (
+        np.sort(simulated_scores(rng, rate, sigma, draws, each))
+        for each in (True, False)
+    )
     both, half = np.sort(np.concatenate([inside, outside])), canaries // 2
     one_run, rates = [], []
     for share in SHARES:
         guesses = max(round(share * canaries), 1)
         threshold = float(both[-round(share * both.size)])
-        true, false = (1 - np.searchsorted(each, threshold) / draws for each in (inside, outside))
+        true, false = (
+            1 - np.searchsorted(each, threshold) / draws for each in (inside, outside)
+        )
         right = int(guesses * true / (true + false))
-        one_run.append((one_run_bound(canaries, guesses, right, delta, confidence), guesses))
+        one_run.append(
+            (one_run_bound(canaries, guesses, right, delta, confidence), guesses)
+        )
         counts = Counts(half, int(true * half), half, int(np.ceil(false * half)))
         rates.append((rates_bound(counts, delta, confidence), -share, threshold))
     silence = float(log_likelihood_ratio(np.zeros(sigma.shape), rate, sigma).sum())
-    step = float(log_likelihood_ratio(1.0, rate, sigma.max()) - log_likelihood_ratio(0.0, rate, sigma.max()))
-    return Plan((max(one_run)[1], 2 * canaries // 5), (max(rates)[2], silence + step / 2))
+    step = float(
+        log_likelihood_ratio(1.0, rate, sigma.max())
+        - log_likelihood_ratio(0.0, rate, sigma.max())
+    )
+    return Plan(
+        (max(one_run)[1], 2 * canaries // 5), (max(rates)[2], silence + step / 2)
+    )
 
 
 def from_scores(
-    kind: str, runs: int, claim: Claim, plan: Plan, score: FloatArray, present: NDArray[np.bool_], accuracy: float
+    kind: str,
+    runs: int,
+    claim: Claim,
+    plan: Plan,
+    score: FloatArray,
+    present: NDArray[np.bool_],
+    accuracy: float,
 ) -> Audit:
     """Compute all bounds from the scores and coins of independent trials, each of shape (m,)."""
 
     def alarms(threshold: float) -> Counts:
         alarm = score > threshold
-        return Counts(int(present.sum()), int(alarm[present].sum()), int((~present).sum()), int(alarm[~present].sum()))
+        return Counts(
+            int(present.sum()),
+            int(alarm[present].sum()),
+            int((~present).sum()),
+            int(alarm[~present].sum()),
+        )
 
     m, doubt = score.size, (claim.delta, claim.each)
     guessed = [(r, right_guesses(score, present, r)) for r in plan.guesses]
-    best, guesses, right = max((one_run_bound(m, r, v, *doubt), r, v) for r, v in guessed)
+    best, guesses, right = max(
+        (one_run_bound(m, r, v, *doubt), r, v) for r, v in guessed
+    )
     by_rates = max(rates_bound(alarms(each), *doubt) for each in plan.thresholds)
-    by_scale = max(scaled_bound(alarms(each), claim.rate, claim.sigma, *doubt) for each in (0.0, plan.thresholds[1]))
-    return Audit(kind, runs, m, guesses, right, *claim[2:], best, by_rates, by_scale, accuracy)
+    by_scale = max(
+        scaled_bound(alarms(each), claim.rate, claim.sigma, *doubt)
+        for each in (0.0, plan.thresholds[1])
+    )
+    return Audit(
+        kind, runs, m, guesses, right, *claim[2:], best, by_rates, by_scale, accuracy
+    )
 
 
 def right_guesses(score: FloatArray, present: NDArray[np.bool_], highest: int) -> int:

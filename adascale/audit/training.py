@@ -11,7 +11,13 @@ from torch import Tensor
 
 from adascale import checks as check
 from adascale.audit.canaries import GradientCanaries, batch_of
-from adascale.audit.conclusions import Audit, claimed, from_scores, log_likelihood_ratio, plan
+from adascale.audit.conclusions import (
+    Audit,
+    claimed,
+    from_scores,
+    log_likelihood_ratio,
+    plan,
+)
 from adascale.learning import Dataset, Diverged, FedSGD, Training
 from adascale.learning.fedsgd import State
 from adascale.problem import ReceiveScalingProblem
@@ -58,11 +64,28 @@ def audit_gradients(
         drawn = GradientCanaries.draw(problem.scenario, canaries, seed + i, norm)
         present[i] = drawn.present
 
-        def listen(t: int, residual: Tensor, i: int = i, drawn: GradientCanaries = drawn) -> None:
-            score[i] += log_likelihood_ratio(drawn.heard(problem.scenario, residual), claim.rate, claim.sigma[t])
+        def listen(
+            t: int, residual: Tensor, i: int = i, drawn: GradientCanaries = drawn
+        ) -> None:
+            score[i] += log_likelihood_ratio(
+                drawn.heard(problem.scenario, residual), claim.rate, claim.sigma[t]
+            )
 
-        accuracy += observe(problem, w if noise else None, training, dataset, seed + i, drawn, listen)[0] / runs
-    return from_scores("gradients", runs, claim, planned, score.ravel(), present.ravel(), accuracy)
+        accuracy += (
+            observe(
+                problem,
+                w if noise else None,
+                training,
+                dataset,
+                seed + i,
+                drawn,
+                listen,
+            )[0]
+            / runs
+        )
+    return from_scores(
+        "gradients", runs, claim, planned, score.ravel(), present.ravel(), accuracy
+    )
 
 
 def observe(
@@ -86,19 +109,30 @@ def observe(
     """
     scenario = problem.scenario
     eta = np.full(problem.num_rounds, math.inf) if w is None else problem.eta(w)
-    federation, rate = FedSGD(scenario, training, dataset, seed), float(np.ravel(scenario.sampling_rate)[0])
+    federation, rate = (
+        FedSGD(scenario, training, dataset, seed),
+        float(np.ravel(scenario.sampling_rate)[0]),
+    )
     state = federation.start()
     # as if the observer cancelled the rest of the noise, and decoded device 0 with all chains
     seen = np.ones(eta.shape) if problem.exposure is None else problem.exposure[0]
     protecting = np.sqrt(scenario.noise_share / seen)
     for t, eta_t in enumerate(eta):
         after, _ = federation.step(state, float(eta_t))
-        added = canaries.signal(scenario, batch_of(canaries.present, rate, seed, t), state.parameters)
+        added = canaries.signal(
+            scenario, batch_of(canaries.present, rate, seed, t), state.parameters
+        )
         if listen is not None:
             # the same step without noise: their momentum differs only by the noise
             quiet = after if w is None else federation.step(state, math.inf)[0]
             listen(t, float(protecting[t]) * (after.velocity - quiet.velocity) + added)
-        state = State(t + 1, after.parameters - training.learning_rate * added, after.velocity + added)
+        state = State(
+            t + 1,
+            after.parameters - training.learning_rate * added,
+            after.velocity + added,
+        )
         if not torch.isfinite(state.parameters).all():
-            raise Diverged(f"the training diverged in round {t}: parameters are no longer finite")
+            raise Diverged(
+                f"the training diverged in round {t}: parameters are no longer finite"
+            )
     return federation.evaluate(state)[1], state

@@ -1,10 +1,29 @@
 """Uplink channels: models, their distributions of noise floors, and measured traces."""
 
 from adascale.channel.fading import GaussMarkov, Jakes, Nakagami, Rayleigh, Rician, draw
-from adascale.channel.floors import EmpiricalFloors, FadingFloors, FloorLaw, RayleighFloors, SelectionFloors
+from adascale.channel.floors import (
+    EmpiricalFloors,
+    FadingFloors,
+    FloorLaw,
+    RayleighFloors,
+    SelectionFloors,
+)
 from adascale.channel.gains import GainLines, Reading, Trace, read_gains
-from adascale.channel.model import Channel, ChannelModel, cost_hata_path_loss, each_device, find, specification
-from adascale.channel.multi_gain import AntennaSelection, Beamforming, BlockFading, TappedDelayLine, effective_gain
+from adascale.channel.model import (
+    Channel,
+    ChannelModel,
+    cost_hata_path_loss,
+    each_device,
+    find,
+    specification,
+)
+from adascale.channel.multi_gain import (
+    AntennaSelection,
+    Beamforming,
+    BlockFading,
+    TappedDelayLine,
+    effective_gain,
+)
 from adascale.channel.shadowing import Moving, Shadowed, UrbanMicro
 
 __all__ = [

@@ -13,7 +13,10 @@ from adascale.scenario import FloatArray, Scenario
 
 ComplexArray = NDArray[np.complex128]
 
-_LONG, _SHORT = 32, 16  # a matrix product of this shape makes _LONG * _SHORT rounds of a sum of waves
+_LONG, _SHORT = (
+    32,
+    16,
+)  # a matrix product of this shape makes _LONG * _SHORT rounds of a sum of waves
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,9 @@ class Rician(ChannelModel):
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
         sight = np.sqrt(self.K) * np.exp(2j * np.pi * rng.spawn(1)[0].random())
-        return np.asarray((sight + complex_normal(rng, num_rounds)) / np.sqrt(self.K + 1))
+        return np.asarray(
+            (sight + complex_normal(rng, num_rounds)) / np.sqrt(self.K + 1)
+        )
 
     def survival(self, power: FloatArray) -> FloatArray:
         r"""Return :math:`Q_1(\sqrt{2K}, \sqrt{2(K+1)x})`; :math:`2(K+1)|f|^2` is noncentral :math:`\chi^2_2`."""
@@ -57,7 +62,9 @@ class Rician(ChannelModel):
         # the amplitude is about normal around sqrt(2K): ten deviations below, S is 1, and thirty above, it is 0;
         # farther out the function overflows
         middle = np.sqrt(2 * self.K)
-        squared = np.clip(2 * (self.K + 1) * power, max(middle - 10, 0) ** 2, (middle + 30) ** 2)
+        squared = np.clip(
+            2 * (self.K + 1) * power, max(middle - 10, 0) ** 2, (middle + 30) ** 2
+        )
         return np.asarray(stats.ncx2.sf(squared, 2, 2 * self.K))
 
 
@@ -78,7 +85,10 @@ class Nakagami(ChannelModel):
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
         phase = rng.spawn(1)[0].random(num_rounds)
-        return np.asarray(np.sqrt(rng.gamma(self.m, 1 / self.m, num_rounds)) * np.exp(2j * np.pi * phase))
+        return np.asarray(
+            np.sqrt(rng.gamma(self.m, 1 / self.m, num_rounds))
+            * np.exp(2j * np.pi * phase)
+        )
 
     def survival(self, power: FloatArray) -> FloatArray:
         return np.asarray(special.gammaincc(self.m, self.m * power))
@@ -103,7 +113,11 @@ class GaussMarkov(Rayleigh, same_law=True):
 
         fresh = np.full(num_rounds, np.sqrt(1 - self.correlation**2))
         fresh[0] = 1
-        return np.asarray(signal.lfilter([1.0], [1.0, -self.correlation], complex_normal(rng, num_rounds) * fresh))
+        return np.asarray(
+            signal.lfilter(
+                [1.0], [1.0, -self.correlation], complex_normal(rng, num_rounds) * fresh
+            )
+        )
 
 
 @dataclass(frozen=True)
@@ -125,7 +139,11 @@ class Jakes(Rayleigh, same_law=True):
     doppler: float = 2.0
     round_time: float = 0.26
     paths: int = 64
-    limits: ClassVar = {"doppler": (0, 1e9), "round_time": (1e-9, 1e9), "paths": (1, 10_000)}
+    limits: ClassVar = {
+        "doppler": (0, 1e9),
+        "round_time": (1e-9, 1e9),
+        "paths": (1, 10_000),
+    }
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
         return waves(rng, num_rounds, self.doppler * self.round_time, self.paths)
@@ -136,17 +154,25 @@ def complex_normal(rng: np.random.Generator, num: int) -> ComplexArray:
     return np.asarray(rng.standard_normal((num, 2)).view(complex)[..., 0] / np.sqrt(2))
 
 
-def waves(rng: np.random.Generator, num_rounds: int, turns: float, paths: int) -> ComplexArray:
+def waves(
+    rng: np.random.Generator, num_rounds: int, turns: float, paths: int
+) -> ComplexArray:
     r"""Draw a sum of waves as in :class:`Jakes`; ``turns`` is :math:`f_D \Delta`."""
     angle = rng.random(paths)
     height = complex_normal(rng, paths) / np.sqrt(paths)
     omega = 2j * np.pi * turns * np.cos(2 * np.pi * angle)
-    steps = _LONG * _SHORT  # products have a fixed shape, so that a round does not depend on how many follow
+    steps = (
+        _LONG * _SHORT
+    )  # products have a fixed shape, so that a round does not depend on how many follow
     start = np.arange(0, num_rounds, steps)[:, None] + np.arange(0, steps, _SHORT)
     long = height * np.exp(omega * start[..., None])
-    return np.asarray((long @ np.exp(omega[:, None] * np.arange(_SHORT))).reshape(-1)[:num_rounds])
+    return np.asarray(
+        (long @ np.exp(omega[:, None] * np.arange(_SHORT))).reshape(-1)[:num_rounds]
+    )
 
 
-def draw(num_devices: int, num_rounds: int, seed: Seeds, model: ChannelModel | None = None) -> Channel:
+def draw(
+    num_devices: int, num_rounds: int, seed: Seeds, model: ChannelModel | None = None
+) -> Channel:
     """Draw realisations of a channel model, :class:`Rayleigh` by default; see :meth:`ChannelModel.draw`."""
     return (Rayleigh() if model is None else model).draw(num_devices, num_rounds, seed)

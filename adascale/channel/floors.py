@@ -15,7 +15,11 @@ from adascale import checks as check
 from adascale.errors import InvalidInput
 from adascale.scenario import FloatArray, Scenario
 
-_KNOTS, _LEAST, _MOST = 600, 1e-14, 1e-8  # FadingFloors tabulates 600 levels from H = 1e-14 to 1 - H = 1e-8
+_KNOTS, _LEAST, _MOST = (
+    600,
+    1e-14,
+    1e-8,
+)  # FadingFloors tabulates 600 levels from H = 1e-14 to 1 - H = 1e-8
 _LARGEST = float(np.finfo(float).max)
 _NODES = (np.polynomial.legendre.leggauss(5)[0] + 1) / 2
 _WEIGHTS = np.polynomial.legendre.leggauss(5)[1] / 2
@@ -46,7 +50,11 @@ class FloorLaw:
         return self.shared_level(np.broadcast_to(budget, lanes), None, np.ones(()))
 
     def shared_level(
-        self, left: ArrayLike, floor: ArrayLike | None, rounds: ArrayLike, start: ArrayLike | None = None
+        self,
+        left: ArrayLike,
+        floor: ArrayLike | None,
+        rounds: ArrayLike,
+        start: ArrayLike | None = None,
     ) -> FloatArray:
         r"""Return the level at which this round and n later ones spend b, to a relative 1e-13; 0 if b is 0.
 
@@ -69,40 +77,60 @@ class FloorLaw:
         left, rounds = np.asarray(left, dtype=float), np.asarray(rounds, dtype=float)
         with np.errstate(all="ignore"):
             # this round alone would reach its floor plus b, and g(l) >= (l - m) / 2 at the median m
-            most = np.inf if floor is None else np.minimum(np.add(floor, left), _LARGEST)
-            high = np.minimum(most, np.where(rounds > 0, 2 * left / rounds + self.quantile(0.5), _LARGEST))
+            most = (
+                np.inf if floor is None else np.minimum(np.add(floor, left), _LARGEST)
+            )
+            high = np.minimum(
+                most,
+                np.where(rounds > 0, 2 * left / rounds + self.quantile(0.5), _LARGEST),
+            )
             low = np.minimum(left / (1 + rounds), high)  # as g(l) <= l
             level = high.copy() if start is None else np.clip(start, low, high)
             for turn in range(300):
                 spent, slope = rounds * self.mean_cost(level), rounds * self.cdf(level)
                 if floor is not None:
-                    spent, slope = spent + np.maximum(level - floor, 0), slope + (level > floor)
+                    spent, slope = (
+                        spent + np.maximum(level - floor, 0),
+                        slope + (level > floor),
+                    )
                 over = spent > left
-                beyond = ~over & (level >= high) & (high < most)  # in case the median is wrong
+                beyond = (
+                    ~over & (level >= high) & (high < most)
+                )  # in case the median is wrong
                 low, high = np.where(over, low, level), np.where(over, level, high)
                 high = np.where(beyond, np.minimum(2 * high, most), high)
                 # Newton's steps on a convex function from above are never too long; from below and far above, where the
                 # left side is about exp(-1 / l), the steps are in logarithms
                 close, step = over & (spent <= 10 * left), (spent - left) / slope
-                upward = np.power(left / spent, spent / (level * slope))  # a ufunc: ** of a scalar rounds differently
+                upward = np.power(
+                    left / spent, spent / (level * slope)
+                )  # a ufunc: ** of a scalar rounds differently
                 there = np.where(close, level - step, level * upward)
                 done = (np.abs(spent - left) <= 1e-13 * left) | (left == 0)
-                done |= ~beyond & ((np.abs(step) <= 4e-16 * level) | (high - low <= 1e-15 * high))
+                done |= ~beyond & (
+                    (np.abs(step) <= 4e-16 * level) | (high - low <= 1e-15 * high)
+                )
                 done &= np.isfinite(spent)
                 if done.all():
                     return np.where(left > 0, level, 0.0)
                 inside = (there > low) & (there < high)
-                if turn % 3 == 2:  # far from the root the two kinds of steps can alternate for ever
+                if (
+                    turn % 3 == 2
+                ):  # far from the root the two kinds of steps can alternate for ever
                     inside &= close | (spent > left / 2) & ~over
                 there = np.where(inside, there, np.sqrt(low) * np.sqrt(high))
                 level = np.where(done, level, np.where(beyond, high, there))
-        raise RuntimeError(f"no level found by {type(self).__name__}: its cdf and mean_cost contradict each other")
+        raise RuntimeError(
+            f"no level found by {type(self).__name__}: its cdf and mean_cost contradict each other"
+        )
 
     def draw(self, rng: np.random.Generator, *shape: int) -> FloatArray:
         """Draw independent floors; the result has the shape ``(*lanes, *shape)``."""
         share = np.clip(rng.random((*self.lanes, *shape)), 1e-300, None)
         front, back = range(len(self.lanes)), range(len(shape), share.ndim)
-        return np.ascontiguousarray(np.moveaxis(self.quantile(np.moveaxis(share, front, back)), back, front))
+        return np.ascontiguousarray(
+            np.moveaxis(self.quantile(np.moveaxis(share, front, back)), back, front)
+        )
 
     def _lane(self, value: FloatArray) -> NDArray[np.intp]:
         number = np.arange(math.prod(self.lanes)).reshape(self.lanes)
@@ -134,7 +162,9 @@ class RayleighFloors(FloorLaw):
         return cast("FloatArray", np.exp(-self.scale / np.asarray(floor)))
 
     def mean_cost(self, level: ArrayLike) -> FloatArray:
-        return cast("FloatArray", level * special.expn(2, self.scale / np.asarray(level)))
+        return cast(
+            "FloatArray", level * special.expn(2, self.scale / np.asarray(level))
+        )
 
     def quantile(self, share: ArrayLike) -> FloatArray:
         return self.scale / -np.log(share)
@@ -149,12 +179,17 @@ class RayleighFloors(FloorLaw):
             high = np.log(2 * budget + scale / np.log(2)) + 1e-9
             check.finite("the level for such a scale and budget", high)
             found = elementwise.find_root(
-                lambda x, scale, budget: np.exp(x) * special.expn(2, scale / np.exp(x)) / budget - 1,
+                lambda x, scale, budget: (
+                    np.exp(x) * special.expn(2, scale / np.exp(x)) / budget - 1
+                ),
                 (np.log(budget) - 1e-9, high),
                 args=(scale, budget),
             )
         level: FloatArray = np.exp(found.x)
-        if not np.all(found.success) or (special.expn(2, scale / level) < np.finfo(float).tiny).any():
+        if (
+            not np.all(found.success)
+            or (special.expn(2, scale / level) < np.finfo(float).tiny).any()
+        ):
             given = f"scale {scale.tolist()} and budget {budget.tolist()}"
             raise ValueError(f"beyond floating point: the level for {given}")
         return level
@@ -173,22 +208,41 @@ class FadingFloors(FloorLaw):
         :math:`S` of an array of x > 0; it must be continuous and decrease from 1 at 0 to 0.
     """
 
-    def __init__(self, scenario: Scenario, mean_gain: ArrayLike, survival: Callable[[FloatArray], ArrayLike]) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        mean_gain: ArrayLike,
+        survival: Callable[[FloatArray], ArrayLike],
+    ) -> None:
         gain = check.per_device("mean_gain", mean_gain, scenario.num_devices)
         seen = np.asarray(survival(np.geomspace(1e-12, 1e3, 400)), dtype=float)
         falls = seen.shape == (400,) and bool((np.diff(seen) <= 1e-12).all())
-        if not (falls and seen[0] >= 0.99 and seen[-1] <= 0.01 and seen.min() >= 0 and seen.max() <= 1 + 1e-12):
+        if not (
+            falls
+            and seen[0] >= 0.99
+            and seen[-1] <= 0.01
+            and seen.min() >= 0
+            and seen.max() <= 1 + 1e-12
+        ):
             expected = "fall from 1 at 0 to 0 at large arguments, as P(|f|^2 > x) does for E|f|^2 = 1"
             raise InvalidInput(f"survival must {expected}", "survival")
         self.lanes, self._survival = gain.shape[:-1], survival
-        self._rows = scenario.noise_scale / scenario.x_max / gain.reshape(-1, gain.shape[-1])
-        start, end = (self._where(target) for target in (np.log(_LEAST), np.log1p(-_MOST)))
+        self._rows = (
+            scenario.noise_scale / scenario.x_max / gain.reshape(-1, gain.shape[-1])
+        )
+        start, end = (
+            self._where(target) for target in (np.log(_LEAST), np.log1p(-_MOST))
+        )
         self._start, self._step = start, (end - start) / (_KNOTS - 1)
         knots = start[:, None] + self._step[:, None] * np.arange(_KNOTS)
         self._log_cdf = self._log_product(knots)
         inner = knots[:, :-1, None] + self._step[:, None, None] * _NODES
-        log_inner = self._log_product(inner.reshape(len(knots), -1)).reshape(inner.shape)
-        pieces = self._step[:, None] * np.sum(_WEIGHTS * np.exp(log_inner + inner), axis=-1)
+        log_inner = self._log_product(inner.reshape(len(knots), -1)).reshape(
+            inner.shape
+        )
+        pieces = self._step[:, None] * np.sum(
+            _WEIGHTS * np.exp(log_inner + inner), axis=-1
+        )
         # below the first knot, H continues as the power of w that fits it there
         power = np.maximum((self._log_cdf[:, 1] - self._log_cdf[:, 0]) / self._step, 0)
         first = np.exp(self._log_cdf[:, 0] + knots[:, 0]) / (1 + power)
@@ -201,7 +255,9 @@ class FadingFloors(FloorLaw):
         total, floor = np.zeros(log_floor.shape), np.exp(log_floor)
         with np.errstate(divide="ignore"):
             for device in self._rows.T:
-                total += np.log(np.asarray(self._survival(device[:, None] / floor), dtype=float))
+                total += np.log(
+                    np.asarray(self._survival(device[:, None] / floor), dtype=float)
+                )
         return total
 
     def _where(self, target: float) -> FloatArray:
@@ -227,8 +283,12 @@ class FadingFloors(FloorLaw):
         value = low + u * (left + u * (3 * (high - low) - 2 * left - right + u * bend))
         slope = left + u * (2 * (3 * (high - low) - 2 * left - right) + 3 * u * bend)
         cost = np.exp(value + np.minimum(x, 0) * left)
-        beyond = np.maximum(level - np.exp(self._start + self._step * (_KNOTS - 1))[row], 0)
-        return cost + beyond, np.where(beyond > 0, 1.0, np.minimum(cost * (slope / step) / level, 1.0))
+        beyond = np.maximum(
+            level - np.exp(self._start + self._step * (_KNOTS - 1))[row], 0
+        )
+        return cost + beyond, np.where(
+            beyond > 0, 1.0, np.minimum(cost * (slope / step) / level, 1.0)
+        )
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
         return self._at(floor)[1]
@@ -254,18 +314,28 @@ class EmpiricalFloors(FloorLaw):
         seen = check.positive("floor", floor, "floors")
         self.lanes = seen.shape[:-1]
         self._rows = np.sort(seen.reshape(-1, seen.shape[-1]), axis=-1)
-        self._below = np.concatenate([np.zeros((len(self._rows), 1)), np.cumsum(self._rows, axis=-1)], axis=-1)
+        self._below = np.concatenate(
+            [np.zeros((len(self._rows), 1)), np.cumsum(self._rows, axis=-1)], axis=-1
+        )
 
     @classmethod
     def of(cls, scenario: Scenario, min_gain: ArrayLike) -> "EmpiricalFloors":
         r"""Make the distribution from bottleneck gains :math:`h_{\min}^2 > 0` of earlier rounds, shape (..., N)."""
-        return cls(scenario.noise_scale / (scenario.x_max * check.positive("min_gain", min_gain)))
+        return cls(
+            scenario.noise_scale
+            / (scenario.x_max * check.positive("min_gain", min_gain))
+        )
 
-    def _under(self, level: ArrayLike) -> tuple[FloatArray, NDArray[np.intp], NDArray[np.intp]]:
+    def _under(
+        self, level: ArrayLike
+    ) -> tuple[FloatArray, NDArray[np.intp], NDArray[np.intp]]:
         """Return the levels, the flat index of their distribution, and the number of its floors up to each level."""
         level = np.asarray(level, dtype=float)
         row = self._lane(level)
-        level, count = np.broadcast_to(level, row.shape), np.empty(row.shape, dtype=np.intp)
+        level, count = (
+            np.broadcast_to(level, row.shape),
+            np.empty(row.shape, dtype=np.intp),
+        )
         for lane, seen in enumerate(self._rows):
             here = row == lane
             count[here] = np.searchsorted(seen, level[here], side="right")
@@ -276,13 +346,19 @@ class EmpiricalFloors(FloorLaw):
 
     def mean_cost(self, level: ArrayLike) -> FloatArray:
         level, row, count = self._under(level)
-        return np.asarray(np.maximum((count * level - self._below[row, count]) / self._rows.shape[1], 0))
+        return np.asarray(
+            np.maximum(
+                (count * level - self._below[row, count]) / self._rows.shape[1], 0
+            )
+        )
 
     def quantile(self, share: ArrayLike) -> FloatArray:
         share = np.asarray(share, dtype=float)
         row = self._lane(share)
         at = (np.broadcast_to(share, row.shape) * self._rows.shape[1]).astype(np.intp)
-        return cast("FloatArray", self._rows[row, np.minimum(at, self._rows.shape[1] - 1)])
+        return cast(
+            "FloatArray", self._rows[row, np.minimum(at, self._rows.shape[1] - 1)]
+        )
 
 
 class SelectionFloors(FloorLaw):
@@ -299,7 +375,9 @@ class SelectionFloors(FloorLaw):
 
     def __init__(self, scale: ArrayLike, antennas: int) -> None:
         self.scale = check.positive("scale", scale)
-        self.antennas = check.whole("antennas", antennas, most=16)  # digits cancel in longer alternating sums
+        self.antennas = check.whole(
+            "antennas", antennas, most=16
+        )  # digits cancel in longer alternating sums
         self.lanes = self.scale.shape
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
@@ -310,8 +388,15 @@ class SelectionFloors(FloorLaw):
     def mean_cost(self, level: ArrayLike) -> FloatArray:
         number = np.arange(1, self.antennas + 1)
         weight = special.binom(self.antennas, number) * (-1.0) ** (number + 1)
-        each = special.expn(2, number * np.asarray(self.scale / np.asarray(level))[..., None])
+        each = special.expn(
+            2, number * np.asarray(self.scale / np.asarray(level))[..., None]
+        )
         return np.asarray(level * (weight * each).sum(axis=-1))
 
     def quantile(self, share: ArrayLike) -> FloatArray:
-        return np.asarray(self.scale / -np.log(-np.expm1(np.log1p(-np.asarray(share, dtype=float)) / self.antennas)))
+        return np.asarray(
+            self.scale
+            / -np.log(
+                -np.expm1(np.log1p(-np.asarray(share, dtype=float)) / self.antennas)
+            )
+        )

@@ -48,7 +48,10 @@ def cost_hata_path_loss(distance: ArrayLike) -> NDArray[np.float64]:
     .. math:: \mathrm{PL}\,[\mathrm{dB}] = 33.44 + 35.22 \log_{10}(d / 1\,\mathrm m)
     """
     with np.errstate(over="ignore", under="ignore"):
-        loss = np.asarray(10 ** ((33.44 + 35.22 * np.log10(check.positive("distance", distance))) / 10))
+        loss = np.asarray(
+            10
+            ** ((33.44 + 35.22 * np.log10(check.positive("distance", distance))) / 10)
+        )
     return check.positive("the path loss of these distances", loss)
 
 
@@ -70,30 +73,52 @@ class ChannelModel:
     placement: str = "radius"
     limits: ClassVar[Mapping[str, tuple[float, float]]] = {}
     """The range, ends included, of each numeric parameter of this class."""
-    choices: ClassVar[Mapping[str, tuple[str | bool, ...]]] = {"placement": ("radius", "area")}
+    choices: ClassVar[Mapping[str, tuple[str | bool, ...]]] = {
+        "placement": ("radius", "area")
+    }
     """The values of each other parameter of this class."""
     _same_law: ClassVar[bool] = False
 
     def __init_subclass__(cls, same_law: bool = False) -> None:
         cls._same_law = same_law
         for law in ("survival", "floor_law"):
-            if _redrawn(cls, next(each for each in cls.__mro__ if law in vars(each)), {"fading", "draw"}):
+            if _redrawn(
+                cls,
+                next(each for each in cls.__mro__ if law in vars(each)),
+                {"fading", "draw"},
+            ):
                 setattr(cls, law, getattr(ChannelModel, law))
 
     def __post_init__(self) -> None:
         ends = check.positive("distance_range", self.distance_range)
-        if ends.shape != (2,) or ends[0] > ends[1] or ends[0] < 1e-150 or ends[1] > 1e150:
+        if (
+            ends.shape != (2,)
+            or ends[0] > ends[1]
+            or ends[0] < 1e-150
+            or ends[1] > 1e150
+        ):
             expected = "within 1e-150 ... 1e150, as (smallest, largest)"
-            raise InvalidInput(f"distance_range must be {expected}, got {self.distance_range!r}", "distance_range")
+            raise InvalidInput(
+                f"distance_range must be {expected}, got {self.distance_range!r}",
+                "distance_range",
+            )
         object.__setattr__(self, "distance_range", tuple(ends.tolist()))
         for owner in reversed(type(self).__mro__):
             for name, values in vars(owner).get("choices", {}).items():
                 check.one_of(name, getattr(self, name), *values)
             for name, (low, high) in vars(owner).get("limits", {}).items():
-                given, is_whole = getattr(self, name), isinstance(getattr(type(self), name, None), int)
-                value = check.as_floats(name, check.whole(name, given) if is_whole else given)
+                given, is_whole = (
+                    getattr(self, name),
+                    isinstance(getattr(type(self), name, None), int),
+                )
+                value = check.as_floats(
+                    name, check.whole(name, given) if is_whole else given
+                )
                 if value.shape or not low <= value <= high:
-                    raise InvalidInput(f"{name} must be one number from {low:g} to {high:g}, got {given!r}", name)
+                    raise InvalidInput(
+                        f"{name} must be one number from {low:g} to {high:g}, got {given!r}",
+                        name,
+                    )
                 object.__setattr__(self, name, int(value) if is_whole else value.item())
 
     def place(self, rng: np.random.Generator) -> float:
@@ -107,7 +132,9 @@ class ChannelModel:
         """Compute the ratio of transmitted to received power (linear) at distances in metres."""
         return cost_hata_path_loss(distance)
 
-    def fading(self, rng: np.random.Generator, num_rounds: int) -> NDArray[np.complex128]:
+    def fading(
+        self, rng: np.random.Generator, num_rounds: int
+    ) -> NDArray[np.complex128]:
         r"""Draw ``num_rounds`` complex coefficients of one device, with :math:`\mathbb E|h|^2 = 1`."""
         raise NotImplementedError(f"{type(self).__name__} has no fading")
 
@@ -130,15 +157,31 @@ class ChannelModel:
             return FadingFloors(scenario, mean_gain, self.survival)
         gain = check.per_device("mean_gain", mean_gain, scenario.num_devices)
         if _redrawn(type(self), ChannelModel, {"draw"}):
-            many = self.draw(scenario.num_devices, 20, range(_LAW_SEED, _LAW_SEED + _LAW_ROUNDS // 20))
-            power = np.moveaxis(many.gain * many.path_loss[..., None], 0, 1).reshape(-1, _LAW_ROUNDS)
+            many = self.draw(
+                scenario.num_devices,
+                20,
+                range(_LAW_SEED, _LAW_SEED + _LAW_ROUNDS // 20),
+            )
+            power = np.moveaxis(many.gain * many.path_loss[..., None], 0, 1).reshape(
+                -1, _LAW_ROUNDS
+            )
         else:
             streams = np.random.SeedSequence(_LAW_SEED).spawn(scenario.num_devices)
-            drawn = np.stack([self._fade(np.random.default_rng(stream), _LAW_ROUNDS) for stream in streams])
+            drawn = np.stack(
+                [
+                    self._fade(np.random.default_rng(stream), _LAW_ROUNDS)
+                    for stream in streams
+                ]
+            )
             power = drawn.real**2 + drawn.imag**2
         power = np.maximum(power, np.finfo(float).tiny)
-        least = [(row[:, None] * power).min(axis=0) for row in gain.reshape(-1, gain.shape[-1])]
-        return EmpiricalFloors.of(scenario, np.reshape(least, (*gain.shape[:-1], _LAW_ROUNDS)))
+        least = [
+            (row[:, None] * power).min(axis=0)
+            for row in gain.reshape(-1, gain.shape[-1])
+        ]
+        return EmpiricalFloors.of(
+            scenario, np.reshape(least, (*gain.shape[:-1], _LAW_ROUNDS))
+        )
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         r"""Draw realisations :math:`h_{m,t} = f_{m,t} / \sqrt{\mathrm{PL}_m}` with the fading :math:`f_{m,t}`.
@@ -151,14 +194,26 @@ class ChannelModel:
         """
         check.whole("num_devices", num_devices)
         check.whole("num_rounds", num_rounds)
-        lanes = len(seed) if isinstance(seed, Sequence) else np.size(seed)  # checked before a range becomes an array
-        check.entries("a draw of seeds x num_devices x num_rounds", lanes, num_devices, num_rounds)
+        lanes = (
+            len(seed) if isinstance(seed, Sequence) else np.size(seed)
+        )  # checked before a range becomes an array
+        check.entries(
+            "a draw of seeds x num_devices x num_rounds", lanes, num_devices, num_rounds
+        )
         seeds = _checked(seed)
-        drawn = [self._draw(int(each), range(num_devices), num_rounds) for each in seeds.flat]
-        parts = zip(*(each[:3] for each in drawn), strict=True)  # one realisation has no exposure yet
-        return Channel(*(np.reshape(each, (*seeds.shape, *each[0].shape)) for each in parts))
+        drawn = [
+            self._draw(int(each), range(num_devices), num_rounds) for each in seeds.flat
+        ]
+        parts = zip(
+            *(each[:3] for each in drawn), strict=True
+        )  # one realisation has no exposure yet
+        return Channel(
+            *(np.reshape(each, (*seeds.shape, *each[0].shape)) for each in parts)
+        )
 
-    def min_gains(self, scenario: Scenario, seed: Seeds, block: int = 1_000_000) -> tuple[FloatArray, FloatArray]:
+    def min_gains(
+        self, scenario: Scenario, seed: Seeds, block: int = 1_000_000
+    ) -> tuple[FloatArray, FloatArray]:
         r"""Draw :math:`h_{\min,t}^2`, shape (..., T), and path losses (..., M), about ``block`` coefficients at a time.
 
         To the last bit, they are :meth:`~adascale.scenario.Scenario.min_gain` and ``path_loss`` of :meth:`draw`, which
@@ -169,9 +224,19 @@ class ChannelModel:
             drawn = self.draw(M, T, seed)
             return scenario.min_gain(drawn.gain), drawn.path_loss
         number = min(max(block // T, 1), M)  # of devices at a time
-        check.entries("a draw of seeds x num_rounds, or of devices x num_rounds", max(seeds.size, number), T)
-        share, moment = (np.broadcast_to(x, M)[:, None] for x in (scenario.power_share, scenario.batch_second_moment))
-        path_loss, least = np.empty((*seeds.shape, M)), np.full((*seeds.shape, T), np.inf)
+        check.entries(
+            "a draw of seeds x num_rounds, or of devices x num_rounds",
+            max(seeds.size, number),
+            T,
+        )
+        share, moment = (
+            np.broadcast_to(x, M)[:, None]
+            for x in (scenario.power_share, scenario.batch_second_moment)
+        )
+        path_loss, least = (
+            np.empty((*seeds.shape, M)),
+            np.full((*seeds.shape, T), np.inf),
+        )
         for *lane, first in np.ndindex(*seeds.shape, -(-M // number)):
             part = slice(first * number, min((first + 1) * number, M))
             drawn = self._draw(int(seeds[*lane]), range(part.start, part.stop), T)
@@ -182,19 +247,28 @@ class ChannelModel:
 
     def _draw(self, seed: int, devices: range, num_rounds: int) -> Channel:
         """Draw these devices of one realisation, each from its own stream."""
-        distance, unit = np.empty(len(devices)), np.empty((len(devices), num_rounds), dtype=complex)
+        distance, unit = (
+            np.empty(len(devices)),
+            np.empty((len(devices), num_rounds), dtype=complex),
+        )
         for i, device in enumerate(devices):
-            rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(device,)))
+            rng = np.random.default_rng(
+                np.random.SeedSequence(seed, spawn_key=(device,))
+            )
             distance[i], unit[i] = self.place(rng), self._fade(rng, num_rounds)
         path_loss = check.positive("path_loss", self.path_loss(distance))
         unit /= np.sqrt(path_loss)[:, None]
         return Channel(distance, path_loss, unit)
 
-    def _fade(self, rng: np.random.Generator, num_rounds: int) -> NDArray[np.complex128]:
+    def _fade(
+        self, rng: np.random.Generator, num_rounds: int
+    ) -> NDArray[np.complex128]:
         drawn = np.asarray(self.fading(rng, num_rounds))
         if drawn.shape != (num_rounds,) or not np.isfinite(drawn).all():
             got = f"shape {drawn.shape} with {drawn[~np.isfinite(drawn)][:1].tolist()}"
-            raise ValueError(f"{type(self).__name__}.fading must return {num_rounds} finite coefficients, got {got}")
+            raise ValueError(
+                f"{type(self).__name__}.fading must return {num_rounds} finite coefficients, got {got}"
+            )
         return drawn
 
 
@@ -208,17 +282,29 @@ def _checked(seed: Seeds) -> NDArray[np.int_]:
     check.as_floats("seed", seed)
     seeds = np.asarray(seed)
     if seeds.size == 0 or seeds.dtype.kind not in "iu" or (seeds < 0).any():
-        raise InvalidInput(f"seed must be a whole number >= 0 or a sequence of them, got {shown(seed)}", "seed")
+        raise InvalidInput(
+            f"seed must be a whole number >= 0 or a sequence of them, got {shown(seed)}",
+            "seed",
+        )
     return seeds
 
 
 def each_device(
-    seed: Seeds, num_devices: int, purpose: int, draw: Callable[[np.random.Generator], ArrayLike]
+    seed: Seeds,
+    num_devices: int,
+    purpose: int,
+    draw: Callable[[np.random.Generator], ArrayLike],
 ) -> NDArray[np.float64]:
     """Call ``draw`` with one generator per device, keyed by ``purpose``, and stack them to ``(..., M, *shape)``."""
     seeds, keys = np.asarray(seed), [(device, purpose) for device in range(num_devices)]
-    streams = (np.random.SeedSequence(int(one), spawn_key=key) for one in seeds.flat for key in keys)
-    found = np.array([draw(np.random.default_rng(stream)) for stream in streams], dtype=float)
+    streams = (
+        np.random.SeedSequence(int(one), spawn_key=key)
+        for one in seeds.flat
+        for key in keys
+    )
+    found = np.array(
+        [draw(np.random.default_rng(stream)) for stream in streams], dtype=float
+    )
     return found.reshape(*seeds.shape, num_devices, *found.shape[1:])
 
 
@@ -226,10 +312,20 @@ def find(name: str, **parameters: Any) -> ChannelModel:
     """Make a channel model from a name or ``module:Class``, with arguments as in ``rayleigh:placement=area``."""
     name, options = registry.parse_options(name)
     found = registry.find("channels", name)
-    if found.value.fading is ChannelModel.fading and found.value.draw is ChannelModel.draw:
-        raise ValueError(f"channel {name!r} must define fading(rng, num_rounds), the fading of one device")
-    chosen = {key: tuple(value) if isinstance(value, list) else value for key, value in (options | parameters).items()}
-    return cast("ChannelModel", from_mapping(found.value, chosen, f" of channel {name!r}"))
+    if (
+        found.value.fading is ChannelModel.fading
+        and found.value.draw is ChannelModel.draw
+    ):
+        raise ValueError(
+            f"channel {name!r} must define fading(rng, num_rounds), the fading of one device"
+        )
+    chosen = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in (options | parameters).items()
+    }
+    return cast(
+        "ChannelModel", from_mapping(found.value, chosen, f" of channel {name!r}")
+    )
 
 
 def specification(model: ChannelModel) -> dict[str, Any]:

@@ -22,11 +22,16 @@ def in_rounds(table: Table, round_time: float | None) -> Table:
     t, m = np.nonzero(~np.isnan(table.values))
     if round_time is not None:
         if "time" not in places or "round" in places:
-            raise InvalidFile(f"{table.path}: round_time needs a column time, and no column round", table.path)
+            raise InvalidFile(
+                f"{table.path}: round_time needs a column time, and no column round",
+                table.path,
+            )
         number = _nearest(table, places["time"], t, m, round_time)
     elif "round" in places or not (places.get("index", np.array(0.5)) % 1).any():
         t, m = (each.ravel() for each in np.indices(table.values.shape))
-        number = _counted(table, places.get("round", places.get("index", np.zeros(1))))[t]
+        number = _counted(table, places.get("round", places.get("index", np.zeros(1))))[
+            t
+        ]
     else:
         if "time" in places:
             _check_clocks(table, places["time"], t, m)
@@ -36,9 +41,13 @@ def in_rounds(table: Table, round_time: float | None) -> Table:
 
     def text(t: int, m: int) -> str:
         absent = f"none of {table.names[m]} in the round {t} after the first"
-        return table.text(*divmod(int(cell[t, m]), width)) if cell[t, m] >= 0 else absent
+        return (
+            table.text(*divmod(int(cell[t, m]), width)) if cell[t, m] >= 0 else absent
+        )
 
-    lines = np.broadcast_to(table.lines.reshape(len(table.values), -1), table.values.shape)
+    lines = np.broadcast_to(
+        table.lines.reshape(len(table.values), -1), table.values.shape
+    )
     values, lines = np.append(table.values, np.nan)[cell], np.append(lines, 0)[cell]
     return table._replace(values=values, lines=lines, text=text, places={})
 
@@ -46,26 +55,41 @@ def in_rounds(table: Table, round_time: float | None) -> Table:
 def _counted(table: Table, count: FloatArray) -> Whole:
     """Return the numbers of the rounds, from 0."""
     most = check.MOST_ENTRIES // table.values.shape[1]
-    for t in np.flatnonzero(~((count % 1 == 0) & (count < count.min() + most)))[:1].tolist():
+    for t in np.flatnonzero(~((count % 1 == 0) & (count < count.min() + most)))[
+        :1
+    ].tolist():
         m = int(np.isnan(table.values[t]).argmin())
         raise table.error(
-            t, f"expected a round that is whole, and at most {most} from the least, got {count[t]:.15g}", m
+            t,
+            f"expected a round that is whole, and at most {most} from the least, got {count[t]:.15g}",
+            m,
         )
     return np.asarray(count - count.min(), dtype=int)
 
 
-def _nearest(table: Table, times: FloatArray, t: Whole, m: Whole, interval: float) -> Whole:
+def _nearest(
+    table: Table, times: FloatArray, t: Whole, m: Whole, interval: float
+) -> Whole:
     """Return the numbers, from 0, of the rounds of these entries."""
     when, most = times[t], check.MOST_ENTRIES // table.values.shape[1]
     if not np.ptp(times) / interval < most:
         over = f"round_time {interval:g} makes more than {most} rounds of times that are {np.ptp(times):g} apart"
-        raise InvalidFile(f"{table.path}: {over}; both are in the same unit, and ISO 8601 in seconds", table.path)
+        raise InvalidFile(
+            f"{table.path}: {over}; both are in the same unit, and ISO 8601 in seconds",
+            table.path,
+        )
     number, off = _turns(when, interval)
     for i in np.flatnonzero(np.abs(off) > _FARTHEST)[:1].tolist():
         away = f"is {abs(off[i]) * interval:.3g} from the middle of its round, and so in none of {interval:g}"
-        raise table.error(t[i], f"the time of {table.text(t[i], m[i])} {away}; {_advice(when, m)}", m[i])
+        raise table.error(
+            t[i],
+            f"the time of {table.text(t[i], m[i])} {away}; {_advice(when, m)}",
+            m[i],
+        )
     for i in _twice(number, m)[:1].tolist():
-        twice = f"{table.text(t[i], m[i])} is a second value in one round of {interval:g}"
+        twice = (
+            f"{table.text(t[i], m[i])} is a second value in one round of {interval:g}"
+        )
         raise table.error(t[i], f"{twice}; {_advice(when, m)}", m[i])
     return number
 
@@ -108,13 +132,17 @@ def _advice(when: FloatArray, m: Whole) -> str:
 def _check_clocks(table: Table, times: FloatArray, t: Whole, m: Whole) -> None:
     """Refuse times that are close to each other and of different links, as those of different clocks are."""
     here = ~np.isnan(table.values)
-    own = np.median(_steps(times[t], m)) if len(t) > here.any(axis=0).sum() else math.inf
+    own = (
+        np.median(_steps(times[t], m)) if len(t) > here.any(axis=0).sum() else math.inf
+    )
     close = (np.diff(times) < own / 2) & here[:-1].any(axis=1) & here[1:].any(axis=1)
     apart = close & ~(here[:-1] & here[1:]).any(axis=1)
     if apart.any():
         alone = f"{(here.sum(axis=1) == 1).sum()} of {len(times)} times are those of one link alone"
         said = f"values {np.diff(times)[apart].min():.3g} apart in time are of different links, whose clocks may differ"
-        raise InvalidFile(f"{table.path}: {said} ({alone}); {_advice(times[t], m)}", table.path)
+        raise InvalidFile(
+            f"{table.path}: {said} ({alone}); {_advice(times[t], m)}", table.path
+        )
 
 
 def note_late_rounds(table: Table) -> list[str]:
@@ -124,7 +152,10 @@ def note_late_rounds(table: Table) -> list[str]:
     regular = (np.abs(step - usual) < usual / 4).sum() >= 0.9 * step.size
     said = f"{usual:.3g}, as most do; a round between them is left out unless a round_time makes it a gap"
     late = np.flatnonzero((step > 1.5 * usual) & regular)[:1].tolist()
-    return [f"{table.path}: round {t + 1} comes {step[t]:.3g} after the one before, not {said}" for t in late]
+    return [
+        f"{table.path}: round {t + 1} comes {step[t]:.3g} after the one before, not {said}"
+        for t in late
+    ]
 
 
 def too_many(share: FloatArray, most: float) -> str:
@@ -132,4 +163,7 @@ def too_many(share: FloatArray, most: float) -> str:
     named = f"more than max_gaps = {most:g}"
     if share.mean() > most:
         return f"{share.mean():.3g} of the values are missing, {named}"
-    return f"{share.max():.3g} of the values of a link are missing, {named} twice" * bool(share.max() > 2 * most)
+    return (
+        f"{share.max():.3g} of the values of a link are missing, {named} twice"
+        * bool(share.max() > 2 * most)
+    )

@@ -42,17 +42,31 @@ class Shadowed(Rayleigh, same_law=True):
     choices: ClassVar = {"known": (True, False)}
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
-        check.entries("seeds x num_devices x num_devices", np.size(seed), num_devices, num_devices)
-        distance, path_loss, coefficient, _ = super().draw(num_devices, num_rounds, seed)
-        angle = each_device(seed, num_devices, _ANGLE, lambda rng: rng.uniform(0, 2 * np.pi))
-        fresh = each_device(seed, num_devices, _SHADOW, lambda rng: rng.standard_normal())
+        check.entries(
+            "seeds x num_devices x num_devices", np.size(seed), num_devices, num_devices
+        )
+        distance, path_loss, coefficient, _ = super().draw(
+            num_devices, num_rounds, seed
+        )
+        angle = each_device(
+            seed, num_devices, _ANGLE, lambda rng: rng.uniform(0, 2 * np.pi)
+        )
+        fresh = each_device(
+            seed, num_devices, _SHADOW, lambda rng: rng.standard_normal()
+        )
         place = distance * np.exp(1j * angle)
-        rest = np.exp(-np.abs(place[..., :, None] - place[..., None, :]) / self.correlation_distance)
+        rest = np.exp(
+            -np.abs(place[..., :, None] - place[..., None, :])
+            / self.correlation_distance
+        )
         normal = np.zeros_like(fresh)
         # Cholesky's factor, entry by entry, so that the first rows do not depend on how many follow, to the last digit
         for j in range(num_devices):
             # two devices at one place leave 0, or less after rounding
-            column = rest[..., j:, j] / np.sqrt(np.maximum(rest[..., j, j], 1e-12))[..., None]
+            column = (
+                rest[..., j:, j]
+                / np.sqrt(np.maximum(rest[..., j, j], 1e-12))[..., None]
+            )
             normal[..., j:] += column * fresh[..., j, None]
             rest[..., j:, j:] -= column[..., None] * column[..., None, :]
         shadow = 10 ** (self.deviation / 10 * normal)
@@ -81,25 +95,52 @@ class Moving(Rayleigh, same_law=True):
     round_time: float = 0.26
     carrier: float = 2e9
     paths: int = 64
-    limits: ClassVar = {"speed": (0, 1000), "round_time": (1e-9, 1e9), "carrier": (1, 1e12), "paths": (1, 10_000)}
+    limits: ClassVar = {
+        "speed": (0, 1000),
+        "round_time": (1e-9, 1e9),
+        "carrier": (1, 1e12),
+        "paths": (1, 10_000),
+    }
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
-        return waves(rng, num_rounds, self.speed * self.round_time * self.carrier / LIGHT, self.paths)
+        return waves(
+            rng,
+            num_rounds,
+            self.speed * self.round_time * self.carrier / LIGHT,
+            self.paths,
+        )
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
-        distance, path_loss, coefficient, _ = super().draw(num_devices, num_rounds, seed)
-        course = each_device(seed, num_devices, _COURSE, lambda rng: rng.uniform(0, 2 * np.pi))
-        change = self.path_loss(self.distances(distance, course, num_rounds)) / self.path_loss(distance)[..., None]
+        distance, path_loss, coefficient, _ = super().draw(
+            num_devices, num_rounds, seed
+        )
+        course = each_device(
+            seed, num_devices, _COURSE, lambda rng: rng.uniform(0, 2 * np.pi)
+        )
+        change = (
+            self.path_loss(self.distances(distance, course, num_rounds))
+            / self.path_loss(distance)[..., None]
+        )
         return Channel(distance, path_loss, coefficient / np.sqrt(change))
 
-    def distances(self, distance: FloatArray, course: FloatArray, num_rounds: int) -> FloatArray:
+    def distances(
+        self, distance: FloatArray, course: FloatArray, num_rounds: int
+    ) -> FloatArray:
         r"""Compute :math:`r_t`, shape (..., T), from :math:`r_0` and the course :math:`\vartheta` in radians."""
         aside = (distance * np.abs(np.sin(course)))[..., None]
-        near, far = (np.sqrt(np.maximum(end**2 - aside**2, 0)) for end in self.distance_range)
+        near, far = (
+            np.sqrt(np.maximum(end**2 - aside**2, 0)) for end in self.distance_range
+        )
         length = np.maximum(far - near, 1e-300)  # reflect |s| between near and far
         along = (distance * np.cos(course))[..., None]
-        went = np.abs(along) - near + np.copysign(self.speed * self.round_time, along) * np.arange(num_rounds)
-        return np.asarray(np.hypot(aside, near + length - np.abs(went % (2 * length) - length)))
+        went = (
+            np.abs(along)
+            - near
+            + np.copysign(self.speed * self.round_time, along) * np.arange(num_rounds)
+        )
+        return np.asarray(
+            np.hypot(aside, near + length - np.abs(went % (2 * length) - length))
+        )
 
 
 @dataclass(frozen=True)
@@ -126,7 +167,10 @@ class UrbanMicro(Rayleigh):
         super().__post_init__()
         if self.distance_range[0] < 10 or self.distance_range[1] > 5000:
             expected = "within 10 ... 5000 in a street canyon"
-            raise InvalidInput(f"distance_range must be {expected}, got {self.distance_range}", "distance_range")
+            raise InvalidInput(
+                f"distance_range must be {expected}, got {self.distance_range}",
+                "distance_range",
+            )
 
     def sight_probability(self, distance: FloatArray) -> FloatArray:
         r"""Compute the probability :math:`\frac{18}{d} + e^{-d/36} (1 - \frac{18}{d})` of sight, 1 within 18 m."""
@@ -139,10 +183,19 @@ class UrbanMicro(Rayleigh):
         .. math:: \mathrm{PL}\,[\mathrm{dB}] = 32.4 + 20 \log_{10} f + \begin{cases} 21 \log_{10} r & d \le d_0 \\
             40 \log_{10} r - 9.5 \log_{10}(d_0^2 + (h - 10)^2) & d > d_0 \end{cases}, \quad d_0 = 36 (h - 1) f_c / c
         """
-        up, edge = _SERVER_HEIGHT - self.height, 4 * (_SERVER_HEIGHT - 1) * (self.height - 1) * self.carrier / LIGHT
+        up, edge = (
+            _SERVER_HEIGHT - self.height,
+            4 * (_SERVER_HEIGHT - 1) * (self.height - 1) * self.carrier / LIGHT,
+        )
         r = np.hypot(distance, up)
-        slope = np.where(distance <= edge, 21 * np.log10(r), 40 * np.log10(r) - 9.5 * np.log10(edge**2 + up**2))
-        return np.asarray(10 ** ((32.4 + 20 * np.log10(self.carrier / 1e9) + slope) / 10))
+        slope = np.where(
+            distance <= edge,
+            21 * np.log10(r),
+            40 * np.log10(r) - 9.5 * np.log10(edge**2 + up**2),
+        )
+        return np.asarray(
+            10 ** ((32.4 + 20 * np.log10(self.carrier / 1e9) + slope) / 10)
+        )
 
     def hidden_path_loss(self, distance: FloatArray) -> FloatArray:
         r"""Compute the linear path loss out of sight, at least that in sight.
@@ -150,16 +203,32 @@ class UrbanMicro(Rayleigh):
         .. math:: \mathrm{PL}\,[\mathrm{dB}] = 22.4 + 35.3 \log_{10} r + 21.3 \log_{10} f - 0.3 (h - 1.5)
         """
         r = np.hypot(distance, _SERVER_HEIGHT - self.height)
-        decibels = 22.4 + 35.3 * np.log10(r) + 21.3 * np.log10(self.carrier / 1e9) - 0.3 * (self.height - 1.5)
+        decibels = (
+            22.4
+            + 35.3 * np.log10(r)
+            + 21.3 * np.log10(self.carrier / 1e9)
+            - 0.3 * (self.height - 1.5)
+        )
         return np.asarray(np.maximum(10 ** (decibels / 10), self.path_loss(distance)))
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         distance, clear, coefficient, _ = super().draw(num_devices, num_rounds, seed)
-        drawn = each_device(seed, num_devices, _STREET, lambda rng: [*rng.random(2), *rng.standard_normal(2)])
+        drawn = each_device(
+            seed,
+            num_devices,
+            _STREET,
+            lambda rng: [*rng.random(2), *rng.standard_normal(2)],
+        )
         chance, phase, shadow, line = np.moveaxis(drawn, -1, 0)
         sees = chance < self.sight_probability(distance)
-        loss = np.where(sees, clear * 10 ** (0.4 * shadow), self.hidden_path_loss(distance) * 10 ** (0.782 * shadow))
+        loss = np.where(
+            sees,
+            clear * 10 ** (0.4 * shadow),
+            self.hidden_path_loss(distance) * 10 ** (0.782 * shadow),
+        )
         K = np.where(sees, 10 ** (0.9 + 0.5 * line), 0.0)
         sight = np.sqrt(K) * np.exp(2j * np.pi * phase)
-        unit = (sight[..., None] + coefficient * np.sqrt(clear)[..., None]) / np.sqrt(K + 1)[..., None]
+        unit = (sight[..., None] + coefficient * np.sqrt(clear)[..., None]) / np.sqrt(
+            K + 1
+        )[..., None]
         return Channel(distance, loss, unit / np.sqrt(loss)[..., None])

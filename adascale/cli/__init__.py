@@ -35,11 +35,19 @@ GRACE_SECONDS = 0.7
 """Seconds that a command may run after a signal, to save what it has."""
 
 _MOST_SAID = 1600  # characters of an error, which may quote what a library of somebody else quotes whole
-_EXTRAS = {"pandas": "federated", "tqdm": "federated", "matplotlib": "plot"}  # not in the core
-_EXTRAS |= {"filelock": "sweep"} | dict.fromkeys(("opacus", "sklearn", "torch", "torchvision"), "learn")
+_EXTRAS = {
+    "pandas": "federated",
+    "tqdm": "federated",
+    "matplotlib": "plot",
+}  # not in the core
+_EXTRAS |= {"filelock": "sweep"} | dict.fromkeys(
+    ("opacus", "sklearn", "torch", "torchvision"), "learn"
+)
 
 if sys.platform != "win32":
-    os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))  # a child's signals do not end its parent
+    os.register_at_fork(
+        after_in_child=lambda: signal.set_wakeup_fd(-1)
+    )  # a child's signals do not end its parent
 
 
 class Stop(KeyboardInterrupt):
@@ -70,7 +78,9 @@ def main(arguments: list[str] | None = None) -> int:
             _say(stop.line)
             return stop.code or 128 + signal.SIGINT
         except OSError as error:
-            if error.filename is None:  # standard output is closed or full, and Python must not try again at exit
+            if (
+                error.filename is None
+            ):  # standard output is closed or full, and Python must not try again at exit
                 with contextlib.suppress(OSError, ValueError):
                     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             if isinstance(error, BrokenPipeError):
@@ -97,7 +107,9 @@ def _run(given: list[str], command: str, stop: Stop, own_process: bool) -> int:
             extra = f"pip install 'adascale[{_EXTRAS[error.name]}]'"
             _say(f"{command}error: {error}; this command needs the extra: {extra}")
             return 2
-        if not isinstance(error, ValueError | RuntimeError | ArithmeticError | MemoryError):
+        if not isinstance(
+            error, ValueError | RuntimeError | ArithmeticError | MemoryError
+        ):
             raise
         _say(f"{command}error: {_option(error, options)}{_reason(error)}")
         return 2 if isinstance(error, ValueError) else 1
@@ -111,14 +123,20 @@ def _check_working_directory() -> None:
     try:
         os.getcwd()
     except OSError:
-        raise ValueError("the working directory was removed; change to another one") from None
+        raise ValueError(
+            "the working directory was removed; change to another one"
+        ) from None
 
 
 def _option(error: Exception, options: argparse.Namespace) -> str:
     """Name the option that set the argument of an error, unless the error does."""
     name = str(getattr(error, "argument", None))
     given, option = vars(options).get(name), f"--{name.replace('_', '-')}"
-    return "" if given is None or given is False or option in str(error) else f"argument {option}: "
+    return (
+        ""
+        if given is None or given is False or option in str(error)
+        else f"argument {option}: "
+    )
 
 
 def _reason(error: Exception) -> str:
@@ -129,21 +147,38 @@ def _reason(error: Exception) -> str:
 
 def _say(line: str) -> None:
     line = " ".join(line.split())  # a file name may contain a line break
-    line = line if len(line) <= _MOST_SAID else f"{line[: _MOST_SAID - 400]} ... {line[-395:]}"
+    line = (
+        line
+        if len(line) <= _MOST_SAID
+        else f"{line[: _MOST_SAID - 400]} ... {line[-395:]}"
+    )
     common.say(f"adascale {line}")
 
 
 @contextlib.contextmanager
 def _visible() -> Iterator[None]:
     """Print control characters as escapes, and warnings and the package's log as notes, inside the context."""
-    out, err = (each and _Visible(each, begin) for each, begin in ((sys.stdout, ""), (sys.stderr, "\r")))
-    logger, handler, before = logging.getLogger("adascale"), logging.StreamHandler(err), warnings.formatwarning
+    out, err = (
+        each and _Visible(each, begin)
+        for each, begin in ((sys.stdout, ""), (sys.stderr, "\r"))
+    )
+    logger, handler, before = (
+        logging.getLogger("adascale"),
+        logging.StreamHandler(err),
+        warnings.formatwarning,
+    )
     handler.setFormatter(logging.Formatter("note: %(message)s"))
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
-    warnings.formatwarning = lambda message, *_, **__: f"note: {' '.join(str(message).split())}\n"
+    warnings.formatwarning = lambda message, *_, **__: (
+        f"note: {' '.join(str(message).split())}\n"
+    )
     try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
             yield
     finally:
         warnings.formatwarning = before
@@ -162,7 +197,9 @@ class _Visible:
 
     def write(self, text: str) -> int:
         begin = self._begin if text.startswith(self._begin) else ""
-        self._stream.write(begin + "\n".join(map(common.visible, text[len(begin) :].split("\n"))))
+        self._stream.write(
+            begin + "\n".join(map(common.visible, text[len(begin) :].split("\n")))
+        )
         return len(text)
 
 
@@ -194,7 +231,10 @@ def _handling_signals(stop: Stop) -> Iterator[None]:
     threading.Thread(target=watch, daemon=True).start()
     woken = signal.set_wakeup_fd(sent, warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGINT):
-        if number == signal.SIGTERM or signal.getsignal(number) is signal.default_int_handler:
+        if (
+            number == signal.SIGTERM
+            or signal.getsignal(number) is signal.default_int_handler
+        ):
             handled[number] = signal.signal(number, stopped)
     try:
         yield
@@ -214,16 +254,25 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 def _parser(given: list[str]) -> argparse.ArgumentParser:
     """Make the parser, with arguments only for the given subcommand, as importing all of them takes a second."""
-    root = Parser(prog="adascale", description="Adaptive receive scaling for over-the-air federated learning.")
+    root = Parser(
+        prog="adascale",
+        description="Adaptive receive scaling for over-the-air federated learning.",
+    )
     root.add_argument("--version", action="version", version=f"adascale {__version__}")
-    added = root.add_subparsers(dest="command", required=True, metavar=f"{{{','.join(COMMANDS)}}}")
+    added = root.add_subparsers(
+        dest="command", required=True, metavar=f"{{{','.join(COMMANDS)}}}"
+    )
     for name, summary in COMMANDS.items():
         parser = added.add_parser(name, help=summary, formatter_class=_Formatter)
         if name in given:
             module = importlib.import_module(f"adascale.cli.{name}")
-            parser.description, example, command = (module.__doc__ or "").partition("example:")
+            parser.description, example, command = (module.__doc__ or "").partition(
+                "example:"
+            )
             parser.epilog = example + command
             add_options(parser, name)
             parser.set_defaults(run=module.run)
-    root.prog = " ".join(["adascale", *(name for name in given if name in COMMANDS)][:2])  # for its error messages
+    root.prog = " ".join(
+        ["adascale", *(name for name in given if name in COMMANDS)][:2]
+    )  # for its error messages
     return root

@@ -49,17 +49,31 @@ def run(options: argparse.Namespace) -> None:
     else:
         calibrated = accounting.calibrate(events, options.epsilon, options.delta)
         found, sigma = calibrated.epsilon, calibrated.noise_multiplier
-        totals = {"scale": calibrated.scale, "noise_multiplier": sigma if len(sigma) > 1 else sigma[0]}
-    totals |= {"epsilon": found.upper} if options.quantity in ("epsilon", "calibrate") else {}
-    totals |= {key: value for key, value in dataclasses.asdict(found).items() if key != "negligible"}
-    totals |= {"certified": found.certified, "ends": found.ends if options.json else ", ".join(found.ends)}
+        totals = {
+            "scale": calibrated.scale,
+            "noise_multiplier": sigma if len(sigma) > 1 else sigma[0],
+        }
+    totals |= (
+        {"epsilon": found.upper} if options.quantity in ("epsilon", "calibrate") else {}
+    )
+    totals |= {
+        key: value
+        for key, value in dataclasses.asdict(found).items()
+        if key != "negligible"
+    }
+    totals |= {
+        "certified": found.certified,
+        "ends": found.ends if options.json else ", ".join(found.ends),
+    }
     if not options.json:
         up = {"safe": found.safe > found.lower, "scale": True, "noise_multiplier": True}
         round_outward = accounting.interval.round_outward
         for name in up.keys() & totals.keys():
             each, way = totals[name], up[name]
             totals[name] = (
-                tuple(round_outward(x, way) for x in each) if isinstance(each, tuple) else round_outward(each, way)
+                tuple(round_outward(x, way) for x in each)
+                if isinstance(each, tuple)
+                else round_outward(each, way)
             )
     print(common.shown(totals, options.json))
 
@@ -76,6 +90,10 @@ def _history(path: Path) -> Sequence[Sequence[float]]:
         events = [(rate, sigma, steps) for sigma, rate, steps in rows]
         adascale.accounting.events.compose_events(events)
     except (ValueError, KeyError, TypeError) as error:
-        expected = "expected Opacus' history, [[noise multiplier, sampling rate, steps], ...]"
-        raise InvalidFile(f"{path}: {expected} ({common.one_line(error)})", str(path)) from None
+        expected = (
+            "expected Opacus' history, [[noise multiplier, sampling rate, steps], ...]"
+        )
+        raise InvalidFile(
+            f"{path}: {expected} ({common.one_line(error)})", str(path)
+        ) from None
     return events

@@ -26,24 +26,59 @@ from adascale.cli import common
 
 def run(options: argparse.Namespace) -> None:
     """Print the bounds, and raise a ``RuntimeError`` if one exceeds the accounted epsilon."""
-    adascale.comparison.find_method(options.policy)  # a receiver without noise is no policy here
-    audit, learning = importlib.import_module("adascale.audit"), importlib.import_module("adascale.learning")
+    adascale.comparison.find_method(
+        options.policy
+    )  # a receiver without noise is no policy here
+    audit, learning = (
+        importlib.import_module("adascale.audit"),
+        importlib.import_module("adascale.learning"),
+    )
     make_run = importlib.import_module("adascale.runs.specification").make_run
     changes = {"rounds": options.rounds, "delta": options.delta}
-    wanted = make_run(options.dataset, options.policy, options.nu, options.seed, **changes)
+    wanted = make_run(
+        options.dataset, options.policy, options.nu, options.seed, **changes
+    )
     with common.noting_orders():
-        problem, _, schedule = importlib.import_module("adascale.runs.execution").decided(wanted)
+        problem, _, schedule = importlib.import_module(
+            "adascale.runs.execution"
+        ).decided(wanted)
         if isinstance(schedule, adascale.policies.Selection):
-            raise ValueError(f"--policy {options.policy} chooses who sends; an audit needs all devices in every round")
+            raise ValueError(
+                f"--policy {options.policy} chooses who sends; an audit needs all devices in every round"
+            )
         dataset = learning.load(wanted.training.dataset, wanted.training.input_scaling)
-        given = (problem, schedule, wanted.training, dataset, options.seed, options.canaries)
-        how = {"runs": options.runs, "delta": options.delta, "confidence": options.confidence}
+        given = (
+            problem,
+            schedule,
+            wanted.training,
+            dataset,
+            options.seed,
+            options.canaries,
+        )
+        how = {
+            "runs": options.runs,
+            "delta": options.delta,
+            "confidence": options.confidence,
+        }
         found = audit.audit_gradients(*given, **how)
-        epsilon = float(problem.epsilon(schedule, adascale.ExactAccountant(), options.delta))
-    totals = {"dataset": wanted.scenario.name, "policy": wanted.policy, "nu": wanted.nu, "seed": wanted.seed}
-    totals |= {"rounds": wanted.scenario.num_rounds, "epsilon": epsilon, "lower": found.lower} | found._asdict()
+        epsilon = float(
+            problem.epsilon(schedule, adascale.ExactAccountant(), options.delta)
+        )
+    totals = {
+        "dataset": wanted.scenario.name,
+        "policy": wanted.policy,
+        "nu": wanted.nu,
+        "seed": wanted.seed,
+    }
+    totals |= {
+        "rounds": wanted.scenario.num_rounds,
+        "epsilon": epsilon,
+        "lower": found.lower,
+    } | found._asdict()
     print(common.shown(totals, options.json), flush=True)
     if found.refuted:
-        bounds = ", ".join(f"{name} {value:.4g}" for name, value in found.refuted.items())
+        bounds = ", ".join(
+            f"{name} {value:.4g}" for name, value in found.refuted.items()
+        )
         accounted = f"epsilon {found.accounted:.6g} is refuted by {bounds}"
         raise RuntimeError(f"the training leaks more than accounted: {accounted}")

@@ -41,8 +41,14 @@ def run(options: argparse.Namespace) -> None:
 
     name = f"benchmark-{options.version}"
     content, out = read_toml(FOLDER / f"{name}.toml"), options.out / f"{name}.csv"
-    found = {each: adascale.comparison.find_method(each) for each in (*content["policies"], *(options.policy or ()))}
-    chosen = {content["policies"].get(each, label): method for each, (label, method) in found.items()}
+    found = {
+        each: adascale.comparison.find_method(each)
+        for each in (*content["policies"], *(options.policy or ()))
+    }
+    chosen = {
+        content["policies"].get(each, label): method
+        for each, (label, method) in found.items()
+    }
     if len(chosen) < len(found):
         raise ValueError(f"duplicate --policy, got {', '.join(options.policy)}")
     orders = None if options.accountant else tuple(content["orders"])
@@ -55,48 +61,95 @@ def run(options: argparse.Namespace) -> None:
             if options.train or "training" not in setting:
                 rows = _rows(setting, chosen, accountant, content)
                 tables.append(_table(rows))
-                figure: Any = report.draw(rows.dropna(subset="ratio"), "ratio", "target_total")
-                figure.supxlabel(THREAT.replace("; ", ";\n"), fontsize=6, family="STIXGeneral")
-                files[out.with_name(f"{name}-{setting['name']}.pdf")] = report.picture(figure, ".pdf")
-    markdown, latex = ("\n\n".join(report.format_table(x, form) for x in tables) for form in ("markdown", "latex"))
-    files |= {out.with_suffix(".md"): f"{markdown}\n\n{THREAT}\n", out.with_suffix(".tex"): f"{latex}\n\n{THREAT}\n"}
+                figure: Any = report.draw(
+                    rows.dropna(subset="ratio"), "ratio", "target_total"
+                )
+                figure.supxlabel(
+                    THREAT.replace("; ", ";\n"), fontsize=6, family="STIXGeneral"
+                )
+                files[out.with_name(f"{name}-{setting['name']}.pdf")] = report.picture(
+                    figure, ".pdf"
+                )
+    markdown, latex = (
+        "\n\n".join(report.format_table(x, form) for x in tables)
+        for form in ("markdown", "latex")
+    )
+    files |= {
+        out.with_suffix(".md"): f"{markdown}\n\n{THREAT}\n",
+        out.with_suffix(".tex"): f"{latex}\n\n{THREAT}\n",
+    }
     files[out] = pd.concat(tables).assign(threat=THREAT)
     common.print_and_write(f"{markdown}\n\n{THREAT}", files)
-    write_provenance(out, f"adascale benchmark --version {options.version}", "numpy", "scipy", threat=THREAT)
+    write_provenance(
+        out,
+        f"adascale benchmark --version {options.version}",
+        "numpy",
+        "scipy",
+        threat=THREAT,
+    )
 
 
-def _rows(setting: Any, chosen: dict[str, Any], accountant: Any, content: dict[str, Any]) -> "pd.DataFrame":
+def _rows(
+    setting: Any, chosen: dict[str, Any], accountant: Any, content: dict[str, Any]
+) -> "pd.DataFrame":
     """Return a row for every total, policy and realisation of a scenario."""
-    scenario = replace(adascale.presets.load(setting["preset"]).scenario, name=setting["name"])
+    scenario = replace(
+        adascale.presets.load(setting["preset"]).scenario, name=setting["name"]
+    )
     weak = replace(scenario, privacy_noise_power=10**-0.6 * scenario.noise_power)
     channel, keys = common.find_channel(setting["channel"]), ["target_total", "seed"]
-    how = {"channel": channel, "accountant": accountant, "delta": content["delta"], "progress": sys.stderr.isatty()}
+    how = {
+        "channel": channel,
+        "accountant": accountant,
+        "delta": content["delta"],
+        "progress": sys.stderr.isatty(),
+    }
     lanes = setting["totals"], range(content["realisations"]), chosen
-    rows, exposed = (adascale.leakage_table(each, *lanes, target="total", **how) for each in (scenario, weak))
+    rows, exposed = (
+        adascale.leakage_table(each, *lanes, target="total", **how)
+        for each in (scenario, weak)
+    )
     optimum = rows[rows["policy"] == next(iter(chosen))].set_index(keys)["epsilon"]
-    rows = rows.join(optimum.rename("ratio"), on=keys).assign(exposed=exposed["epsilon"], accuracy=np.nan)
-    met = rows["total"] <= 1.001 * rows["target_total"]  # found to 1e-9; more noise than W would be no fair ratio
+    rows = rows.join(optimum.rename("ratio"), on=keys).assign(
+        exposed=exposed["epsilon"], accuracy=np.nan
+    )
+    met = (
+        rows["total"] <= 1.001 * rows["target_total"]
+    )  # found to 1e-9; more noise than W would be no fair ratio
     rows["ratio"] = (rows["epsilon"] / rows["ratio"]).where(met)
     if training := setting.get("training"):
         few = rows[(rows["seed"] < content["trainings"]) & rows["epsilon"].notna()]
-        trained = (_accuracy(scenario, channel, chosen[row["policy"]], row, training) for row in few.to_dict("records"))
+        trained = (
+            _accuracy(scenario, channel, chosen[row["policy"]], row, training)
+            for row in few.to_dict("records")
+        )
         rows.loc[few.index, "accuracy"] = list(trained)
     return rows.sort_values("target_total", kind="stable")
 
 
-def _accuracy(scenario: Any, channel: Any, method: Any, row: dict[str, Any], training: str) -> float:
+def _accuracy(
+    scenario: Any, channel: Any, method: Any, row: dict[str, Any], training: str
+) -> float:
     """Train at the total and on the realisation of a row, and return the test accuracy."""
     from adascale.learning import FedSGD, Training, load
 
     drawn = channel.draw(scenario.num_devices, scenario.num_rounds, row["seed"])
     if getattr(method, "chooses", False):
-        _, eta, senders, _ = method.choosing(scenario, drawn.gain, row["target_total"]).select(scenario, drawn.gain)
+        _, eta, senders, _ = method.choosing(
+            scenario, drawn.gain, row["target_total"]
+        ).select(scenario, drawn.gain)
     else:
-        problem = adascale.ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), row["nu"])
-        policy = adascale.comparison.as_method(method, channel)(problem, scenario.mean_gain(drawn.path_loss))
+        problem = adascale.ReceiveScalingProblem(
+            scenario, scenario.min_gain(drawn.gain), row["nu"]
+        )
+        policy = adascale.comparison.as_method(method, channel)(
+            problem, scenario.mean_gain(drawn.path_loss)
+        )
         eta, senders = problem.eta(policy.schedule(problem)), drawn.gain > 0
     settings = Training.preset(training)
-    federation = FedSGD(scenario, settings, load(settings.dataset, settings.input_scaling), row["seed"])
+    federation = FedSGD(
+        scenario, settings, load(settings.dataset, settings.input_scaling), row["seed"]
+    )
     state = federation.start()
     for eta_t, senders_t in zip(eta, senders.T, strict=True):
         state, _ = federation.step(state, eta_t, senders_t=senders_t)
@@ -108,13 +161,40 @@ def _table(rows: "pd.DataFrame") -> "pd.DataFrame":
     from adascale.statistics import log_interval
 
     def part(number: int = 0) -> Any:
-        return lambda x: log_interval(x.dropna())[number] if x.count() > 2 * (number > 0) else np.nan
+        return lambda x: (
+            log_interval(x.dropna())[number] if x.count() > 2 * (number > 0) else np.nan
+        )
 
-    keys = {"dataset": "scenario", "target_total": "W", "policy": "policy", "kind": "kind", "knows": "knows"}
-    columns = {"reached": ("epsilon", lambda x: f"{x.count()}/{x.size}"), "participation": ("participation", "mean")}
+    keys = {
+        "dataset": "scenario",
+        "target_total": "W",
+        "policy": "policy",
+        "kind": "kind",
+        "knows": "knows",
+    }
+    columns = {
+        "reached": ("epsilon", lambda x: f"{x.count()}/{x.size}"),
+        "participation": ("participation", "mean"),
+    }
     columns |= {"least": ("participation_min", "min"), "epsilon": ("epsilon", part())}
-    columns |= {"mean epsilon": ("epsilon_mean", part()), "epsilon at -6 dB": ("exposed", part())}
-    columns |= {"ratio": ("ratio", part()), "ratio from": ("ratio", part(1)), "to": ("ratio", part(2))}
-    columns |= {"accuracy": ("accuracy", "mean")} if rows["accuracy"].notna().any() else {}
-    table = rows.groupby([*keys], sort=False).agg(**columns).reset_index().rename(columns=keys)
-    return table.map(lambda x: x if isinstance(x, str) else f"{x:.4g}".replace("nan", ""))
+    columns |= {
+        "mean epsilon": ("epsilon_mean", part()),
+        "epsilon at -6 dB": ("exposed", part()),
+    }
+    columns |= {
+        "ratio": ("ratio", part()),
+        "ratio from": ("ratio", part(1)),
+        "to": ("ratio", part(2)),
+    }
+    columns |= (
+        {"accuracy": ("accuracy", "mean")} if rows["accuracy"].notna().any() else {}
+    )
+    table = (
+        rows.groupby([*keys], sort=False)
+        .agg(**columns)
+        .reset_index()
+        .rename(columns=keys)
+    )
+    return table.map(
+        lambda x: x if isinstance(x, str) else f"{x:.4g}".replace("nan", "")
+    )

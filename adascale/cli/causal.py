@@ -21,7 +21,9 @@ BUDGET_MODES = {
 
 
 def choose(
-    options: Namespace, scenario: adascale.Scenario, past: adascale.channel.Trace | None = None
+    options: Namespace,
+    scenario: adascale.Scenario,
+    past: adascale.channel.Trace | None = None,
 ) -> tuple[str, adascale.Policy, str]:
     """Return the name and the policy for ``scenario.num_rounds`` rounds, and one of :data:`BUDGET_MODES`.
 
@@ -31,24 +33,38 @@ def choose(
     policies, comparison = adascale.policies, adascale.comparison
     trace = past if getattr(options, "hindsight", False) else None
     if past is not None and options.past is not None:
-        raise ValueError(f"--past cannot be combined with {'--hindsight' if trace else '--split'}")
-    given = options.policy or ("equalalloc" if options.epsilon else "learn" if trace is None else "adascale")
+        raise ValueError(
+            f"--past cannot be combined with {'--hindsight' if trace else '--split'}"
+        )
+    given = options.policy or (
+        "equalalloc" if options.epsilon else "learn" if trace is None else "adascale"
+    )
     method: Any
     name, method = comparison.find_method(given)
     kind: Any = method.policy if isinstance(method, comparison.PolicyClass) else None
     chooses = kind is not None and method.chooses
     tuned = method.takes_total if chooses else kind is None or bool(method.tuned)
-    if (options.nu is None) == (options.epsilon is None) and not (options.nu is None and chooses and not tuned):
+    if (options.nu is None) == (options.epsilon is None) and not (
+        options.nu is None and chooses and not tuned
+    ):
         raise ValueError("exactly one of --nu and --epsilon must be given")
     if options.epsilon is not None:
         if kind is policies.Truncated and not method.fixed:
-            name, method = comparison.find_method(f"{given}:epsilon={options.epsilon},delta={options.delta}")
-        elif kind is policies.EqualAlloc:  # rounded up, so that every machine finds the same digits
-            nu = policies.EqualAlloc.budget_for(scenario, options.epsilon, options.delta)
+            name, method = comparison.find_method(
+                f"{given}:epsilon={options.epsilon},delta={options.delta}"
+            )
+        elif (
+            kind is policies.EqualAlloc
+        ):  # rounded up, so that every machine finds the same digits
+            nu = policies.EqualAlloc.budget_for(
+                scenario, options.epsilon, options.delta
+            )
             options.nu = float(f"{nu * (1 + 6e-6):.5e}")
         else:
             known = "equalalloc or truncated (without threshold), whose least noise is known in advance"
-            raise ValueError(f"--epsilon holds on every channel, so --policy must be {known}; got {given}")
+            raise ValueError(
+                f"--epsilon holds on every channel, so --policy must be {known}; got {given}"
+            )
         tuned = False
     warm = kind is policies.AdaScale and trace is None and tuned
     needs_law = warm or getattr(kind, "needs_law", False)
@@ -57,28 +73,55 @@ def choose(
         past = common.read_trace(options.past, options, scenario)
     problem, mean, fixed = None, None, {}
     if past is not None:
-        mean, law = past.mean_gain, adascale.channel.EmpiricalFloors.of(scenario, past.min_gain)
+        mean, law = (
+            past.mean_gain,
+            adascale.channel.EmpiricalFloors.of(scenario, past.min_gain),
+        )
         if warm:
-            return name, policies.AdaScale.from_law(scenario, options.nu, law=law), BUDGET_MODES["law"]
+            return (
+                name,
+                policies.AdaScale.from_law(scenario, options.nu, law=law),
+                BUDGET_MODES["law"],
+            )
         if needs_law:
             fixed = {"law": law}
         elif kind is policies.Learn and trace is None:
             fixed = {"prior": law}
         if (needs_mean or (chooses and tuned)) and mean is None:
-            raise ValueError(f"{name} needs the gains of every device, which the trace does not have")
+            raise ValueError(
+                f"{name} needs the gains of every device, which the trace does not have"
+            )
         if tuned and past.min_gain.size < scenario.num_rounds:
             wanted = f"a parameter to tune on {scenario.num_rounds} rounds"
-            raise ValueError(f"--policy {given} has {wanted}, but the past has {past.min_gain.size}")
+            raise ValueError(
+                f"--policy {given} has {wanted}, but the past has {past.min_gain.size}"
+            )
         if tuned:
-            problem = adascale.ReceiveScalingProblem(scenario, past.min_gain[-scenario.num_rounds :], options.nu)
+            problem = adascale.ReceiveScalingProblem(
+                scenario, past.min_gain[-scenario.num_rounds :], options.nu
+            )
     elif needs_law or tuned or needs_mean:
-        what = "the distribution of the channel" if needs_law else "a parameter" if tuned else "mean gains"
+        what = (
+            "the distribution of the channel"
+            if needs_law
+            else "a parameter"
+            if tuned
+            else "mean gains"
+        )
         ways = "--past" + ", or V by --policy adascale:penalty=V" * warm
         ways += ", or give --epsilon in place of --nu" * (kind is policies.Truncated)
-        raise ValueError(f"--policy {given} needs {what}: add an earlier trace of the same links as {ways}")
+        raise ValueError(
+            f"--policy {given} needs {what}: add an earlier trace of the same links as {ways}"
+        )
     if chooses:
-        gain: Any = None if past is None or past.gain is None else past.gain[:, -scenario.num_rounds :]
-        policy = method.choosing(scenario, gain, problem and problem.min_noise_energy.mean() + options.nu)
+        gain: Any = (
+            None
+            if past is None or past.gain is None
+            else past.gain[:, -scenario.num_rounds :]
+        )
+        policy = method.choosing(
+            scenario, gain, problem and problem.min_noise_energy.mean() + options.nu
+        )
     else:
         if kind is not None:
             method = comparison.TunedOnRealisation(kind, **method.fixed | fixed)
@@ -87,7 +130,9 @@ def choose(
         mode = "hindsight"
     elif tuned:
         mode = "past"
-    elif isinstance(policy, policies.EqualAlloc | policies.EstimFuture | policies.DynamicProgramme):
+    elif isinstance(
+        policy, policies.EqualAlloc | policies.EstimFuture | policies.DynamicProgramme
+    ):
         mode = "hard"
     elif isinstance(policy, policies.ConstantLevel):
         mode = "law" if trace is None else "hindsight"

@@ -28,7 +28,9 @@ def one_line(error: BaseException) -> str:
 
 def visible(text: str) -> str:
     r"""Return the text with control characters as escapes, such as ``\x1b``."""
-    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text)
+    return re.sub(
+        r"[\x00-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text
+    )
 
 
 def note(text: str | None) -> None:
@@ -44,7 +46,13 @@ def say(line: str) -> None:
             print(line, file=sys.stderr, flush=True)
 
 
-_UPPER = ("epsilon", "upper", "accounted", "rdp", "renyi")  # beginnings of the names of upper bounds
+_UPPER = (
+    "epsilon",
+    "upper",
+    "accounted",
+    "rdp",
+    "renyi",
+)  # beginnings of the names of upper bounds
 
 
 def shown(totals: dict[str, Any], as_json: bool, **tables: Any) -> str:
@@ -60,7 +68,10 @@ def shown(totals: dict[str, Any], as_json: bool, **tables: Any) -> str:
     for key, value in known.items():
         if isinstance(value, float) and key.startswith((*_UPPER, "lower")):
             value = round_outward(value, up=not key.startswith("lower"))
-        lines.append(f"{key:<{width}} " + (f"{value:.6g}" if isinstance(value, float) else visible(f"{value}")))
+        lines.append(
+            f"{key:<{width}} "
+            + (f"{value:.6g}" if isinstance(value, float) else visible(f"{value}"))
+        )
     return "\n".join(lines)
 
 
@@ -71,7 +82,9 @@ def print_and_write(text: str, files: Mapping[Path | None, Any]) -> None:
     try:
         print(text, flush=True)
     finally:
-        write_together({path: content for path, content in files.items() if path is not None})
+        write_together(
+            {path: content for path, content in files.items() if path is not None}
+        )
 
 
 def find_channel(name: str) -> adascale.ChannelModel:
@@ -80,7 +93,9 @@ def find_channel(name: str) -> adascale.ChannelModel:
         return adascale.channel.find(name)
 
 
-def find_accountant(name: str, orders: tuple[float, ...] | None = None) -> adascale.accounting.Accountant:
+def find_accountant(
+    name: str, orders: tuple[float, ...] | None = None
+) -> adascale.accounting.Accountant:
     """Return the accountant given by ``--accountant`` and ``--orders``."""
     accounting = adascale.accounting
     with _naming("--accountant", name):
@@ -88,7 +103,9 @@ def find_accountant(name: str, orders: tuple[float, ...] | None = None) -> adasc
     if orders is None:
         return found
     if found != accounting.RenyiAccountant():
-        raise ValueError(f"--orders applies only to the accountant renyi, got --accountant {name}")
+        raise ValueError(
+            f"--orders applies only to the accountant renyi, got --accountant {name}"
+        )
     with _naming("--orders", ",".join(f"{end:g}" for end in reversed(orders))):
         return accounting.RenyiAccountant(accounting.order_grid(*orders))
 
@@ -118,7 +135,11 @@ def noting_orders() -> Iterator[None]:
 def spends(policy: str, least: float, most: float, target: str = "nu") -> str:
     """Return a note on what a policy spends, in multiples of the target."""
     ends = [f"{end:.3g}" for end in (least, most)]
-    spent = "nothing" if ends[1] == "0" else f"{' to '.join(dict.fromkeys(ends))} times {target}"
+    spent = (
+        "nothing"
+        if ends[1] == "0"
+        else f"{' to '.join(dict.fromkeys(ends))} times {target}"
+    )
     return f"{policy} spends {spent}; leakages are comparable only at equal cost"
 
 
@@ -128,20 +149,38 @@ def input_files(option: str, name: str) -> dict[str, Path | None]:
 
     try:
         chain = preset_chain(name)
-    except (ValueError, OSError):  # the file of a scenario is not a preset; other errors are reported when it is read
+    except (
+        ValueError,
+        OSError,
+    ):  # the file of a scenario is not a preset; other errors are reported when it is read
         return {option: Path(name)}
-    return {f"the base {str(path)!r} of {option}" if i else option: path for i, (path, _) in enumerate(chain)}
+    return {
+        f"the base {str(path)!r} of {option}" if i else option: path
+        for i, (path, _) in enumerate(chain)
+    }
 
 
 def reading(options: Namespace) -> Reading:
     """Return the form of a trace that the options give."""
-    if options.round_time is not None and getattr(options, "gains", options.past) is None:
-        raise ValueError("--round-time is for files, here --past; a line of a stream is a round")
+    if (
+        options.round_time is not None
+        and getattr(options, "gains", options.past) is None
+    ):
+        raise ValueError(
+            "--round-time is for files, here --past; a line of a stream is a round"
+        )
     gaps = options.gaps, options.sensitivity, options.max_gaps
-    return adascale.channel.Reading(options.unit, options.transmit_power, *gaps, options.round_time)
+    return adascale.channel.Reading(
+        options.unit, options.transmit_power, *gaps, options.round_time
+    )
 
 
-def read_trace(path: Path, options: Namespace, scenario: adascale.Scenario, split: float | None = None) -> Trace:
+def read_trace(
+    path: Path,
+    options: Namespace,
+    scenario: adascale.Scenario,
+    split: float | None = None,
+) -> Trace:
     """Read a trace, and print its notes."""
     trace = adascale.read_gains(path, scenario, reading(options), split)
     for each in trace.notes:
@@ -149,26 +188,42 @@ def read_trace(path: Path, options: Namespace, scenario: adascale.Scenario, spli
     return trace
 
 
-def with_interference(scenario: adascale.Scenario, decibels: float | None) -> adascale.Scenario:
+def with_interference(
+    scenario: adascale.Scenario, decibels: float | None
+) -> adascale.Scenario:
     """Return the scenario in which only a part of the noise protects, as ``--interference`` says it."""
     if decibels is None:
         return scenario
-    if not (decibels <= 0 and (part := scenario.noise_power * 10 ** (decibels / 10)) > 0):
-        raise ValueError(f"--interference must be a finite number of dB, at most 0, got {decibels:g}")
+    if not (
+        decibels <= 0 and (part := scenario.noise_power * 10 ** (decibels / 10)) > 0
+    ):
+        raise ValueError(
+            f"--interference must be a finite number of dB, at most 0, got {decibels:g}"
+        )
     if scenario.privacy_noise_power is not None:
-        raise ValueError(f"--interference {decibels:g}: the scenario already has a privacy_noise_power")
+        raise ValueError(
+            f"--interference {decibels:g}: the scenario already has a privacy_noise_power"
+        )
     return replace(scenario, privacy_noise_power=part)
 
 
-def read_scenario(name: str, interference: float | None = None) -> adascale.presets.Preset:
+def read_scenario(
+    name: str, interference: float | None = None
+) -> adascale.presets.Preset:
     """Read a preset by name or file, or the file of a scenario, to which it adds the paper's channel."""
     from adascale.files import TABLES, read_toml
 
     presets = adascale.presets
-    if name in presets.names() or not Path(name).is_file() or {*TABLES, "base"} & set(read_toml(name)):
+    if (
+        name in presets.names()
+        or not Path(name).is_file()
+        or {*TABLES, "base"} & set(read_toml(name))
+    ):
         found = presets.load(name)
     else:
-        found = presets.Preset(adascale.Scenario.from_toml(name), adascale.Rayleigh(), {}, ())
+        found = presets.Preset(
+            adascale.Scenario.from_toml(name), adascale.Rayleigh(), {}, ()
+        )
     return replace(found, scenario=with_interference(found.scenario, interference))
 
 
@@ -190,7 +245,9 @@ def read_rounds(path: Path, rate: float | None) -> FloatArray:
     known = tables.known("sigma", optional=("rate", "count", "steps"))
     table = tables.read_table(path.read_bytes(), str(path), known)
     note(table.unended)
-    sigma = table.column("sigma", lambda s: (s >= 1e-6) & (s <= 1e150), "within 1e-6 ... 1e150")
+    sigma = table.column(
+        "sigma", lambda s: (s >= 1e-6) & (s <= 1e150), "within 1e-6 ... 1e150"
+    )
     number = np.ones(sigma.size)
     if "rate" in table.names:
         rates = table.column("rate", lambda q: (q >= 0) & (q <= 1), "in [0, 1]")
@@ -203,24 +260,34 @@ def read_rounds(path: Path, rate: float | None) -> FloatArray:
     else:
         rates = np.full(sigma.size, rate)
     if {"count", "steps"} <= set(table.names):
-        raise ValueError(f"{path}: expected one of the columns count and steps, got both")
+        raise ValueError(
+            f"{path}: expected one of the columns count and steps, got both"
+        )
     for name in {"count", "steps"} & set(table.names):
-        number = table.column(name, lambda n: (n >= 1) & (n <= 2.0**53) & (n % 1 == 0), "whole and >= 1")
+        number = table.column(
+            name, lambda n: (n >= 1) & (n <= 2.0**53) & (n % 1 == 0), "whole and >= 1"
+        )
     return np.column_stack([rates, sigma, number])
 
 
-def check_outputs(inputs: Mapping[str, Path | None], outputs: Mapping[str, Path | None]) -> None:
+def check_outputs(
+    inputs: Mapping[str, Path | None], outputs: Mapping[str, Path | None]
+) -> None:
     """Check, before any work, that every output can be written and is neither an input nor another output.
 
     Both map an option, as it is typed, to its file, or to None if it was not given.
     """
-    taken = {_identity(path): option for option, path in inputs.items() if path is not None}
+    taken = {
+        _identity(path): option for option, path in inputs.items() if path is not None
+    }
     for option, path in outputs.items():
         if path is not None:
             if reason := _why_not_written(path):
                 raise ValueError(f"{option} {str(path)!r} cannot be written: {reason}")
             if other := taken.get(file := _identity(path)):
-                raise ValueError(f"{option} {str(path)!r} is the file of {other}; it would be overwritten")
+                raise ValueError(
+                    f"{option} {str(path)!r} is the file of {other}; it would be overwritten"
+                )
             taken[file] = option
 
 
@@ -231,17 +298,31 @@ def _why_not_written(path: Path) -> str:
             return f"there is no folder {str(target.parent)!r}"
         with contextlib.suppress(FileNotFoundError):
             target.lstat()  # raises an error if the name is too long
-        if target.is_symlink() or (target.exists() and not target.is_file()):  # links in a circle stay links
+        if target.is_symlink() or (
+            target.exists() and not target.is_file()
+        ):  # links in a circle stay links
             return "it is not a regular file"
         # files are written next to their destination and then moved
-        closed = (each for each in (target, target.parent) if each.exists() and not os.access(each, os.W_OK))
+        closed = (
+            each
+            for each in (target, target.parent)
+            if each.exists() and not os.access(each, os.W_OK)
+        )
         return next((f"{str(each)!r} is read-only" for each in closed), "")
-    except (OSError, ValueError, RuntimeError) as error:  # a name that is too long, a null byte, links in a circle
+    except (
+        OSError,
+        ValueError,
+        RuntimeError,
+    ) as error:  # a name that is too long, a null byte, links in a circle
         return one_line(error)
 
 
 def _identity(path: Path) -> object:
     """Return what two paths have in common if they lead to one file, also through links."""
     with contextlib.suppress(OSError, ValueError, RuntimeError):
-        return (path.stat().st_dev, path.stat().st_ino) if path.exists() else path.resolve()
+        return (
+            (path.stat().st_dev, path.stat().st_ino)
+            if path.exists()
+            else path.resolve()
+        )
     return path

@@ -51,49 +51,80 @@ def run(options: argparse.Namespace) -> None:
     with common.noting_orders():
         renyi = [_renyi(rounds, options.delta) for rounds, *_ in kinds]
     worst = max(range(len(kinds)), key=lambda i: exact[i].upper)
-    names = {"epsilon": "upper", "estimate": "estimate", "lower": "lower", "upper": "upper"}
-    found = {name: [getattr(one, field) for one in exact] for name, field in names.items()} | {"rdp": renyi}
-    totals: dict[str, Any] = {"rounds": int(kinds[0][0][:, 2].sum()), "delta": options.delta}
+    names = {
+        "epsilon": "upper",
+        "estimate": "estimate",
+        "lower": "lower",
+        "upper": "upper",
+    }
+    found = {
+        name: [getattr(one, field) for one in exact] for name, field in names.items()
+    } | {"rdp": renyi}
+    totals: dict[str, Any] = {
+        "rounds": int(kinds[0][0][:, 2].sum()),
+        "delta": options.delta,
+    }
     if number_of_kinds > 1:
         totals["device"] = kinds[worst][2]
     totals |= {key: values[worst] for key, values in found.items()}
     totals |= {"rdp": max(renyi), "direction": exact[worst].direction}
     if 1 < len(kinds) == number_of_kinds:
         weights = [number for _, number, _ in kinds]
-        totals |= {f"{key}_mean": float(np.average(values, weights=weights)) for key, values in found.items()}
+        totals |= {
+            f"{key}_mean": float(np.average(values, weights=weights))
+            for key, values in found.items()
+        }
     if not exact[worst].certified:
-        common.note(f"epsilon is not certified within one per cent: its proofs are {', '.join(exact[worst].ends)}")
+        common.note(
+            f"epsilon is not certified within one per cent: its proofs are {', '.join(exact[worst].ends)}"
+        )
     print(common.shown(totals, options.json))
 
 
-def _schedules(options: argparse.Namespace) -> tuple[list[tuple[FloatArray, float, int]], int]:
+def _schedules(
+    options: argparse.Namespace,
+) -> tuple[list[tuple[FloatArray, float, int]], int]:
     """Return rates, noise multipliers and counts, number of devices and the first one, for kinds of devices.
 
     If there are many kinds, it is for those that may leak most; their number in all comes second.
     """
     if (options.file is None) == (options.eta is None):
-        raise ValueError("give either a FILE of noise multipliers, or --scenario and --eta")
+        raise ValueError(
+            "give either a FILE of noise multipliers, or --scenario and --eta"
+        )
     if options.eta is None:
         if (options.scenario, options.interference) != (None, None):
-            raise ValueError("--scenario and --interference need --eta, a file written by 'adascale schedule --out'")
+            raise ValueError(
+                "--scenario and --interference need --eta, a file written by 'adascale schedule --out'"
+            )
         return [(common.read_rounds(options.file, options.rate), 1.0, 1)], 1
     if options.scenario is None or options.rate is not None:
         raise ValueError("--eta needs --scenario, which gives the sampling rates")
     scenario = common.read_scenario(options.scenario, options.interference).scenario
     eta = _read_eta(options.eta, scenario, options.interference)
     sent, leakage = eta > 0, adascale.problem.RoundLeakage(scenario)
-    first = np.unique(adascale.problem.kind_of_device(scenario), return_index=True)[1]  # in the order of the kinds
+    first = np.unique(adascale.problem.kind_of_device(scenario), return_index=True)[
+        1
+    ]  # in the order of the kinds
     number_of_kinds, kinds = leakage.rate.size, []
     few = number_of_kinds <= _MOST_KINDS
-    for i in range(number_of_kinds) if few else adascale.problem.kinds_that_may_leak_most(leakage).tolist():
+    for i in (
+        range(number_of_kinds)
+        if few
+        else adascale.problem.kinds_that_may_leak_most(leakage).tolist()
+    ):
         with np.errstate(over="ignore", divide="ignore"):
-            sigma = np.sqrt(np.where(sent, scenario.noise_scale / eta / leakage.unit[i], 1.0))
+            sigma = np.sqrt(
+                np.where(sent, scenario.noise_scale / eta / leakage.unit[i], 1.0)
+            )
         rounds = np.column_stack([sent * leakage.rate[i], sigma, np.ones(eta.size)])
         kinds.append((rounds, float(leakage.count[i]), int(first[i]) + 1))
     return kinds, number_of_kinds
 
 
-def _read_eta(path: Path, scenario: adascale.Scenario, interference: float | None) -> FloatArray:
+def _read_eta(
+    path: Path, scenario: adascale.Scenario, interference: float | None
+) -> FloatArray:
     """Read the receive scalings of a schedule, within the power limit if the file has the gains."""
     texts: dict[str, int] = {}
     table = read_table(_answers(path), str(path), _columns(texts))
@@ -105,7 +136,9 @@ def _read_eta(path: Path, scenario: adascale.Scenario, interference: float | Non
     common.note(marks.check_rounds(table, scenario, (0,) if texts else (0, 1)))
     eta = table.column("eta", lambda x: (x >= 0) & (x < np.inf), "finite and >= 0")
     if "min_gain" in table.names:
-        gain = table.column("min_gain", lambda h: (h > 0) & (h < np.inf), "finite and > 0")
+        gain = table.column(
+            "min_gain", lambda h: (h > 0) & (h < np.inf), "finite and > 0"
+        )
         limit = f"at most {scenario.x_max:.6g} * min_gain, the power limit of {scenario.name}"
         table.column("eta", lambda x: x / (1 + 1e-9) <= scenario.x_max * gain, limit)
     marks.check_columns(table, scenario)
@@ -114,12 +147,16 @@ def _read_eta(path: Path, scenario: adascale.Scenario, interference: float | Non
 
 def _columns(texts: dict[str, int]) -> Callable[[list[str]], Choice]:
     """Return the choice of columns; ``texts`` gets what the rows say that they were made with, in order."""
-    plain = known("eta", optional=("min_gain", "floor", "noise_energy"), ignored=_IGNORED)
+    plain = known(
+        "eta", optional=("min_gain", "floor", "noise_energy"), ignored=_IGNORED
+    )
 
     def choose(names: list[str]) -> Choice:
         columns = plain([name for name in names if name != marks.COLUMN])
         if marks.COLUMN in names:
-            columns[marks.COLUMN] = lambda text: float(texts.setdefault(text.strip(), len(texts)))
+            columns[marks.COLUMN] = lambda text: float(
+                texts.setdefault(text.strip(), len(texts))
+            )
         return columns
 
     return choose
@@ -129,10 +166,17 @@ def _answers(path: Path) -> bytes:
     """Read a file without what ``adascale stream`` writes besides one answer per round, in blank lines' place."""
     header, *lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
     if b"senders" in header:
-        raise ValueError(f"{path}: not every device sends; use epsilon of the stream, or of 'adascale schedule'")
-    if b"budget_left" in header and header.startswith(",".join(adascale.streaming.Answer._fields).encode()):
+        raise ValueError(
+            f"{path}: not every device sends; use epsilon of the stream, or of 'adascale schedule'"
+        )
+    if b"budget_left" in header and header.startswith(
+        ",".join(adascale.streaming.Answer._fields).encode()
+    ):
         first = {line: i for i, line in reversed([*enumerate(lines)])} | {header: -1}
-        lines = [line * (first[line] == i and not line.startswith(b"error,")) for i, line in enumerate(lines)]
+        lines = [
+            line * (first[line] == i and not line.startswith(b"error,"))
+            for i, line in enumerate(lines)
+        ]
     return b"\n".join([header, *lines])
 
 
@@ -149,8 +193,15 @@ def _renyi(rounds: FloatArray, delta: float) -> float:
     if rate.size == 0:
         return 0.0
     if (rate == rate[0]).all() and number.sum() <= _REPEATED:
-        return float(accounting.schedule_epsilon(rate[0], np.repeat(sigma, number.astype(int)), delta).epsilon)
+        return float(
+            accounting.schedule_epsilon(
+                rate[0], np.repeat(sigma, number.astype(int)), delta
+            ).epsilon
+        )
     pairs, place = np.unique(np.stack([rate, sigma]), axis=1, return_inverse=True)
     count = np.bincount(place.ravel(), number)
-    curve = [float((count * accounting.rdp(pairs[0], pairs[1], order)).sum()) for order in accounting.DEFAULT_ORDERS]
+    curve = [
+        float((count * accounting.rdp(pairs[0], pairs[1], order)).sum())
+        for order in accounting.DEFAULT_ORDERS
+    ]
     return float(accounting.to_dp(curve, accounting.DEFAULT_ORDERS, delta).epsilon)

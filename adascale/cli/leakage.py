@@ -39,10 +39,19 @@ if TYPE_CHECKING:
 
 MOST_REALISATIONS = 1_000_000  # each is a row of the table for every policy and nu
 
-PAPER = ("Optimal", "AdaScale", "EqualAlloc", "EstimFuture", "PowerControl", "LyapunovPowerControl")
+PAPER = (
+    "Optimal",
+    "AdaScale",
+    "EqualAlloc",
+    "EstimFuture",
+    "PowerControl",
+    "LyapunovPowerControl",
+)
 """The policies of the paper's figures, in its order."""
 
-SHOWN = {"LyapunovPowerControl": "Shi et al., reconstructed, no RIS"}  # other names in what is printed and drawn
+SHOWN = {
+    "LyapunovPowerControl": "Shi et al., reconstructed, no RIS"
+}  # other names in what is printed and drawn
 
 
 def run(options: argparse.Namespace) -> None:
@@ -56,11 +65,15 @@ def run(options: argparse.Namespace) -> None:
     common.check_outputs(common.input_files("--scenario", options.scenario), outputs)
     given = [name for name in ("nu", "total", "epsilon") if getattr(options, name)]
     if len(given) != 1:
-        raise ValueError(f"exactly one of --nu, --total and --epsilon is required, got {' and '.join(given) or 'none'}")
+        raise ValueError(
+            f"exactly one of --nu, --total and --epsilon is required, got {' and '.join(given) or 'none'}"
+        )
     target, levels = given[0], getattr(options, given[0])
     preset = common.read_scenario(options.scenario, options.interference)
     if not 1 <= options.realisations <= MOST_REALISATIONS:
-        raise ValueError(f"--realisations must be 1 ... {MOST_REALISATIONS}, got {options.realisations}")
+        raise ValueError(
+            f"--realisations must be 1 ... {MOST_REALISATIONS}, got {options.realisations}"
+        )
     chosen = {}
     for name, make in map(adascale.comparison.find_method, options.policy or PAPER):
         if name in chosen:
@@ -71,31 +84,71 @@ def run(options: argparse.Namespace) -> None:
         chosen.setdefault(reference, make)
     seeds = range(options.seed, options.seed + options.realisations)
     with common.noting_orders():
-        channel = preset.channel if options.channel is None else common.find_channel(options.channel)
+        channel = (
+            preset.channel
+            if options.channel is None
+            else common.find_channel(options.channel)
+        )
         common.note(options.channel and f"the channel is {channel}")
         accountant = common.find_accountant(options.accountant, options.orders)
-        how = {"channel": channel, "accountant": accountant, "delta": options.delta, "progress": sys.stderr.isatty()}
-        table = adascale.leakage_table(preset.scenario, levels, seeds, chosen, target=target, **how)
+        how = {
+            "channel": channel,
+            "accountant": accountant,
+            "delta": options.delta,
+            "progress": sys.stderr.isatty(),
+        }
+        table = adascale.leakage_table(
+            preset.scenario, levels, seeds, chosen, target=target, **how
+        )
     made_with = {"channel": channel, "accountant": options.accountant, "target": target}
     table[marks.COLUMN] = marks.mark(preset.scenario, options.interference, **made_with)
-    key, y = ("nu" if target == "nu" else f"target_{target}"), ("total" if target == "epsilon" else "epsilon")
-    reached = table.dropna(subset=["cost"]).assign(policy=lambda rows: rows["policy"].replace(SHOWN))
+    key, y = (
+        ("nu" if target == "nu" else f"target_{target}"),
+        ("total" if target == "epsilon" else "epsilon"),
+    )
+    reached = table.dropna(subset=["cost"]).assign(
+        policy=lambda rows: rows["policy"].replace(SHOWN)
+    )
     if reached.empty:
         tried = f"{', '.join(chosen)} at {target} = {', '.join(f'{level:g}' for level in levels)}"
-        raise RuntimeError(f"no policy can meet --{target} in any realisation: {tried}; nothing was written")
+        raise RuntimeError(
+            f"no policy can meet --{target} in any realisation: {tried}; nothing was written"
+        )
     reference = SHOWN.get(reference, reference)
-    text = json_text(table.to_dict("records")) if options.json else _summary(reached, key, reference, options.format)
-    picture = report.picture(report.draw(reached, y, key), options.plot.suffix) if options.plot else None
+    text = (
+        json_text(table.to_dict("records"))
+        if options.json
+        else _summary(reached, key, reference, options.format)
+    )
+    picture = (
+        report.picture(report.draw(reached, y, key), options.plot.suffix)
+        if options.plot
+        else None
+    )
     common.print_and_write(text, {options.out: table, options.plot: picture})
     for policy, rows in table.groupby("policy", sort=False):
         if unmet := int(rows["cost"].isna().sum()):
-            common.note(f"{policy} cannot meet --{target} in {unmet} of {len(rows)} realisations, which are left out")
-        alone = target == "nu" and (rows["participation"] < 1).any()  # below the floor of all devices
+            common.note(
+                f"{policy} cannot meet --{target} in {unmet} of {len(rows)} realisations, which are left out"
+            )
+        alone = (
+            target == "nu" and (rows["participation"] < 1).any()
+        )  # below the floor of all devices
         shift = rows["floor"] * (alone or target == "total")
         spent = (rows["cost"] + shift) / (rows["nu"] + shift)
         if target != "epsilon" and (abs(spent - 1) > 1e-6).any():
-            common.note(common.spends(str(policy), spent.min(), spent.max(), "the total" if alone else target))
-        if target == "epsilon" and (over := (rows["epsilon"] / rows[key]).max()) > 1 + 1e-6:
+            common.note(
+                common.spends(
+                    str(policy),
+                    spent.min(),
+                    spent.max(),
+                    "the total" if alone else target,
+                )
+            )
+        if (
+            target == "epsilon"
+            and (over := (rows["epsilon"] / rows[key]).max()) > 1 + 1e-6
+        ):
             why = "its parameter is fixed, and epsilon= is for the exact accountant and one receive chain"
             common.note(f"{policy} has up to {over:.4g} times --epsilon: {why}")
 
@@ -108,22 +161,35 @@ def _summary(table: "pd.DataFrame", key: str, reference: str, form: str) -> str:
     from adascale.statistics import log_interval
 
     def geometric(name: str, values: "pd.Series", ends: bool = True) -> dict[str, str]:
-        centre, low, high = (math.inf,) * 3 if (values == math.inf).any() else log_interval(values)
+        centre, low, high = (
+            (math.inf,) * 3 if (values == math.inf).any() else log_interval(values)
+        )
         shown = f"{low:.4g} .. {high:.4g}" if 0 < centre < math.inf else ""
         if name == "epsilon":
             centre = round_outward(centre, up=True, digits=4)
-        return {name: f"{centre:.4g}"} | ({f"{name} 95 %": shown} if ends and len(values) > 2 else {})
+        return {name: f"{centre:.4g}"} | (
+            {f"{name} 95 %": shown} if ends and len(values) > 2 else {}
+        )
 
     rows, compared = [], ["total", "nu"] if key == "target_epsilon" else ["epsilon"]
     best = table[table["policy"] == reference].set_index([key, "seed"])
     for (policy, level), group in table.groupby(["policy", key], sort=False):
-        row = {"policy": policy, **group.iloc[0][["kind", "knows"]], key.replace("_", " "): f"{level:g}"}
+        row = {
+            "policy": policy,
+            **group.iloc[0][["kind", "knows"]],
+            key.replace("_", " "): f"{level:g}",
+        }
         row["realisations"] = len(group)
-        row |= {each: f"{group[each].median():.4g}" for each in ("floor", "total", "participation")}
+        row |= {
+            each: f"{group[each].median():.4g}"
+            for each in ("floor", "total", "participation")
+        }
         if key != "nu" and (group["nu"] > 0).all():
             row |= geometric("nu", group["nu"], ends=False)
         row |= geometric(f"RDP({group['order'].iloc[0]:g})", group["rdp"], ends=False)
-        row |= geometric("epsilon", group["epsilon"]) | geometric("mean epsilon", group["epsilon_mean"], ends=False)
+        row |= geometric("epsilon", group["epsilon"]) | geometric(
+            "mean epsilon", group["epsilon_mean"], ends=False
+        )
         for name in compared if policy != reference else []:
             ratio = (group.set_index([key, "seed"])[name] / best[name]).dropna()
             if len(ratio) and (ratio > 0).all():

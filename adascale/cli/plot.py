@@ -33,10 +33,18 @@ def run(options: argparse.Namespace) -> None:
     by = ("policy",) * ("policy" in table) if options.by is None else tuple(options.by)
     _check_marks(options.file, table, by)
     figure: Any = report.draw(table, options.y, options.x, by, options.linear or "")
-    if "seed" in table and table["seed"].nunique() > 1 and not table.duplicated([*by, options.x]).any():
-        raise ValueError(f"--x {options.x} differs in all seeds, so there is no mean; expected nu or target_total, say")
+    if (
+        "seed" in table
+        and table["seed"].nunique() > 1
+        and not table.duplicated([*by, options.x]).any()
+    ):
+        raise ValueError(
+            f"--x {options.x} differs in all seeds, so there is no mean; expected nu or target_total, say"
+        )
     if not any(len(line.get_xdata()) for line in figure.axes[0].lines):
-        raise ValueError(f"{options.file}: no row has a place on the axes; nothing was written")
+        raise ValueError(
+            f"{options.file}: no row has a place on the axes; nothing was written"
+        )
     write_atomically(options.picture, report.picture(figure, options.picture.suffix))
 
 
@@ -44,7 +52,9 @@ def check_name(option: str, path: Path | None) -> None:
     """Check, before any work, that there can be a figure of this name."""
     if path is not None:
         if path.suffix.lower() not in report.DATES:
-            raise ValueError(f"{option} must end in {', '.join(report.DATES)}, got {short(str(path))}")
+            raise ValueError(
+                f"{option} must end in {', '.join(report.DATES)}, got {short(str(path))}"
+            )
         import matplotlib  # noqa: F401 (from an extra)
 
 
@@ -54,7 +64,9 @@ def _check_marks(path: Path, table: "pd.DataFrame", by: tuple[str, ...]) -> None
         for _, rows in table.groupby(list(by), sort=False) if by else [((), table)]:
             if two := marks.differences(rows[marks.COLUMN].astype(str).unique()):
                 remedy = f"--by {marks.COLUMN}, besides others, draws a line for each"
-                raise InvalidFile(f"{path}: a line has rows made with {two}; {remedy}", str(path))
+                raise InvalidFile(
+                    f"{path}: a line has rows made with {two}; {remedy}", str(path)
+                )
 
 
 def _read(path: Path) -> "pd.DataFrame":
@@ -63,16 +75,23 @@ def _read(path: Path) -> "pd.DataFrame":
 
     try:
         text = path.read_bytes().decode("utf-8-sig")
-        header, *rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row]
+        header, *rows = [
+            row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row
+        ]
     except (ValueError, csv.Error) as error:  # also a file without a row
-        raise InvalidFile(f"{path} is not a CSV table in UTF-8: {common.one_line(error)}", str(path)) from None
+        raise InvalidFile(
+            f"{path} is not a CSV table in UTF-8: {common.one_line(error)}", str(path)
+        ) from None
     if not rows:
         raise InvalidFile(f"{path} has no rows; expected a header and rows", str(path))
     if twice := [name for i, name in enumerate(header) if name in header[:i]]:
         raise InvalidFile(f"{path}: duplicate column {short(twice[0])}", str(path))
     for number, row in enumerate(rows, 1):
         if len(row) != len(header):
-            raise InvalidFile(f"{path}, row {number}: expected {len(header)} fields, got {len(row)}", str(path))
+            raise InvalidFile(
+                f"{path}, row {number}: expected {len(header)} fields, got {len(row)}",
+                str(path),
+            )
     columns = {}
     for name, fields in zip(header, zip(*rows, strict=True), strict=True):
         numbers = [to_number(field or "nan") for field in fields]

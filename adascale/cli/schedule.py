@@ -54,61 +54,133 @@ _LEAST_SHARE = 1e-12  # least nu over the largest floor, as float64 has sixteen 
 
 def run(options: argparse.Namespace) -> None:
     """Print the totals, and write the schedule."""
-    inputs = common.input_files("--scenario", options.scenario) | {"--gains": options.gains, "--past": options.past}
+    inputs = common.input_files("--scenario", options.scenario) | {
+        "--gains": options.gains,
+        "--past": options.past,
+    }
     common.check_outputs(inputs, {"--out": options.out})
     scenario = common.read_scenario(options.scenario, options.interference).scenario
-    exact = options.orders is None and (options.epsilon is not None or "epsilon=" in (options.policy or ""))
-    accountant = common.find_accountant(options.accountant or ("exact" if exact else "renyi"), options.orders)
+    exact = options.orders is None and (
+        options.epsilon is not None or "epsilon=" in (options.policy or "")
+    )
+    accountant = common.find_accountant(
+        options.accountant or ("exact" if exact else "renyi"), options.orders
+    )
     trace = common.read_trace(options.gains, options, scenario, options.split)
     if trace.past and options.hindsight:
         raise ValueError("--split cannot be combined with --hindsight")
     horizon = replace(scenario, num_rounds=trace.min_gain.size)
-    name, policy, budget_mode = causal.choose(options, horizon, trace if options.hindsight else trace.past)
+    name, policy, budget_mode = causal.choose(
+        options, horizon, trace if options.hindsight else trace.past
+    )
     nu = options.nu
-    problem = adascale.ReceiveScalingProblem(scenario, trace.min_gain, 1.0 if nu is None else nu)
+    problem = adascale.ReceiveScalingProblem(
+        scenario, trace.min_gain, 1.0 if nu is None else nu
+    )
     floor = problem.min_noise_energy
     if nu is not None and nu < (least := _LEAST_SHARE * float(floor.max())):
         share = f"{_LEAST_SHARE:g} of the largest noise floor (round {floor.argmax()})"
-        raise ValueError(f"--nu must be at least {least:.3g}, {share}, or rounding exceeds it; got {nu:g}")
+        raise ValueError(
+            f"--nu must be at least {least:.3g}, {share}, or rounding exceeds it; got {nu:g}"
+        )
     who, shares, given = {}, {}, []
     with common.noting_orders():
         if isinstance(policy, adascale.policies.Selecting):
             if trace.gain is None:
-                raise ValueError(f"{name} needs the gains of every device, but {options.gains} has min_gain")
+                raise ValueError(
+                    f"{name} needs the gains of every device, but {options.gains} has min_gain"
+                )
             made: Any = policy.select(horizon, trace.gain)
             eta, cost = made.eta, float(made.total - floor.mean())
-            energy, share = np.where(eta > 0, made.noise_energy, np.inf), made.participation
-            listed = [" ".join(map(str, np.flatnonzero(each) + 1)) for each in made.senders.T]
+            energy, share = (
+                np.where(eta > 0, made.noise_energy, np.inf),
+                made.participation,
+            )
+            listed = [
+                " ".join(map(str, np.flatnonzero(each) + 1)) for each in made.senders.T
+            ]
             who = {"number": made.senders.sum(axis=0), "senders": np.array(listed)}
-            shares = {"participation": float(share.mean()), "participation_min": float(share.min())}
+            shares = {
+                "participation": float(share.mean()),
+                "participation_min": float(share.min()),
+            }
         else:
             energy = policy.schedule(problem)
-            made, given, eta, cost = problem, [energy], problem.eta(energy), float(problem.cost(energy))
-        epsilons = adascale.problem.over_devices(made.epsilons(*given, accountant, options.delta))
+            made, given, eta, cost = (
+                problem,
+                [energy],
+                problem.eta(energy),
+                float(problem.cost(energy)),
+            )
+        epsilons = adascale.problem.over_devices(
+            made.epsilons(*given, accountant, options.delta)
+        )
     spent = 1.0 if nu is None else cost / nu
     if budget_mode == causal.BUDGET_MODES["hard"] and spent > 1 + 1e-6:
         found = f"its cost is {cost:.6g}, {spent:.3g} times nu"
-        raise RuntimeError(f"{name} must not exceed nu = {nu:g}, but {found}; no schedule was written")
-    columns = {"min_gain": problem.min_gain, "floor": floor, "noise_energy": energy, "eta": eta} | who
-    made_with = marks.mark(scenario, options.interference, policy=name, nu=nu, rounds=problem.num_rounds)
+        raise RuntimeError(
+            f"{name} must not exceed nu = {nu:g}, but {found}; no schedule was written"
+        )
+    columns = {
+        "min_gain": problem.min_gain,
+        "floor": floor,
+        "noise_energy": energy,
+        "eta": eta,
+    } | who
+    made_with = marks.mark(
+        scenario, options.interference, policy=name, nu=nu, rounds=problem.num_rounds
+    )
     columns[marks.COLUMN] = np.full(problem.num_rounds, made_with)
-    rows = list(zip(range(problem.num_rounds), *(each.tolist() for each in columns.values()), strict=True))
+    rows = list(
+        zip(
+            range(problem.num_rounds),
+            *(each.tolist() for each in columns.values()),
+            strict=True,
+        )
+    )
     header = ("round", *columns)
     totals = {"scenario": scenario.name, "policy": name, "rounds": problem.num_rounds}
     named = (*policy.tuned, *getattr(policy, "fixed_by", ())[:1])
-    totals |= {each: float(value) for each in named if (value := getattr(policy, each)) is not None}
+    totals |= {
+        each: float(value)
+        for each in named
+        if (value := getattr(policy, each)) is not None
+    }
     totals |= {"budget_mode": budget_mode, "nu": nu, "cost": cost} | shares
-    totals |= {"order": scenario.order, "rdp": float(made.rdp(*given)), "delta": options.delta}
+    totals |= {
+        "order": scenario.order,
+        "rdp": float(made.rdp(*given)),
+        "delta": options.delta,
+    }
     totals |= {each: float(value) for each, value in epsilons.items()}
-    text = common.shown(totals, options.json, schedule=[dict(zip(header, row, strict=True)) for row in rows])
-    common.print_and_write(text, {options.out: "".join(f"{','.join(map(str, row))}\n" for row in (header, *rows))})
+    text = common.shown(
+        totals,
+        options.json,
+        schedule=[dict(zip(header, row, strict=True)) for row in rows],
+    )
+    common.print_and_write(
+        text,
+        {
+            options.out: "".join(
+                f"{','.join(map(str, row))}\n" for row in (header, *rows)
+            )
+        },
+    )
     if trace.past:
-        common.note(f"the first {trace.past.min_gain.size} rounds of {options.gains} are the past; the next is round 0")
+        common.note(
+            f"the first {trace.past.min_gain.size} rounds of {options.gains} are the past; the next is round 0"
+        )
     if problem.num_rounds != scenario.num_rounds:
-        common.note(f"the trace sets {problem.num_rounds} rounds, where {scenario.name} has {scenario.num_rounds}")
+        common.note(
+            f"the trace sets {problem.num_rounds} rounds, where {scenario.name} has {scenario.num_rounds}"
+        )
     if not isinstance(policy, adascale.OnlinePolicy | adascale.policies.Selecting):
         common.note(f"{name} reads the whole trace")
-    elif options.hindsight and ("in hindsight" in budget_mode or policy.needs_mean_gain or policy.needs_law):
-        common.note(f"{name} was tuned on the whole trace, or plans with its gains, which no server can do")
+    elif options.hindsight and (
+        "in hindsight" in budget_mode or policy.needs_mean_gain or policy.needs_law
+    ):
+        common.note(
+            f"{name} was tuned on the whole trace, or plans with its gains, which no server can do"
+        )
     if abs(spent - 1) > 1e-6:
         common.note(common.spends(name, spent, spent))

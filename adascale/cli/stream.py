@@ -60,41 +60,72 @@ _LONGEST_VALUE = 256  # bytes of a line for each device
 def run(options: argparse.Namespace) -> None:
     """Answer every line of standard input."""
     if sys.stdin is None:
-        raise ValueError("standard input is closed; expected a header and one line of gains per round")
+        raise ValueError(
+            "standard input is closed; expected a header and one line of gains per round"
+        )
     if sys.stdout is None:
         raise ValueError("standard output is closed; it is needed for the answers")
-    inputs = common.input_files("--scenario", options.scenario) | {"--past": options.past}
+    inputs = common.input_files("--scenario", options.scenario) | {
+        "--past": options.past
+    }
     common.check_outputs(inputs, {"--state": options.state})
     scenario = common.read_scenario(options.scenario, options.interference).scenario
     name, policy, _ = causal.choose(options, scenario)
     if not isinstance(policy, adascale.OnlinePolicy | adascale.policies.Selecting):
-        raise ValueError(f"--policy {name} needs all rounds in advance; stream requires an online policy")
-    orders = adascale.accounting.order_grid(*options.orders) if options.orders else adascale.accounting.DEFAULT_ORDERS
-    sent = "" if options.transmit_power is None else f" of {options.transmit_power} sent"
+        raise ValueError(
+            f"--policy {name} needs all rounds in advance; stream requires an online policy"
+        )
+    orders = (
+        adascale.accounting.order_grid(*options.orders)
+        if options.orders
+        else adascale.accounting.DEFAULT_ORDERS
+    )
+    sent = (
+        "" if options.transmit_power is None else f" of {options.transmit_power} sent"
+    )
     how = {"delta": options.delta, "orders": orders, "unit": f"{options.unit}{sent}"}
     made_with = marks.mark(scenario, options.interference, policy=name, nu=options.nu)
     with adascale.Stream(policy, scenario, options.nu, options.state, **how) as stream:
         if stream.last is not None:
             at = f"goes on with round {_next(stream)}; the last answer was {stream.last.line()},{made_with}"
-            at += "; without a column round, its line must not come again" * (not (stream.pending or stream.finished))
+            at += "; without a column round, its line must not come again" * (
+                not (stream.pending or stream.finished)
+            )
             common.note(f"{options.state} {at}")
         _send(",".join([*stream.columns, marks.COLUMN]))
         chooses = isinstance(policy, adascale.policies.Selecting)
-        lines = adascale.channel.GainLines("standard input", scenario, common.reading(options), each_device=chooses)
+        lines = adascale.channel.GainLines(
+            "standard input", scenario, common.reading(options), each_device=chooses
+        )
         _Server(stream, lines, f"{options.state}", made_with).serve()
         if stream.finished:
             common.note(f"all {scenario.num_rounds} rounds are answered")
 
 
 def _next(stream: adascale.Stream) -> str:
-    return f"{stream.round}, or {stream.round - 1} if its line comes again" if stream.pending else f"{stream.round}"
+    return (
+        f"{stream.round}, or {stream.round - 1} if its line comes again"
+        if stream.pending
+        else f"{stream.round}"
+    )
 
 
 class _Server:
     """The answers to the lines of standard input."""
 
-    def __init__(self, stream: adascale.Stream, lines: adascale.channel.GainLines, state: str, made_with: str) -> None:
-        self.stream, self.lines, self.state, self.made_with = stream, lines, state, made_with
+    def __init__(
+        self,
+        stream: adascale.Stream,
+        lines: adascale.channel.GainLines,
+        state: str,
+        made_with: str,
+    ) -> None:
+        self.stream, self.lines, self.state, self.made_with = (
+            stream,
+            lines,
+            state,
+            made_with,
+        )
         self.refused = False  # whether the last line was
         self.noted = set[str]()
 
@@ -122,15 +153,21 @@ class _Server:
             stream.passed_on()
             self._note(answer, before, trace)
         if not (self.lines.columns or stream.finished):
-            raise ValueError("standard input is empty; expected a header and one line of gains per round")
+            raise ValueError(
+                "standard input is empty; expected a header and one line of gains per round"
+            )
         if self.refused:
-            raise RuntimeError(f"the last line was refused; round {_next(stream)} has no answer")
+            raise RuntimeError(
+                f"the last line was refused; round {_next(stream)} has no answer"
+            )
 
     def _answer(self, line: bytes) -> tuple[Any, Any]:
         """Return the answer and what was read; None for a comment or the header."""
         comments = line.lstrip().startswith(b"#")
         if not (line.endswith(b"\n") or comments):
-            raise ValueError(f"standard input ends without a line break, so {line!r:.80} may be cut off")
+            raise ValueError(
+                f"standard input ends without a line break, so {line!r:.80} may be cut off"
+            )
         if self.lines.columns and line.strip().lower() == b"skip":
             self.lines.trace(b"#")  # as a comment, so that its line is counted
             return self.stream.skip(), None
@@ -145,7 +182,12 @@ class _Server:
         self.refused = not self.stream.finished
         again = f"; round {_next(self.stream)} is to be sent again" * self.refused
         common.say(f"adascale stream: error: {reason}{again}")
-        quoted = common.visible(reason).replace('"', '""').encode("ascii", "backslashreplace").decode()
+        quoted = (
+            common.visible(reason)
+            .replace('"', '""')
+            .encode("ascii", "backslashreplace")
+            .decode()
+        )
         _send(f'error,{self.stream.round - self.stream.pending},"{quoted}"')
 
     def _note(self, answer: Any, before: Any, trace: Any) -> None:
@@ -179,7 +221,9 @@ def _read_lines(source: Any, most: int) -> Iterator[bytes]:
             break
         if len(rest) > most:
             begins = f"{rest[:40]!r}"
-            raise ValueError(f"standard input has a line of more than {most:,} bytes, which begins with {begins}")
+            raise ValueError(
+                f"standard input has a line of more than {most:,} bytes, which begins with {begins}"
+            )
     if rest:
         yield rest
 
@@ -187,7 +231,9 @@ def _read_lines(source: Any, most: int) -> Iterator[bytes]:
 def _send(line: str) -> None:
     """Write a line to standard output before anything else happens, and wait while it takes nothing."""
     buffer = getattr(sys.stdout, "buffer", None)
-    raw = getattr(buffer, "raw", buffer)  # with PYTHONUNBUFFERED it is the raw stream, of which print would lose lines
+    raw = getattr(
+        buffer, "raw", buffer
+    )  # with PYTHONUNBUFFERED it is the raw stream, of which print would lose lines
     if not isinstance(raw, io.FileIO):  # not that of a process
         print(line, flush=True)
         return

@@ -41,7 +41,10 @@ def run(options: argparse.Namespace) -> None:
         for dataset in given if isinstance(given, list) else [given]:
             inputs |= common.input_files(f"dataset {dataset!r}", dataset)
     outputs: dict[str, Path | None] = {}
-    for table, of in ((out, "--out"), (_beside(out, "partial"), "the partial table of --out")):
+    for table, of in (
+        (out, "--out"),
+        (_beside(out, "partial"), "the partial table of --out"),
+    ):
         outputs |= {of: table, f"the curves of {of}": _beside(table, "curves")}
     common.check_outputs(inputs, outputs)
     store = module.Store(options.store)
@@ -51,24 +54,35 @@ def run(options: argparse.Namespace) -> None:
         text = module.progress(entries, store).to_string(index=False)
     else:
         how = {name: getattr(options, name) for name in ("jobs", "device", "threads")}
-        outcomes = module.sweep([entry.run for entry in entries], store, **how, progress=sys.stderr.isatty())
+        outcomes = module.sweep(
+            [entry.run for entry in entries], store, **how, progress=sys.stderr.isatty()
+        )
         finished = {each.address for each in outcomes if each.state == "finished"}
         for each in outcomes:
             if each.address not in finished:
                 failed.setdefault(each.message, []).append(each.address)
-        table, history = module.tables([entry for entry in entries if entry.run.address in finished], store)
+        table, history = module.tables(
+            [entry for entry in entries if entry.run.address in finished], store
+        )
         text = f"{len(finished)} of {len(outcomes)} runs finished"
     _print_and_write(text, table, history, len(entries), out)
     if failed:
-        reasons = (f"{one}{f' and {len(more)} more' * bool(more)}: {why}" for why, (one, *more) in failed.items())
-        raise RuntimeError(f"{len(outcomes) - len(finished)} of {len(outcomes)} runs failed: {'; '.join(reasons)}")
+        reasons = (
+            f"{one}{f' and {len(more)} more' * bool(more)}: {why}"
+            for why, (one, *more) in failed.items()
+        )
+        raise RuntimeError(
+            f"{len(outcomes) - len(finished)} of {len(outcomes)} runs failed: {'; '.join(reasons)}"
+        )
 
 
 def _beside(out: Path, what: str) -> Path:
     return out.with_name(f"{out.stem}-{what}{out.suffix}")
 
 
-def _print_and_write(text: str, table: "pd.DataFrame", history: "pd.DataFrame", wanted: int, out: Path) -> None:
+def _print_and_write(
+    text: str, table: "pd.DataFrame", history: "pd.DataFrame", wanted: int, out: Path
+) -> None:
     """Print the text, and write the table: to ``out``, or next to it if ``out`` has results that the table lacks."""
     place, partial = out, _beside(out, "partial")
     try:
@@ -79,17 +93,31 @@ def _print_and_write(text: str, table: "pd.DataFrame", history: "pd.DataFrame", 
             with in_turn(out.parent):
                 place = out if whole or not _has_more(out, table) else partial
                 write_together({_beside(place, "curves"): history, place: table})
-                if place == out and not _has_more(partial, table):  # a partial table from before
+                if place == out and not _has_more(
+                    partial, table
+                ):  # a partial table from before
                     for path in (_beside(partial, "curves"), partial):
                         path.unlink(missing_ok=True)
     if len(table):
-        print(common.visible(f"{len(table)} rows in {place}, learning curves in {_beside(place, 'curves')}"))
+        print(
+            common.visible(
+                f"{len(table)} rows in {place}, learning curves in {_beside(place, 'curves')}"
+            )
+        )
         if place != out:
-            common.note(f"{out} has results of runs that are missing here, and is left as it is")
-        others = table["version"].dropna()[table["version"] != __version__] if "version" in table else []
+            common.note(
+                f"{out} has results of runs that are missing here, and is left as it is"
+            )
+        others = (
+            table["version"].dropna()[table["version"] != __version__]
+            if "version" in table
+            else []
+        )
         if len(others):
             made = f"{len(others)} of {len(table)} rows were made by adascale {', '.join(sorted(set(others)))}"
-            common.note(f"{made}, this is {__version__}; delete their folders in the store to run them again")
+            common.note(
+                f"{made}, this is {__version__}; delete their folders in the store to run them again"
+            )
 
 
 def _has_more(path: Path, table: "pd.DataFrame") -> bool:

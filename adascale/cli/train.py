@@ -39,17 +39,27 @@ def run(options: argparse.Namespace) -> None:
         common.find_channel(options.channel)  # so that errors name the option
     common.find_accountant(options.accountant)
     same = ("rounds", "channel", "accountant", "every", "delta")
-    changes = {name: getattr(options, name) for name in same} | ({"model": options.model} if options.model else {})
+    changes = {name: getattr(options, name) for name in same} | (
+        {"model": options.model} if options.model else {}
+    )
     make_run = importlib.import_module("adascale.runs.specification").make_run
-    wanted = make_run(options.dataset, options.policy, options.nu, options.seed, **changes)
-    wanted = replace(wanted, scenario=common.with_interference(wanted.scenario, options.interference))
+    wanted = make_run(
+        options.dataset, options.policy, options.nu, options.seed, **changes
+    )
+    wanted = replace(
+        wanted, scenario=common.with_interference(wanted.scenario, options.interference)
+    )
     work = importlib.import_module("adascale.runs.execution").perform
     with common.noting_orders():
         if options.store is not None:
-            work = importlib.import_module("adascale.runs.store").Store(options.store).run
+            work = (
+                importlib.import_module("adascale.runs.store").Store(options.store).run
+            )
         row, history = work(wanted, device=options.device, progress=sys.stderr.isatty())
     text = common.shown(row, options.json, history=history.to_dict(orient="records"))
-    common.print_and_write(text, {options.out: pd.DataFrame([row]), options.history: history})
+    common.print_and_write(
+        text, {options.out: pd.DataFrame([row]), options.history: history}
+    )
     for note in _notes(options.dataset, wanted):
         common.note(note)
 
@@ -63,6 +73,10 @@ def _notes(dataset: str, wanted: Any) -> Iterator[str]:
     if wanted.shortened:
         yield f"{scenario.num_rounds} of {full.num_rounds} rounds; this is the result of a shortened run"
     if scenario.num_parameters != full.num_parameters:
-        said = next(path for path, content in preset_chain(dataset) if "num_parameters" in content["scenario"])
+        said = next(
+            path
+            for path, content in preset_chain(dataset)
+            if "num_parameters" in content["scenario"]
+        )
         count = f"{scenario.num_parameters} parameters, which replace the {full.num_parameters} in {said.name}"
         yield f"the network has {count}"

@@ -23,8 +23,12 @@ if TYPE_CHECKING:
 FloatArray = NDArray[np.float64]
 Index = NDArray[np.intp]
 
-_RATES = np.array([0.05, 0.2, 0.5, 0.7, 0.85, 0.95, 1.0, 1.05, 1.15, 1.3, 1.7, 3.0, 6.0])
-_PENALTIES = np.geomspace(1e-5, 1e4, 19)  # in units of the cubed scaling at the water level
+_RATES = np.array(
+    [0.05, 0.2, 0.5, 0.7, 0.85, 0.95, 1.0, 1.05, 1.15, 1.3, 1.7, 3.0, 6.0]
+)
+_PENALTIES = np.geomspace(
+    1e-5, 1e4, 19
+)  # in units of the cubed scaling at the water level
 _ZOOMS = 2
 _TOLERANCE = 1e-9  # largest relative difference of a cost from its budget
 _TOGETHER = 16  # pairs computed at once, so that roots and quotients are vectorised
@@ -39,7 +43,9 @@ class LyapunovMatch(NamedTuple):
 
 
 def best_lyapunov(
-    problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None, relative_rates: ArrayLike | None = None
+    problem: ReceiveScalingProblem,
+    mean_gain: FloatArray | None = None,
+    relative_rates: ArrayLike | None = None,
 ) -> LyapunovPowerControl:
     """Return the policy of Shi et al. with the smallest epsilon at delta = 1e-5 (:func:`match_lyapunov`)."""
     found = match_lyapunov(problem, relative_rates)
@@ -74,8 +80,15 @@ def match_lyapunov(
     check_contraction(contraction, problem.num_rounds)
     lanes = Lanes(problem)
     mean_eta = problem.eta(Optimal().schedule(problem)).mean(axis=-1).ravel()
-    natural = (problem.scenario.noise_scale / water_level(problem.min_noise_energy, problem.budget)).ravel() ** 3
-    rates = _RATES if relative_rates is None else np.atleast_1d(check.positive("relative_rates", relative_rates))
+    natural = (
+        problem.scenario.noise_scale
+        / water_level(problem.min_noise_energy, problem.budget)
+    ).ravel() ** 3
+    rates = (
+        _RATES
+        if relative_rates is None
+        else np.atleast_1d(check.positive("relative_rates", relative_rates))
+    )
     relative = np.broadcast_to(rates, (lanes.index.size, rates.size))
     import pandas as pd  # slow to import
 
@@ -86,58 +99,94 @@ def match_lyapunov(
         best = pairs.loc[pairs.groupby("lane")["epsilon"].idxmin()].set_index("lane")
         missed = np.setdiff1d(lanes.index, best.index)
         if missed.size:
-            raise BudgetNotReached(f"no pair of V and rate brings {lanes.name(int(missed[0]))} to its budget")
+            raise BudgetNotReached(
+                f"no pair of V and rate brings {lanes.name(int(missed[0]))} to its budget"
+            )
         best = best.loc[lanes.index]
         relative = _between(pairs, best["relative_rate"].to_numpy())
-    penalty, rate = (best[name].to_numpy().reshape(problem.lanes) for name in ("penalty", "rate"))
+    penalty, rate = (
+        best[name].to_numpy().reshape(problem.lanes) for name in ("penalty", "rate")
+    )
     return LyapunovMatch(penalty, rate, pairs)
 
 
 def _between(pairs: "pd.DataFrame", best: FloatArray) -> FloatArray:
     between, share = [], np.array([1, 2]) / 3
-    for (_, tried), middle in zip(pairs.groupby("lane")["relative_rate"], best, strict=True):
+    for (_, tried), middle in zip(
+        pairs.groupby("lane")["relative_rate"], best, strict=True
+    ):
         rates = np.unique(tried)
         rates = np.concatenate([rates[:1] / 2, rates, rates[-1:] * 2])
         at = np.searchsorted(rates, middle)
         low, high = middle - rates[at - 1], rates[at + 1] - middle
-        between.append(np.concatenate([rates[at - 1] + low * share, middle + high * share]))
+        between.append(
+            np.concatenate([rates[at - 1] + low * share, middle + high * share])
+        )
     return np.reshape(between, (best.size, 4))
 
 
 def _crossings(
-    lanes: Lanes, natural: FloatArray, mean_eta: FloatArray, relative: FloatArray, contraction: float, delta: float
+    lanes: Lanes,
+    natural: FloatArray,
+    mean_eta: FloatArray,
+    relative: FloatArray,
+    contraction: float,
+    delta: float,
 ) -> "pd.DataFrame":
     every = lanes.problem(lanes.index)
     weight = np.array([contraction ** -float(t) for t in range(every.num_rounds)])
     mean_floor = every.min_noise_energy.mean(axis=-1)
 
     def excess(lane: Index, penalty: FloatArray, rate: FloatArray) -> FloatArray:
-        energy = mean_inverse(every.max_eta, weight, lane, penalty, rate) * every.scenario.noise_scale
+        energy = (
+            mean_inverse(every.max_eta, weight, lane, penalty, rate)
+            * every.scenario.noise_scale
+        )
         return np.asarray((energy - mean_floor[lane]) / every.budget[lane] - 1)
 
-    rates, penalties = (relative * mean_eta[:, None])[..., None], natural[:, None, None] * _PENALTIES
+    rates, penalties = (
+        (relative * mean_eta[:, None])[..., None],
+        natural[:, None, None] * _PENALTIES,
+    )
     grid = np.broadcast_arrays(lanes.index[:, None, None], penalties, rates)
     seen = excess(*(each.ravel() for each in grid)).reshape(grid[0].shape)
     i, j, k = np.nonzero((seen[..., 1:] > 0) != (seen[..., :-1] > 0))
     lane, rate, low = lanes.index[i], rates[i, j, 0], np.log(penalties[i, 0, k])
     high = low + np.log(_PENALTIES[1] / _PENALTIES[0])
-    log_root, residual = find_roots(lambda x, n: excess(lane[n], np.exp(x), rate[n]), low, high, _TOLERANCE / 2)
-    met = np.abs(residual) <= _TOLERANCE  # at other crossings the cost jumps over its budget
+    log_root, residual = find_roots(
+        lambda x, n: excess(lane[n], np.exp(x), rate[n]), low, high, _TOLERANCE / 2
+    )
+    met = (
+        np.abs(residual) <= _TOLERANCE
+    )  # at other crossings the cost jumps over its budget
     lane, penalty, rate = lane[met], np.exp(log_root[met]), rate[met]
     chosen = lanes.problem(lane)
     w = LyapunovPowerControl(penalty, rate, contraction).schedule(chosen)
-    with warnings.catch_warnings():  # warnings are mostly about pairs that are not chosen
+    with (
+        warnings.catch_warnings()
+    ):  # warnings are mostly about pairs that are not chosen
         warnings.simplefilter("ignore", OrdersTooFew)
         epsilon = chosen.epsilon(w, delta=delta)
     import pandas as pd
 
     full = (w <= chosen.min_noise_energy).mean(axis=-1)
-    columns = {"penalty": penalty, "rate": rate, "relative_rate": relative[i, j][met], "epsilon": epsilon}
+    columns = {
+        "penalty": penalty,
+        "rate": rate,
+        "relative_rate": relative[i, j][met],
+        "epsilon": epsilon,
+    }
     return pd.DataFrame({"lane": lane, **columns, "full_power": full})
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def mean_inverse(caps: FloatArray, scale: FloatArray, lane: Index, penalty: FloatArray, rate: FloatArray) -> FloatArray:
+def mean_inverse(
+    caps: FloatArray,
+    scale: FloatArray,
+    lane: Index,
+    penalty: FloatArray,
+    rate: FloatArray,
+) -> FloatArray:
     r"""Return the mean of :math:`1/\eta_t` of Shi et al. for N pairs, shape (N,), with :math:`Q_0 = 0`.
 
     ``caps`` has a row per instance, and ``scale`` is :math:`r^{-t}`.
@@ -148,7 +197,10 @@ def mean_inverse(caps: FloatArray, scale: FloatArray, lane: Index, penalty: Floa
     for first in range(0, lane.size, _TOGETHER):
         count = min(_TOGETHER, lane.size - first)
         queue[:], total[:] = 0.0, 0.0
-        V[:count], step[:count] = penalty[first : first + count], rate[first : first + count]
+        V[:count], step[:count] = (
+            penalty[first : first + count],
+            rate[first : first + count],
+        )
         for t in range(rounds):
             for n in range(count):
                 cap[n] = caps[lane[first + n], t]

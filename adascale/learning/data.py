@@ -70,7 +70,10 @@ def root() -> Path:
     if chosen := os.environ.get("ADASCALE_DATA"):
         return Path(chosen)
     try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "adascale"
+        return (
+            Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+            / "adascale"
+        )
     except RuntimeError:
         raise FileNotFoundError(
             "this user has no home folder; let ADASCALE_DATA name the folder of data sets"
@@ -90,14 +93,23 @@ def load(name: str, input_scaling: str = "standard") -> Dataset:
     check.one_of("input_scaling", input_scaling, "unit", "standard")
     raw = registry.call("datasets", name)
     if not isinstance(raw, RawDataset):
-        raise ValueError(f"dataset {name!r} must be read as a RawDataset, got {type(raw).__name__}")
+        raise ValueError(
+            f"dataset {name!r} must be read as a RawDataset, got {type(raw).__name__}"
+        )
     try:
         scaling = _scaling(raw) if input_scaling == "standard" else None
-        images, test_images = (_scaled(key, getattr(raw, key), scaling) for key in ("images", "test_images"))
-        labels, test_labels = (_classes(key, getattr(raw, key)) for key in ("labels", "test_labels"))
+        images, test_images = (
+            _scaled(key, getattr(raw, key), scaling)
+            for key in ("images", "test_images")
+        )
+        labels, test_labels = (
+            _classes(key, getattr(raw, key)) for key in ("labels", "test_labels")
+        )
     except ValueError as error:
         raise ValueError(f"dataset {name!r}: {error}") from None
-    found = Dataset(registry.find("datasets", name).name, images, labels, test_images, test_labels)
+    found = Dataset(
+        registry.find("datasets", name).name, images, labels, test_images, test_labels
+    )
     check_samples(found)
     return found
 
@@ -105,40 +117,72 @@ def load(name: str, input_scaling: str = "standard") -> Dataset:
 def check_samples(dataset: Dataset) -> None:
     """Raise ``ValueError`` unless samples are finite, of one shape and of order 1, and labels are classes >= 0."""
     for key in ("", "test_"):
-        samples, labels = getattr(dataset, f"{key}images"), getattr(dataset, f"{key}labels")
+        samples, labels = (
+            getattr(dataset, f"{key}images"),
+            getattr(dataset, f"{key}labels"),
+        )
         what, shape = f"dataset {dataset.name!r}: {key}images", tuple(samples.shape)
         if samples.ndim < 2 or not samples.numel():
-            raise ValueError(f"{what} must be samples, shape (n, ...), none of them empty, got {shape}")
+            raise ValueError(
+                f"{what} must be samples, shape (n, ...), none of them empty, got {shape}"
+            )
         if labels.shape != samples.shape[:1]:
-            raise ValueError(f"{what} must have a label each, got shapes {shape} and {tuple(labels.shape)}")
+            raise ValueError(
+                f"{what} must have a label each, got shapes {shape} and {tuple(labels.shape)}"
+            )
         if not samples.is_floating_point() or labels.dtype != torch.int64:
             types = f"{samples.dtype} and {labels.dtype}"
-            raise ValueError(f"{what} must be floating-point numbers with labels of torch.int64, got {types}")
+            raise ValueError(
+                f"{what} must be floating-point numbers with labels of torch.int64, got {types}"
+            )
         low, high = map(float, samples.aminmax())
         if not (math.isfinite(low) and math.isfinite(high)):
             bad = int((~torch.isfinite(samples)).flatten(1).any(1).int().argmax())
-            raise ValueError(f"{what} must be finite numbers, got NaN or infinity in sample {bad}")
+            raise ValueError(
+                f"{what} must be finite numbers, got NaN or infinity in sample {bad}"
+            )
         typical = float(torch.linalg.vector_norm(samples)) / math.sqrt(samples.numel())
         if samples.ndim == 4 and max(-low, high - 1) > 0 and typical > 3:
             pixels = f"pixels from {low:g} to {high:g} after mean and deviation"
-            raise ValueError(f"{what} must be in [0, 1] or of order 1, got {pixels}; divide them")
+            raise ValueError(
+                f"{what} must be in [0, 1] or of order 1, got {pixels}; divide them"
+            )
         if (labels < 0).any():
             raise ValueError(f"{what} must have labels >= 0, got {int(labels.min())}")
     what = f"dataset {dataset.name!r}: test_"
-    if (first := tuple(dataset.images.shape[1:])) != (second := tuple(dataset.test_images.shape[1:])):
-        raise ValueError(f"{what}images and images must be of one shape, got {second} and {first}")
-    if unknown := sorted(set(dataset.test_labels.tolist()) - set(dataset.labels.tolist())):
-        raise ValueError(f"{what}labels must be classes of the training set, got {unknown[0]}")
+    if (first := tuple(dataset.images.shape[1:])) != (
+        second := tuple(dataset.test_images.shape[1:])
+    ):
+        raise ValueError(
+            f"{what}images and images must be of one shape, got {second} and {first}"
+        )
+    if unknown := sorted(
+        set(dataset.test_labels.tolist()) - set(dataset.labels.tolist())
+    ):
+        raise ValueError(
+            f"{what}labels must be classes of the training set, got {unknown[0]}"
+        )
 
 
-def _scaled(key: str, given: ArrayLike, scaling: tuple[Tensor, Tensor] | None) -> Tensor:
+def _scaled(
+    key: str, given: ArrayLike, scaling: tuple[Tensor, Tensor] | None
+) -> Tensor:
     array = _numbers(key, given)
-    if array.ndim == 4 and array.dtype.kind in "iu" and array.size and (array.min() < 0 or array.max() > 1):
-        raise ValueError(f"{key} must be in [0, 1], got whole numbers from {array.min()} to {array.max()}; divide them")
+    if (
+        array.ndim == 4
+        and array.dtype.kind in "iu"
+        and array.size
+        and (array.min() < 0 or array.max() > 1)
+    ):
+        raise ValueError(
+            f"{key} must be in [0, 1], got whole numbers from {array.min()} to {array.max()}; divide them"
+        )
     samples = torch.as_tensor(array, dtype=torch.float32).contiguous()
     if scaling is not None:
         for which, each in zip(("mean", "deviation"), scaling, strict=True):
-            if each.numel() != 1 and (samples.ndim != 4 or each.numel() != samples.shape[3]):
+            if each.numel() != 1 and (
+                samples.ndim != 4 or each.numel() != samples.shape[3]
+            ):
                 expected = f"one number, or one for each colour of {key}, shape {tuple(samples.shape)}"
                 raise ValueError(f"{which} must have {expected}, got {each.numel()}")
         samples = (samples - scaling[0]) / scaling[1]
@@ -146,16 +190,25 @@ def _scaled(key: str, given: ArrayLike, scaling: tuple[Tensor, Tensor] | None) -
 
 
 def _scaling(raw: RawDataset) -> tuple[Tensor, Tensor]:
-    mean, deviation = check.as_floats("mean", raw.mean), check.positive("deviation", raw.deviation)
+    mean, deviation = (
+        check.as_floats("mean", raw.mean),
+        check.positive("deviation", raw.deviation),
+    )
     if not np.isfinite(mean).all() or mean.ndim > 1 or deviation.ndim > 1:
-        raise ValueError(f"mean and deviation must be finite, with one per colour, got {raw.mean} and {raw.deviation}")
-    return torch.as_tensor(mean, dtype=torch.float32), torch.as_tensor(deviation, dtype=torch.float32)
+        raise ValueError(
+            f"mean and deviation must be finite, with one per colour, got {raw.mean} and {raw.deviation}"
+        )
+    return torch.as_tensor(mean, dtype=torch.float32), torch.as_tensor(
+        deviation, dtype=torch.float32
+    )
 
 
 def _classes(key: str, given: ArrayLike) -> Tensor:
     array = _numbers(key, given)
     if array.dtype.kind == "f" and not (array == np.round(array)).all():
-        raise ValueError(f"{key} must be whole numbers, got {array[array != np.round(array)].flat[0]}")
+        raise ValueError(
+            f"{key} must be whole numbers, got {array[array != np.round(array)].flat[0]}"
+        )
     return torch.as_tensor(array.astype(np.int64))
 
 
@@ -164,10 +217,14 @@ def _numbers(key: str, given: ArrayLike) -> NDArray[Any]:
         array = np.asarray(given)
         if array.dtype.kind in "biuf" and not np.ma.is_masked(given):
             return array
-    raise ValueError(f"{key} must be an array of numbers without masked entries, got {type(given).__name__}")
+    raise ValueError(
+        f"{key} must be an array of numbers without masked entries, got {type(given).__name__}"
+    )
 
 
-def partition(labels: ArrayLike, num_devices: int, kind: str, seed: int, least: ArrayLike = 1) -> list[Index]:
+def partition(
+    labels: ArrayLike, num_devices: int, kind: str, seed: int, least: ArrayLike = 1
+) -> list[Index]:
     """Split the training samples among M devices; return the ascending positions for each.
 
     Parameters
@@ -188,31 +245,56 @@ def partition(labels: ArrayLike, num_devices: int, kind: str, seed: int, least: 
     if name == "dirichlet" and {*options} == {"concentration"}:
         return _dirichlet(rng, labels, num_devices, options["concentration"], least)
     if kind == "iid":
-        return [np.sort(part) for part in np.array_split(rng.permutation(labels.size), num_devices)]
+        return [
+            np.sort(part)
+            for part in np.array_split(rng.permutation(labels.size), num_devices)
+        ]
     if kind != "two-classes":
-        raise ValueError(f"partition must be 'iid', 'two-classes' or 'dirichlet:concentration=A', got {kind!r}")
+        raise ValueError(
+            f"partition must be 'iid', 'two-classes' or 'dirichlet:concentration=A', got {kind!r}"
+        )
     classes = rng.permutation(np.unique(labels))
-    if classes.size != num_devices or num_devices < 3:  # with two devices, both would get the same two classes
+    if (
+        classes.size != num_devices or num_devices < 3
+    ):  # with two devices, both would get the same two classes
         got = f"{num_devices} devices and {classes.size} classes"
-        raise ValueError(f"two-classes needs as many devices as classes, at least 3; got {got}")
-    halves = [np.array_split(rng.permutation(np.flatnonzero(labels == each)), 2) for each in classes]
-    return [np.sort(np.concatenate([halves[m][0], halves[m - 1][1]])) for m in range(num_devices)]
+        raise ValueError(
+            f"two-classes needs as many devices as classes, at least 3; got {got}"
+        )
+    halves = [
+        np.array_split(rng.permutation(np.flatnonzero(labels == each)), 2)
+        for each in classes
+    ]
+    return [
+        np.sort(np.concatenate([halves[m][0], halves[m - 1][1]]))
+        for m in range(num_devices)
+    ]
 
 
 def _dirichlet(
-    rng: np.random.Generator, labels: NDArray[Any], num_devices: int, concentration: float, least: ArrayLike
+    rng: np.random.Generator,
+    labels: NDArray[Any],
+    num_devices: int,
+    concentration: float,
+    least: ArrayLike,
 ) -> list[Index]:
     given = check.number("concentration", concentration, 1e-3, 1e6)
-    classes = [rng.permutation(np.flatnonzero(labels == each)) for each in np.unique(labels)]
+    classes = [
+        rng.permutation(np.flatnonzero(labels == each)) for each in np.unique(labels)
+    ]
     sizes = np.array([[each.size] for each in classes])
     for _ in range(1000):
         shares = rng.dirichlet(np.full(num_devices, given), len(classes))
         ends = np.rint(sizes * shares.cumsum(axis=1)[:, :-1]).astype(int)
         if (np.diff(ends, prepend=0, append=sizes).sum(axis=0) >= least).all():
-            split = (np.split(each, cuts) for each, cuts in zip(classes, ends, strict=True))
+            split = (
+                np.split(each, cuts) for each, cuts in zip(classes, ends, strict=True)
+            )
             return [np.sort(np.concatenate(part)) for part in zip(*split, strict=True)]
     wanted = f"{labels.size} samples and {num_devices} devices, which need {np.max(np.asarray(least)):g} each or fewer"
-    raise ValueError(f"partition: 1,000 draws left a device too few of {wanted}; try a larger concentration")
+    raise ValueError(
+        f"partition: 1,000 draws left a device too few of {wanted}; try a larger concentration"
+    )
 
 
 def read_digits() -> RawDataset:
@@ -222,7 +304,9 @@ def read_digits() -> RawDataset:
     scans = load_digits()
     order = np.random.default_rng(0).permutation(scans.target.size)
     images, labels = scans.images[order, :, :, None] / 16, scans.target[order]
-    return RawDataset(images[:1500], labels[:1500], images[1500:], labels[1500:], (0.3050,), (0.3760,))
+    return RawDataset(
+        images[:1500], labels[:1500], images[1500:], labels[1500:], (0.3050,), (0.3760,)
+    )
 
 
 def read_mnist() -> RawDataset:
@@ -232,23 +316,42 @@ def read_mnist() -> RawDataset:
 
 def read_cifar10() -> RawDataset:
     """Read CIFAR-10 from :func:`root`."""
-    return RawDataset(*_from_torchvision("cifar10"), (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
+    return RawDataset(
+        *_from_torchvision("cifar10"),
+        (0.4914, 0.4822, 0.4465),
+        (0.2470, 0.2435, 0.2616),
+    )
 
 
-def _from_torchvision(name: str) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _from_torchvision(
+    name: str,
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
     from torchvision import datasets
 
-    kind, folder = {"mnist": datasets.MNIST, "cifar10": datasets.CIFAR10}[name], root() / FOLDERS[name]
+    kind, folder = (
+        {"mnist": datasets.MNIST, "cifar10": datasets.CIFAR10}[name],
+        root() / FOLDERS[name],
+    )
     try:
-        for file, expected in FILES[name].items():  # CIFAR-10's are pickles, which can run code
+        for file, expected in FILES[
+            name
+        ].items():  # CIFAR-10's are pickles, which can run code
             if hashlib.sha256((folder / file).read_bytes()).hexdigest() != expected:
                 raise RuntimeError(f"{file} has another checksum than the original")
         train, test = (kind(str(root()), train=each) for each in (True, False))
     except (OSError, RuntimeError) as error:
-        reason = "a file is missing" if isinstance(error, OSError) else " ".join(str(error).split())
+        reason = (
+            "a file is missing"
+            if isinstance(error, OSError)
+            else " ".join(str(error).split())
+        )
         once = f"from torchvision.datasets import {kind.__name__}; {kind.__name__}({str(root())!r}, download=True)"
         how = f'download it once, python -c "{once}", or let ADASCALE_DATA name a folder that holds {FOLDERS[name]}'
-        raise FileNotFoundError(f"no usable {name} in {folder} ({reason}); {how}") from error
+        raise FileNotFoundError(
+            f"no usable {name} in {folder} ({reason}); {how}"
+        ) from error
     pixels = [np.asarray(part.data) / np.float32(255) for part in (train, test)]
-    images, test_images = (each if each.ndim == 4 else each[..., None] for each in pixels)
+    images, test_images = (
+        each if each.ndim == 4 else each[..., None] for each in pixels
+    )
     return images, np.asarray(train.targets), test_images, np.asarray(test.targets)

@@ -59,26 +59,48 @@ class FedSGD:
     """
 
     def __init__(
-        self, scenario: Scenario, training: Training, dataset: Dataset, seed: int, device: str | torch.device = "cpu"
+        self,
+        scenario: Scenario,
+        training: Training,
+        dataset: Dataset,
+        seed: int,
+        device: str | torch.device = "cpu",
     ):
-        self.scenario, self.training, self.seed, self.device = scenario, training, seed, find_device(device)
+        self.scenario, self.training, self.seed, self.device = (
+            scenario,
+            training,
+            seed,
+            find_device(device),
+        )
         data.check_samples(dataset)
         model = models.build(training.model, seed, training.initialisation)
         _check_fit(model, training.model, dataset)
         self._initial = models.flatten(model).to(self.device)
         if (size := self._initial.numel()) != (given := scenario.num_parameters):
-            raise ValueError(f"num_parameters must be the {size} of {training.model}, got {given}")
+            raise ValueError(
+                f"num_parameters must be the {size} of {training.model}, got {given}"
+            )
         count = scenario.num_devices
-        self.parts = data.partition(dataset.labels, count, training.partition, seed, scenario.batch_size)
+        self.parts = data.partition(
+            dataset.labels, count, training.partition, seed, scenario.batch_size
+        )
         if not all(part.size for part in self.parts):
-            raise ValueError(f"num_devices must leave a sample to each, got {count} for {len(dataset.labels)} samples")
-        for m, (part, size) in enumerate(zip(self.parts, np.broadcast_to(scenario.dataset_size, count), strict=True)):
+            raise ValueError(
+                f"num_devices must leave a sample to each, got {count} for {len(dataset.labels)} samples"
+            )
+        for m, (part, size) in enumerate(
+            zip(self.parts, np.broadcast_to(scenario.dataset_size, count), strict=True)
+        ):
             if part.size != size:
-                raise ValueError(f"dataset_size must be the {part.size} samples dealt to device {m}, got {size:g}")
+                raise ValueError(
+                    f"dataset_size must be the {part.size} samples dealt to device {m}, got {size:g}"
+                )
         self.batch_size = np.broadcast_to(scenario.batch_size, count)
         self._rates = np.broadcast_to(scenario.sampling_rate, count)
         self._model = model.to(self.device)
-        self._data = Dataset(dataset.name, *(tensor.to(self.device) for tensor in dataset[1:]))
+        self._data = Dataset(
+            dataset.name, *(tensor.to(self.device) for tensor in dataset[1:])
+        )
 
     def start(self) -> State:
         """Return the state before round 0."""
@@ -87,9 +109,14 @@ class FedSGD:
     def batches(self, round_index: int) -> list[NDArray[np.intp]]:
         """Draw the Poisson batch of every device in a round, as positions in the training set."""
         parts = enumerate(self.parts)
-        return [part[poisson_batch(self.seed, m, round_index, part.size, self._rates[m])] for m, part in parts]
+        return [
+            part[poisson_batch(self.seed, m, round_index, part.size, self._rates[m])]
+            for m, part in parts
+        ]
 
-    def step(self, state: State, eta_t: float, *, senders_t: ArrayLike | None = None) -> tuple[State, RoundRecord]:
+    def step(
+        self, state: State, eta_t: float, *, senders_t: ArrayLike | None = None
+    ) -> tuple[State, RoundRecord]:
         r"""Run one round: :math:`\boldsymbol\theta_{t+1}` from :math:`\boldsymbol\theta_t` and :math:`\eta_t`.
 
         .. math:: \mathbf v_{t+1} = \mu \mathbf v_t + \tilde{\mathbf r}_t + \beta \boldsymbol\theta_t, \qquad
@@ -106,33 +133,59 @@ class FedSGD:
             is skipped: the parameters and the momentum stay, and ``eta_t`` is ignored.
         """
         count = self.scenario.num_devices
-        senders = np.ones(count, dtype=bool) if senders_t is None else np.asarray(senders_t)
+        senders = (
+            np.ones(count, dtype=bool) if senders_t is None else np.asarray(senders_t)
+        )
         if senders.shape != (count,) or senders.dtype != bool:
-            raise ValueError(f"senders must be {count} booleans, got {senders.dtype} of shape {senders.shape}")
+            raise ValueError(
+                f"senders must be {count} booleans, got {senders.dtype} of shape {senders.shape}"
+            )
         if not senders.any():
-            return state._replace(round=state.round + 1), RoundRecord(0, math.nan, math.nan)
+            return state._replace(round=state.round + 1), RoundRecord(
+                0, math.nan, math.nan
+            )
         with _exact(self.device), _seeded(self.device, self.seed, state.round):
             models.assign(self._model, state.parameters)
-            found, settings = self.received(state.round, eta_t, senders * (count / senders.sum())), self.training
-            velocity = settings.momentum * state.velocity + found.gradient + settings.weight_decay * state.parameters
+            found, settings = (
+                self.received(state.round, eta_t, senders * (count / senders.sum())),
+                self.training,
+            )
+            velocity = (
+                settings.momentum * state.velocity
+                + found.gradient
+                + settings.weight_decay * state.parameters
+            )
             parameters = state.parameters - settings.learning_rate * velocity
         clipped = (found.norm > self.scenario.clip_norm).float().mean()
         shown = RoundRecord(len(found.loss), float(found.loss.mean()), float(clipped))
         return State(state.round + 1, parameters, velocity), shown
 
-    def received(self, round_index: int, eta_t: float, weight: ArrayLike = 1.0) -> ClippedSum:
+    def received(
+        self, round_index: int, eta_t: float, weight: ArrayLike = 1.0
+    ) -> ClippedSum:
         r"""Return the samples of a round, and as ``gradient`` what the server receives, :math:`\tilde{\mathbf r}_t`.
 
         It is computed at the parameters assigned last; subclasses may replace it, for example by signals on a channel.
         ``weight``, shape () or (M,), multiplies the gradient of each device; those of weight 0 compute none.
         """
         count = self.scenario.num_devices
-        devices = zip(self.batches(round_index), self.batch_size, np.broadcast_to(weight, count), strict=True)
-        chosen = [(part, c * np.full(part.size, 1 / size)) for part, size, c in devices if c != 0]
+        devices = zip(
+            self.batches(round_index),
+            self.batch_size,
+            np.broadcast_to(weight, count),
+            strict=True,
+        )
+        chosen = [
+            (part, c * np.full(part.size, 1 / size))
+            for part, size, c in devices
+            if c != 0
+        ]
         samples, weights = map(np.concatenate, zip(*chosen, strict=True))
         found = self.gradient(samples, weights / count)
         generator = stream(self.seed, NOISE, round_index=round_index)
-        noise = real_receiver_noise(generator, self.scenario.num_parameters, self.scenario.noise_power)
+        noise = real_receiver_noise(
+            generator, self.scenario.num_parameters, self.scenario.noise_power
+        )
         return found._replace(gradient=effective_update(found.gradient, eta_t, noise))
 
     def evaluate(self, state: State) -> tuple[float, float]:
@@ -141,29 +194,44 @@ class FedSGD:
         images, labels = self._data.test_images, self._data.test_labels
         loss = correct = 0.0
         with torch.no_grad(), _exact(self.device), models.evaluation(self._model):
-            for part, expected in zip(images.split(1000), labels.split(1000), strict=True):
+            for part, expected in zip(
+                images.split(1000), labels.split(1000), strict=True
+            ):
                 logits = self._model(part)
                 loss += float(F.cross_entropy(logits, expected, reduction="sum"))
                 correct += int((logits.argmax(1) == expected).sum())
         return loss / len(labels), correct / len(labels)
 
-    def gradient(self, positions: NDArray[np.intp], weights: NDArray[np.float64]) -> ClippedSum:
+    def gradient(
+        self, positions: NDArray[np.intp], weights: NDArray[np.float64]
+    ) -> ClippedSum:
         """Sum the clipped gradients of samples at positions of the training set, at the parameters assigned last."""
         chosen = torch.as_tensor(positions, device=self.device)
         factors = torch.as_tensor(weights, dtype=torch.float32, device=self.device)
         images, labels = self._data.images[chosen], self._data.labels[chosen]
         if images.ndim == 4:
             images = images.contiguous(memory_format=torch.channels_last)
-        return clipped_sum(self._model, images, labels, self.scenario.clip_norm, factors, self.training.chunk)
+        return clipped_sum(
+            self._model,
+            images,
+            labels,
+            self.scenario.clip_norm,
+            factors,
+            self.training.chunk,
+        )
 
 
-def real_receiver_noise(rng: np.random.Generator, size: int, noise_power: float) -> NDArray[np.float64]:
+def real_receiver_noise(
+    rng: np.random.Generator, size: int, noise_power: float
+) -> NDArray[np.float64]:
     r"""Draw the real part of the receiver noise, :math:`\mathcal N(0, \sigma_n^2/2 \, \mathbb I^d)`, shape (d,)."""
     check.at_least("noise_power", noise_power, 0)
     return math.sqrt(noise_power / 2) * rng.standard_normal(size)
 
 
-def effective_update(mean_gradient: Tensor, eta: float, real_noise: NDArray[np.float64]) -> Tensor:
+def effective_update(
+    mean_gradient: Tensor, eta: float, real_noise: NDArray[np.float64]
+) -> Tensor:
     r"""Return the update of the same round without the channel (:eq:`eq:decomposition`).
 
     .. math:: \tilde{\mathbf r}_t = \frac1M \sum_m \mathbf g_{m,t} + \mathrm{Re}(\mathbf n_t) / \sqrt{\eta_t}
@@ -178,7 +246,9 @@ def effective_update(mean_gradient: Tensor, eta: float, real_noise: NDArray[np.f
     with np.errstate(over="ignore"):
         noise = torch.as_tensor(real_noise / math.sqrt(eta), dtype=mean_gradient.dtype)
     if not torch.isfinite(noise).all():
-        raise ValueError(f"eta must be so large that the noise is finite in {noise.dtype}, got {eta}")
+        raise ValueError(
+            f"eta must be so large that the noise is finite in {noise.dtype}, got {eta}"
+        )
     return mean_gradient + noise.to(mean_gradient.device)
 
 
@@ -189,9 +259,13 @@ def _check_fit(model: nn.Module, name: str, dataset: Dataset) -> None:
     try:
         logits = check_model(model, samples)
     except Exception as error:  # the user's network may raise anything
-        raise ValueError(f"model {name!r} must give {expected}; {type(error).__name__}: {error}") from error
+        raise ValueError(
+            f"model {name!r} must give {expected}; {type(error).__name__}: {error}"
+        ) from error
     if logits.ndim != 2 or len(logits) != len(samples) or logits.shape[1] < classes:
-        raise ValueError(f"model {name!r} must give {expected}, got shape {tuple(logits.shape)} for {len(samples)}")
+        raise ValueError(
+            f"model {name!r} must give {expected}, got shape {tuple(logits.shape)} for {len(samples)}"
+        )
 
 
 @contextlib.contextmanager
@@ -211,4 +285,6 @@ def _exact(device: torch.device) -> contextlib.AbstractContextManager[None]:
     """Use full single precision and deterministic sums inside the context, also on a GPU."""
     if device.type != "cuda":
         return contextlib.nullcontext()
-    return torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False)
+    return torch.backends.cudnn.flags(
+        enabled=True, benchmark=False, deterministic=True, allow_tf32=False
+    )

@@ -13,7 +13,16 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from adascale import checks as check
 from adascale.learning import models
 
-__all__ = ["PLAIN", "RULES", "ClippedSum", "NotFinite", "Outer", "Rows", "clipped_sum", "register"]
+__all__ = [
+    "PLAIN",
+    "RULES",
+    "ClippedSum",
+    "NotFinite",
+    "Outer",
+    "Rows",
+    "clipped_sum",
+    "register",
+]
 
 LARGEST = 1 << 26
 """Largest number of entries of sample gradients that ``vmap(grad)`` stores at a time: 256 MiB in single precision."""
@@ -82,14 +91,28 @@ RULES: dict[type[nn.Module], Rule] = {}
 
 PLAIN: set[type[nn.Module]] = {
     *(nn.Sequential, models.Block, nn.Identity, nn.Flatten, nn.Dropout),
-    *(nn.Tanh, nn.Sigmoid, nn.Softplus, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU),
+    *(
+        nn.Tanh,
+        nn.Sigmoid,
+        nn.Softplus,
+        nn.ReLU,
+        nn.LeakyReLU,
+        nn.ELU,
+        nn.GELU,
+        nn.SiLU,
+    ),
     *(nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d),
 }
 """Modules without parameters of their own that compute each sample by itself."""
 
 
 def clipped_sum(
-    model: nn.Module, images: Tensor, labels: Tensor, clip_norm: float, weights: Tensor | None = None, chunk: int = 160
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    clip_norm: float,
+    weights: Tensor | None = None,
+    chunk: int = 160,
 ) -> ClippedSum:
     r"""Sum the clipped sample gradients of the cross entropy.
 
@@ -121,7 +144,9 @@ def clipped_sum(
     """
     size, parameters = len(images), models.trainable(model)
     if not parameters:
-        raise ValueError("the model has no trainable parameter; expected one with requires_grad=True")
+        raise ValueError(
+            "the model has no trainable parameter; expected one with requires_grad=True"
+        )
     weights = parameters[0].new_ones(size) if weights is None else weights
     check_batch(labels, weights, size)
     check_clip_norm(clip_norm, parameters[0].dtype)
@@ -133,7 +158,9 @@ def clipped_sum(
     if not has_rules(model):
         check_model(model, images[:2])
         path = by_vmap
-        chunk = min(chunk, max(1, LARGEST // sum(parameter.numel() for parameter in parameters)))
+        chunk = min(
+            chunk, max(1, LARGEST // sum(parameter.numel() for parameter in parameters))
+        )
 
     count = -(-size // chunk)
     total = [torch.zeros_like(parameter) for parameter in parameters]
@@ -142,11 +169,21 @@ def clipped_sum(
         part = slice(size * k // count, size * (k + 1) // count)
         gradients, loss = path(model, images[part].detach(), labels[part])
         with torch.no_grad():
-            square = sum((gradient.square_norm() for gradient in gradients), start=torch.zeros_like(loss))
-            norm = square.clamp_min(0).sqrt()  # the sum of products of a rule may round to below 0
+            square = sum(
+                (gradient.square_norm() for gradient in gradients),
+                start=torch.zeros_like(loss),
+            )
+            norm = square.clamp_min(
+                0
+            ).sqrt()  # the sum of products of a rule may round to below 0
             # avoids division by zero: clipping does not change a vanishing gradient
-            factor = (clip_norm / norm.clamp_min(torch.finfo(norm.dtype).tiny)).clamp_max(1) * weights[part]
-            total = [sofar + gradient.weighted_sum(factor) for sofar, gradient in zip(total, gradients, strict=True)]
+            factor = (
+                clip_norm / norm.clamp_min(torch.finfo(norm.dtype).tiny)
+            ).clamp_max(1) * weights[part]
+            total = [
+                sofar + gradient.weighted_sum(factor)
+                for sofar, gradient in zip(total, gradients, strict=True)
+            ]
         norms.append(norm)
         losses.append(loss)
     norm, loss = torch.cat(norms), torch.cat(losses)
@@ -158,7 +195,9 @@ def check_batch(labels: Tensor, weights: Tensor, size: int) -> None:
     """Raise ``ValueError`` unless there is a class and a weight for every sample."""
     for name, values in (("labels", labels), ("weights", weights)):
         if values.shape != (size,):
-            raise ValueError(f"{name} must have shape ({size},), got {tuple(values.shape)}")
+            raise ValueError(
+                f"{name} must have shape ({size},), got {tuple(values.shape)}"
+            )
     if (labels < 0).any():  # cross_entropy ignores the label -100
         raise ValueError(f"labels must be >= 0, got {int(labels.min())}")
 
@@ -167,7 +206,9 @@ def check_clip_norm(clip_norm: float, dtype: torch.dtype) -> None:
     """Raise ``ValueError`` unless the squares of gradients as long as the clip norm do not underflow."""
     least = (torch.finfo(dtype).tiny / torch.finfo(dtype).eps) ** 0.5
     if not clip_norm >= least:
-        raise ValueError(f"clip_norm must be >= {least:.1g}, where squares do not underflow, got {clip_norm}")
+        raise ValueError(
+            f"clip_norm must be >= {least:.1g}, where squares do not underflow, got {clip_norm}"
+        )
 
 
 def check_finite(norm: Tensor, loss: Tensor) -> None:
@@ -182,21 +223,32 @@ def check_finite(norm: Tensor, loss: Tensor) -> None:
 def check_model(model: nn.Module, images: Tensor) -> Tensor:
     """Return the logits in evaluation mode; raise ``ValueError`` if those of a sample depend on others or on chance."""
     for name, layer in model.named_modules():
-        if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d | nn.SyncBatchNorm):
+        if isinstance(
+            layer, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d | nn.SyncBatchNorm
+        ):
             kind = type(layer).__name__
-            raise ValueError(f"layer {name!r} ({kind}) mixes the samples of a batch; expected GroupNorm instead")
+            raise ValueError(
+                f"layer {name!r} ({kind}) mixes the samples of a batch; expected GroupNorm instead"
+            )
     with torch.random.fork_rng(devices=[]), torch.no_grad(), models.evaluation(model):
         logits: Tensor = model(images)
         alone = torch.cat([model(image[None]) for image in images])
-    if logits.shape != alone.shape or (logits - alone).abs().max() > TOLERANCE * alone.abs().max():
-        raise ValueError("the model gives a sample other logits alone than in a batch; expected the same ones")
+    if (
+        logits.shape != alone.shape
+        or (logits - alone).abs().max() > TOLERANCE * alone.abs().max()
+    ):
+        raise ValueError(
+            "the model gives a sample other logits alone than in a batch; expected the same ones"
+        )
     return logits
 
 
 def has_rules(model: nn.Module) -> bool:
     """Return whether every module has a rule or is plain, and is used once and in no other way than its type says."""
     modules = [module for _, module in model.named_modules(remove_duplicate=False)]
-    parameters = [parameter for _, parameter in model.named_parameters(remove_duplicate=False)]
+    parameters = [
+        parameter for _, parameter in model.named_parameters(remove_duplicate=False)
+    ]
     shared = len(set(modules)) < len(modules) or len(set(parameters)) < len(parameters)
     return not shared and all(is_ruled_or_plain(module) for module in modules)
 
@@ -204,7 +256,11 @@ def has_rules(model: nn.Module) -> bool:
 def is_ruled_or_plain(module: nn.Module) -> bool:
     """Return whether a module has exactly one of the known types, and neither hooks nor a forward of its own."""
     hooks = (module._forward_pre_hooks, module._forward_hooks, module._backward_hooks)
-    if any(hooks) or "forward" in vars(module) or module._compiled_call_impl is not None:
+    if (
+        any(hooks)
+        or "forward" in vars(module)
+        or module._compiled_call_impl is not None
+    ):
         return False
     if isinstance(module, nn.Flatten):
         return module.start_dim == 1  # the batch is an axis of its own
@@ -221,7 +277,11 @@ def by_rules(model: nn.Module, images: Tensor, labels: Tensor) -> Batch:
         calls[layer] = inputs[0].detach(), get_gradient_edge(output)
 
     parameters = models.trainable(model)
-    layers = [layer for layer in model.modules() if any(p.requires_grad for p in layer.parameters(recurse=False))]
+    layers = [
+        layer
+        for layer in model.modules()
+        if any(p.requires_grad for p in layer.parameters(recurse=False))
+    ]
     hooks = [layer.register_forward_hook(record) for layer in layers]
     try:
         with torch.enable_grad():
@@ -229,7 +289,9 @@ def by_rules(model: nn.Module, images: Tensor, labels: Tensor) -> Batch:
     finally:
         for hook in hooks:
             hook.remove()
-    output_grads = torch.autograd.grad(loss, [calls[layer][1] for layer in layers], torch.ones_like(loss))
+    output_grads = torch.autograd.grad(
+        loss, [calls[layer][1] for layer in layers], torch.ones_like(loss)
+    )
     gradients: dict[Tensor, Rows | Outer] = {}
     with torch.no_grad():
         for layer, output_grad in zip(layers, output_grads, strict=True):
@@ -237,7 +299,9 @@ def by_rules(model: nn.Module, images: Tensor, labels: Tensor) -> Batch:
             if of_layer is None:
                 return by_vmap(model, images, labels)
             for parameter, gradient in of_layer.items():
-                gradients[parameter] = Rows(gradient) if isinstance(gradient, Tensor) else gradient
+                gradients[parameter] = (
+                    Rows(gradient) if isinstance(gradient, Tensor) else gradient
+                )
     return [gradients[parameter] for parameter in parameters], loss.detach()
 
 
@@ -247,27 +311,49 @@ def by_vmap(model: nn.Module, images: Tensor, labels: Tensor) -> Batch:
     places = {  # every name of a parameter, in each module once: functional_call does not restore what it sets twice
         f"{prefix}.{name}".lstrip("."): parameter
         for prefix, module in model.named_modules()
-        for name, parameter in module.named_parameters(recurse=False, remove_duplicate=False)
+        for name, parameter in module.named_parameters(
+            recurse=False, remove_duplicate=False
+        )
         if parameter.requires_grad
     }
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
 
     def loss(values: list[Tensor], image: Tensor, label: Tensor) -> Tensor:
         value_of = dict(zip(parameters, values, strict=True))
-        tensors = buffers | {place: value_of[parameter] for place, parameter in places.items()}
-        return F.cross_entropy(functional_call(model, tensors, (image[None],), tie_weights=False), label[None])
+        tensors = buffers | {
+            place: value_of[parameter] for place, parameter in places.items()
+        }
+        return F.cross_entropy(
+            functional_call(model, tensors, (image[None],), tie_weights=False),
+            label[None],
+        )
 
-    gradient, values = grad_and_value(loss), [parameter.detach() for parameter in parameters]
+    gradient, values = (
+        grad_and_value(loss),
+        [parameter.detach() for parameter in parameters],
+    )
     try:
         with sdpa_kernel(SDPBackend.MATH):  # vmap supports no other attention
-            rows, losses = vmap(gradient, (None, 0, 0), randomness="different")(values, images, labels)
-    except RuntimeError:  # vmap does not support recurrent layers and choices by the values of a sample
-        samples = [gradient(values, image, label) for image, label in zip(images, labels, strict=True)]
-        rows = [torch.stack(of_parameter) for of_parameter in zip(*(rows for rows, _ in samples), strict=True)]
+            rows, losses = vmap(gradient, (None, 0, 0), randomness="different")(
+                values, images, labels
+            )
+    except (
+        RuntimeError
+    ):  # vmap does not support recurrent layers and choices by the values of a sample
+        samples = [
+            gradient(values, image, label)
+            for image, label in zip(images, labels, strict=True)
+        ]
+        rows = [
+            torch.stack(of_parameter)
+            for of_parameter in zip(*(rows for rows, _ in samples), strict=True)
+        ]
         losses = torch.stack([loss for _, loss in samples])
     for name, buffer in model.named_buffers():
         if not torch.equal(buffer, buffers[name]):
-            raise ValueError(f"the model changes its own {name!r} when it is called; expected buffers to stay")
+            raise ValueError(
+                f"the model changes its own {name!r} when it is called; expected buffers to stay"
+            )
     return [Rows(of_parameter) for of_parameter in rows], losses
 
 
@@ -305,7 +391,9 @@ def register(*layer_types: type[nn.Module]) -> Callable[[R], R]:
 
 
 @register(nn.Linear)
-def linear(layer: nn.Linear, input: Tensor, output_grad: Tensor) -> dict[Tensor, Tensor | Outer] | None:
+def linear(
+    layer: nn.Linear, input: Tensor, output_grad: Tensor
+) -> dict[Tensor, Tensor | Outer] | None:
     """Return the sample gradients of a linear layer for one vector per sample; None for other inputs."""
     if input.ndim != 2:
         return None
@@ -316,21 +404,32 @@ def linear(layer: nn.Linear, input: Tensor, output_grad: Tensor) -> dict[Tensor,
 
 
 @register(nn.GroupNorm)
-def group_norm(layer: nn.GroupNorm, input: Tensor, output_grad: Tensor) -> dict[Tensor, Tensor]:
+def group_norm(
+    layer: nn.GroupNorm, input: Tensor, output_grad: Tensor
+) -> dict[Tensor, Tensor]:
     """Return the sample gradients of the scale and the shift of every channel."""
     normed = F.group_norm(input, layer.num_groups, eps=layer.eps)
-    scale, shift = (values[..., None].flatten(2).sum(2) for values in (output_grad * normed, output_grad))
+    scale, shift = (
+        values[..., None].flatten(2).sum(2)
+        for values in (output_grad * normed, output_grad)
+    )
     return {layer.weight: scale, layer.bias: shift}
 
 
 @register(nn.Conv2d)
-def conv2d(layer: nn.Conv2d, input: Tensor, output_grad: Tensor) -> dict[Tensor, Tensor | Rows] | None:
+def conv2d(
+    layer: nn.Conv2d, input: Tensor, output_grad: Tensor
+) -> dict[Tensor, Tensor | Rows] | None:
     r"""Return :math:`\sum_p \mathbf e_{i,p} \mathbf x_{i,p}^{\mathsf T}` over the places p of the output."""
-    usual = layer.groups == 1 and layer.dilation == (1, 1) and layer.padding_mode == "zeros"
+    usual = (
+        layer.groups == 1 and layer.dilation == (1, 1) and layer.padding_mode == "zeros"
+    )
     if not usual or isinstance(layer.padding, str) or input.ndim != 4:
         return None
     outputs, inputs, high, wide = layer.weight.shape
-    e = output_grad.permute(0, 2, 3, 1).flatten(1, 2)  # (B, places, outputs); no copy if channels are last in memory
+    e = output_grad.permute(0, 2, 3, 1).flatten(
+        1, 2
+    )  # (B, places, outputs); no copy if channels are last in memory
     rows = e.new_empty(len(e), outputs, high * wide * inputs)
     size = max(1, largest_patches(input.device) // (e.shape[1] * rows.shape[2]))
     for i in range(0, len(e), size):
@@ -345,10 +444,18 @@ def conv2d(layer: nn.Conv2d, input: Tensor, output_grad: Tensor) -> dict[Tensor,
 
 def patches(layer: nn.Conv2d, x: Tensor) -> Tensor:
     """Return the part of x seen at every place of the output, shape (B, places, height * width * inputs)."""
-    (above, beside), (high, wide), (down, right) = (int(n) for n in layer.padding), layer.kernel_size, layer.stride
+    (above, beside), (high, wide), (down, right) = (
+        (int(n) for n in layer.padding),
+        layer.kernel_size,
+        layer.stride,
+    )
     padded = F.pad(x.permute(0, 2, 3, 1), (0, 0, beside, beside, above, above))
-    seen = padded.unfold(1, high, down).unfold(2, wide, right)  # (B, rows, columns, inputs, height, width)
-    return seen.permute(0, 1, 2, 4, 5, 3).reshape(len(x), seen.shape[1] * seen.shape[2], -1)
+    seen = padded.unfold(1, high, down).unfold(
+        2, wide, right
+    )  # (B, rows, columns, inputs, height, width)
+    return seen.permute(0, 1, 2, 4, 5, 3).reshape(
+        len(x), seen.shape[1] * seen.shape[2], -1
+    )
 
 
 def largest_patches(device: torch.device) -> int:

@@ -15,7 +15,11 @@ from adascale.learning.seeding import MODEL, stream
 def mnist_cnn() -> nn.Module:
     """Build the paper's CNN for 28 x 28 grey images: 26,010 parameters (Papernot et al., Tramèr and Boneh 2021)."""
     return nn.Sequential(
-        *(nn.Conv2d(1, 16, 8, stride=2, padding=2), nn.Tanh(), nn.MaxPool2d(2, stride=1)),
+        *(
+            nn.Conv2d(1, 16, 8, stride=2, padding=2),
+            nn.Tanh(),
+            nn.MaxPool2d(2, stride=1),
+        ),
         *(nn.Conv2d(16, 32, 4, stride=2), nn.Tanh(), nn.MaxPool2d(2, stride=1)),
         *(nn.Flatten(), nn.Linear(512, 32), nn.Tanh(), nn.Linear(32, 10)),
     )
@@ -24,7 +28,11 @@ def mnist_cnn() -> nn.Module:
 def digits_cnn() -> nn.Module:
     """Build the same design for 8 x 8 grey images: 9,370 parameters."""
     return nn.Sequential(
-        *(nn.Conv2d(1, 16, 4, stride=2, padding=2), nn.Tanh(), nn.MaxPool2d(2, stride=1)),
+        *(
+            nn.Conv2d(1, 16, 4, stride=2, padding=2),
+            nn.Tanh(),
+            nn.MaxPool2d(2, stride=1),
+        ),
         *(nn.Conv2d(16, 32, 3), nn.Tanh()),
         *(nn.Flatten(), nn.Linear(128, 32), nn.Tanh(), nn.Linear(32, 10)),
     )
@@ -37,7 +45,9 @@ def tanh_cnn() -> nn.Module:
         layers += [nn.Conv2d(channels, width, 3, padding=1), nn.Tanh()]
         layers += [nn.Conv2d(width, width, 3, padding=1), nn.Tanh(), nn.MaxPool2d(2)]
         channels = width
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(2048, 128), nn.Tanh(), nn.Linear(128, 10))
+    return nn.Sequential(
+        *layers, nn.Flatten(), nn.Linear(2048, 128), nn.Tanh(), nn.Linear(128, 10)
+    )
 
 
 class Block(nn.Module):
@@ -46,8 +56,14 @@ class Block(nn.Module):
     def __init__(self, inputs: int, width: int, stride: int):
         super().__init__()
         first, same = _convolution(inputs, width, 3, stride), inputs == width
-        self.residual = nn.Sequential(*first, nn.ReLU(), *_convolution(width, width, 3, 1))
-        self.shortcut = nn.Identity() if same else nn.Sequential(*_convolution(inputs, width, 1, stride))
+        self.residual = nn.Sequential(
+            *first, nn.ReLU(), *_convolution(width, width, 3, 1)
+        )
+        self.shortcut = (
+            nn.Identity()
+            if same
+            else nn.Sequential(*_convolution(inputs, width, 1, stride))
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """Add both, and apply a ReLU."""
@@ -55,7 +71,10 @@ class Block(nn.Module):
 
 
 def _convolution(inputs: int, width: int, kernel: int, stride: int) -> list[nn.Module]:
-    return [nn.Conv2d(inputs, width, kernel, stride, kernel // 2, bias=False), nn.GroupNorm(8, width)]
+    return [
+        nn.Conv2d(inputs, width, kernel, stride, kernel // 2, bias=False),
+        nn.GroupNorm(8, width),
+    ]
 
 
 def resnet32() -> nn.Module:
@@ -65,7 +84,9 @@ def resnet32() -> nn.Module:
         for number in range(5):
             layers.append(Block(inputs, width, 2 if number == 0 and width != 16 else 1))
             inputs = width
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+    return nn.Sequential(
+        *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)
+    )
 
 
 def build(name: str, seed: int, initialisation: str = "default") -> nn.Module:
@@ -84,13 +105,23 @@ def build(name: str, seed: int, initialisation: str = "default") -> nn.Module:
         torch.default_generator.manual_seed(int(stream(seed, MODEL).integers(2**63)))
         model = registry.call("models", name)
         if not isinstance(model, nn.Module):
-            raise ValueError(f"model {name!r} must make a torch.nn.Module, got {type(model).__name__}")
+            raise ValueError(
+                f"model {name!r} must make a torch.nn.Module, got {type(model).__name__}"
+            )
         if any(map(nn.parameter.is_lazy, model.parameters())):
-            raise ValueError(f"model {name!r} has a parameter without a size; expected layers with sizes")
+            raise ValueError(
+                f"model {name!r} has a parameter without a size; expected layers with sizes"
+            )
         if not trainable(model):
-            raise ValueError(f"model {name!r} has no trainable parameter; expected one with requires_grad=True")
-        if other := [each.dtype for each in trainable(model) if each.dtype != torch.float32]:
-            raise ValueError(f"model {name!r} trains parameters of {other[0]}; expected torch.float32")
+            raise ValueError(
+                f"model {name!r} has no trainable parameter; expected one with requires_grad=True"
+            )
+        if other := [
+            each.dtype for each in trainable(model) if each.dtype != torch.float32
+        ]:
+            raise ValueError(
+                f"model {name!r} trains parameters of {other[0]}; expected torch.float32"
+            )
         for layer in model.modules():
             if initialisation == "glorot" and isinstance(layer, nn.Conv2d | nn.Linear):
                 nn.init.xavier_uniform_(layer.weight)
@@ -114,7 +145,9 @@ def assign(model: nn.Module, parameters: Tensor) -> None:
     own = trainable(model)
     sizes = [each.numel() for each in own]
     if parameters.shape != (expected := (sum(sizes),)):
-        raise ValueError(f"parameters must have shape {expected}, got {tuple(parameters.shape)}")
+        raise ValueError(
+            f"parameters must have shape {expected}, got {tuple(parameters.shape)}"
+        )
     with torch.no_grad():
         for each, values in zip(own, parameters.split(sizes), strict=True):
             each.copy_(values.view(each.shape))

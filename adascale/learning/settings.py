@@ -35,7 +35,13 @@ class Training:
     chunk: int = 160
 
     def __post_init__(self) -> None:
-        for name in ("dataset", "model", "partition", "input_scaling", "initialisation"):
+        for name in (
+            "dataset",
+            "model",
+            "partition",
+            "input_scaling",
+            "initialisation",
+        ):
             if not isinstance(value := getattr(self, name), str):
                 raise ValueError(f"{name} must be a name, got {value!r}")
         for name in ("learning_rate", "momentum", "weight_decay"):

@@ -21,7 +21,17 @@ from adascale.learning.settings import Training
 from adascale.policies import Selection
 from adascale.problem import ReceiveScalingProblem, over_devices
 
-COLUMNS = ("round", "batch_size", "loss", "clipped", "noise_energy", "test_loss", "accuracy", "epsilon", "epsilon_mean")
+COLUMNS = (
+    "round",
+    "batch_size",
+    "loss",
+    "clipped",
+    "noise_energy",
+    "test_loss",
+    "accuracy",
+    "epsilon",
+    "epsilon_mean",
+)
 """The columns of a history, see :class:`Trained`."""
 
 
@@ -91,7 +101,9 @@ def train(
         eta = problem.eta(schedule)
     if eta.shape != (rounds,):
         raise ValueError(f"schedule must have shape ({rounds},), got {eta.shape}")
-    energy = np.divide(scenario.noise_scale, eta, out=np.full(rounds, math.inf), where=eta > 0)
+    energy = np.divide(
+        scenario.noise_scale, eta, out=np.full(rounds, math.inf), where=eta > 0
+    )
     account = RenyiAccountant() if accountant is None else accountant
     federation = FedSGD(scenario, training, dataset, seed, device)
     state, rows = federation.start(), []
@@ -99,8 +111,12 @@ def train(
         state, rows = resume.state, resume.history.to_dict("records")
         if not len(rows) == state.round <= rounds:
             got = f"{len(rows)} and a state before round {state.round}"
-            raise ValueError(f"resume must hold as many rounds as its state, at most {rounds}, got {got}")
-        state = state._replace(parameters=state.parameters.to(device), velocity=state.velocity.to(device))
+            raise ValueError(
+                f"resume must hold as many rounds as its state, at most {rounds}, got {got}"
+            )
+        state = state._replace(
+            parameters=state.parameters.to(device), velocity=state.velocity.to(device)
+        )
 
     def diverged(what: str) -> Diverged:
         remedy = f"try a learning rate below {training.learning_rate:g}, or a smaller nu, which is less noise"
@@ -108,10 +124,18 @@ def train(
         error.history = pd.DataFrame(rows, columns=COLUMNS)
         return error
 
-    with tqdm(total=rounds, initial=state.round, disable=not progress, unit="round", desc=training.dataset) as bar:
+    with tqdm(
+        total=rounds,
+        initial=state.round,
+        disable=not progress,
+        unit="round",
+        desc=training.dataset,
+    ) as bar:
         for t in range(state.round, rounds):
             try:
-                state, shown = federation.step(state, eta[t], senders_t=chosen.senders[:, t] if chosen else None)
+                state, shown = federation.step(
+                    state, eta[t], senders_t=chosen.senders[:, t] if chosen else None
+                )
             except NotFinite as error:
                 raise diverged(str(error)) from None
             if not torch.isfinite(state.parameters).all():
@@ -123,15 +147,23 @@ def train(
                 if not math.isfinite(test_loss):
                     raise diverged(f"the test loss is {test_loss}")
                 devices = np.array([math.inf])
-                seen = None if problem.exposure is None else problem.exposure[..., : t + 1]
+                seen = (
+                    None if problem.exposure is None else problem.exposure[..., : t + 1]
+                )
                 if chosen:
-                    begun = chosen._replace(eta=eta[: t + 1], senders=chosen.senders[:, : t + 1])
+                    begun = chosen._replace(
+                        eta=eta[: t + 1], senders=chosen.senders[:, : t + 1]
+                    )
                     begun = begun if seen is None else begun._replace(exposure=seen)
                     devices = begun.epsilons(account, delta)
                 elif schedule is not None:
-                    so_far = ReceiveScalingProblem(scenario, problem.min_gain[: t + 1], problem.budget, seen)
+                    so_far = ReceiveScalingProblem(
+                        scenario, problem.min_gain[: t + 1], problem.budget, seen
+                    )
                     devices = so_far.epsilons(energy[: t + 1], account, delta)
-                leaked = {name: float(value) for name, value in over_devices(devices).items()}
+                leaked = {
+                    name: float(value) for name, value in over_devices(devices).items()
+                }
                 shown_epsilon = f"{round_outward(leaked['epsilon'], up=True):.6g}"
                 text = f"loss {test_loss:.3f}, accuracy {accuracy:.3f}, epsilon {shown_epsilon}"
                 bar.set_postfix_str(text, refresh=False)

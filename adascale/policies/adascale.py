@@ -54,7 +54,11 @@ class AdaScale(CompiledPolicy):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "penalty", check.positive("penalty", self.penalty))
-        object.__setattr__(self, "initial_queue", check.at_least("initial_queue", self.initial_queue, 0))
+        object.__setattr__(
+            self,
+            "initial_queue",
+            check.at_least("initial_queue", self.initial_queue, 0),
+        )
 
     @classmethod
     def from_law(
@@ -76,27 +80,45 @@ class AdaScale(CompiledPolicy):
         mean_gain, law : see :class:`ConstantLevel`
         stiffness : float, :math:`s \ge 1`; at 1 the queue starts empty
         """
-        budget, stiff = check.positive("budget", budget), check.number("stiffness", stiffness, 1)
+        budget, stiff = (
+            check.positive("budget", budget),
+            check.number("stiffness", stiffness, 1),
+        )
         level = find_law(scenario, mean_gain, law).level(budget)
         with np.errstate(all="ignore"):
             penalty = -stiff * budget / RoundLeakage(scenario).slope(level)
-        check.finite(f"the penalty at a level of {np.max(level, initial=0):.3g}", penalty)
+        check.finite(
+            f"the penalty at a level of {np.max(level, initial=0):.3g}", penalty
+        )
         return cls(penalty, np.broadcast_to((stiff - 1) * budget, penalty.shape))
 
     @classmethod
     def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
         # in both scenarios of the paper, this is within a factor of 4 of the penalty found
-        slope = RoundLeakage(problem.scenario).slope(water_level(problem.min_noise_energy, problem.budget))
-        with np.errstate(all="ignore"):  # a negligible leakage gives an infinite penalty
+        slope = RoundLeakage(problem.scenario).slope(
+            water_level(problem.min_noise_energy, problem.budget)
+        )
+        with np.errstate(
+            all="ignore"
+        ):  # a negligible leakage gives an infinite penalty
             return -5 * problem.budget / slope
 
     def start(self, scenario: Scenario, budget: FloatArray) -> AdaScaleState:
         zero = np.zeros(np.shape(budget))
-        return AdaScaleState(scenario, budget, RoundLeakage(scenario), zero + self.initial_queue, zero)
+        return AdaScaleState(
+            scenario, budget, RoundLeakage(scenario), zero + self.initial_queue, zero
+        )
 
-    def decide_rounds(self, state: AdaScaleState, floor: FloatArray) -> tuple[AdaScaleState, FloatArray]:
+    def decide_rounds(
+        self, state: AdaScaleState, floor: FloatArray
+    ) -> tuple[AdaScaleState, FloatArray]:
         energy, queue = adascale_energies(
-            floor, state.budget, self.penalty, state.leakage, state.queue, first_guess=state.energy
+            floor,
+            state.budget,
+            self.penalty,
+            state.leakage,
+            state.queue,
+            first_guess=state.energy,
         )
         return state.after(floor.shape[-1], queue=queue, energy=energy[..., -1]), energy
 
@@ -134,11 +156,15 @@ def adascale_energies(
     batch = np.broadcast_shapes(outer, *map(np.shape, parameters))
     rows = in_rows(floor, batch, T)
     queue, start, nu, V = (in_rows(parameter, batch) for parameter in parameters)
-    energy, i, t = all_rounds(rows, queue, start, nu, V, leakage.terms, are_few(leakage.terms.moments))
+    energy, i, t = all_rounds(
+        rows, queue, start, nu, V, leakage.terms, are_few(leakage.terms.moments)
+    )
     if i >= 0:
         instance = tuple(map(int, np.unravel_index(i, batch)))
         place = f" of instance {instance}" if instance else ""
-        raise NoRoot(f"no root found in round {t}{place}: floor {rows[i, t]}, queue {queue[i]}, penalty {V[i]}")
+        raise NoRoot(
+            f"no root found in round {t}{place}: floor {rows[i, t]}, queue {queue[i]}, penalty {V[i]}"
+        )
     return energy.reshape(*batch, T), queue.reshape(batch)
 
 
@@ -174,16 +200,22 @@ def all_rounds(
 
 
 @njit(cache=True, inline="always")
-def advance(search: Search, slope: float, curvature: float, Q: float, least: float) -> Search:
+def advance(
+    search: Search, slope: float, curvature: float, Q: float, least: float
+) -> Search:
     """Step towards the zero of V F'(w) + Q + w - floor, given V F' and V F''."""
     if search.x <= least:
         # F' and so the sum are concave: a Newton step from the floor stays below the root, and without one at the floor
-        if -np.inf < slope < -Q and curvature == np.inf:  # V F'' overflows: there is a root above, and no Newton step
+        if (
+            -np.inf < slope < -Q and curvature == np.inf
+        ):  # V F'' overflows: there is a root above, and no Newton step
             following = Search(2 * least, least, np.inf, np.inf, False)
         else:
             step = least + max(-slope - Q, 0.0) / (1 + curvature)
             following = Search(step, least, np.inf, np.inf, step == least)
     else:
         against = Q + (search.x - least)
-        following = power_law_step(search, -slope / against, search.x * (1 / against - curvature / slope))
+        following = power_law_step(
+            search, -slope / against, search.x * (1 / against - curvature / slope)
+        )
     return following

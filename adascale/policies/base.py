@@ -67,31 +67,46 @@ class OnlinePolicy(Policy):
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         """Decide round by round."""
-        state = self.start(problem.scenario, np.broadcast_to(problem.budget, problem.lanes))
+        state = self.start(
+            problem.scenario, np.broadcast_to(problem.budget, problem.lanes)
+        )
         energy = np.empty((*problem.lanes, problem.num_rounds))
         floor = np.broadcast_to(problem.min_noise_energy, energy.shape)
         for t in range(problem.num_rounds):
-            floor_t = floor[..., t].copy()[()]  # a copy, as a view would give access to later rounds
+            floor_t = floor[..., t].copy()[
+                ()
+            ]  # a copy, as a view would give access to later rounds
             state, energy[..., t] = checked_decision(self, state, floor_t, t)
         return energy
 
 
-def checked_decision(policy: OnlinePolicy, state: Any, floor: FloatArray, t: int) -> tuple[Any, FloatArray]:
+def checked_decision(
+    policy: OnlinePolicy, state: Any, floor: FloatArray, t: int
+) -> tuple[Any, FloatArray]:
     """Return what a policy decides in round t, or raise a ``ValueError`` unless it is a noise energy per floor."""
     name = type(policy).__name__
     decision: object = policy.decide(state, floor)
     if not (isinstance(decision, tuple) and len(decision) == 2):
         got = type(decision).__name__
-        raise ValueError(f"{name}.decide must return the next state and a noise energy, got {got} in round {t}")
+        raise ValueError(
+            f"{name}.decide must return the next state and a noise energy, got {got} in round {t}"
+        )
     next_state, energy = decision[0], np.asarray(decision[1])
     if energy.shape != np.shape(floor) or energy.dtype.kind not in "iuf":
-        wanted, got = f"shape {np.shape(floor)} like the floors", f"{energy.dtype} of shape {energy.shape}"
-        raise ValueError(f"{name}.decide must return noise energies of {wanted}, got {got} in round {t}")
+        wanted, got = (
+            f"shape {np.shape(floor)} like the floors",
+            f"{energy.dtype} of shape {energy.shape}",
+        )
+        raise ValueError(
+            f"{name}.decide must return noise energies of {wanted}, got {got} in round {t}"
+        )
     good = (energy >= floor * (1 - _ROUNDING)) & (energy < np.inf)
     if not good.all():
         worst = np.unravel_index(good.argmin(), good.shape)
         wanted = f"finite and at least its floor {np.asarray(floor)[worst]}"
-        raise ValueError(f"{name} returned a noise energy of {energy[worst]} in round {t}, expected {wanted}")
+        raise ValueError(
+            f"{name} returned a noise energy of {energy[worst]} in round {t}, expected {wanted}"
+        )
     return next_state, np.maximum(energy, floor)
 
 
@@ -115,18 +130,25 @@ class CompiledPolicy(OnlinePolicy):
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         if type(self).decide is not CompiledPolicy.decide:
             return super().schedule(problem)
-        state = self.start(problem.scenario, np.broadcast_to(problem.budget, problem.lanes))
+        state = self.start(
+            problem.scenario, np.broadcast_to(problem.budget, problem.lanes)
+        )
         self._check_instances(np.shape(state.budget), problem)
-        floor = np.broadcast_to(problem.min_noise_energy, (*problem.lanes, problem.num_rounds))
+        floor = np.broadcast_to(
+            problem.min_noise_energy, (*problem.lanes, problem.num_rounds)
+        )
         _, energy = self.decide_rounds(state, floor)
         self._check_instances(energy.shape[:-1], problem)
         return energy
 
-    def _check_instances(self, shape: tuple[int, ...], problem: ReceiveScalingProblem) -> None:
+    def _check_instances(
+        self, shape: tuple[int, ...], problem: ReceiveScalingProblem
+    ) -> None:
         if shape != problem.lanes:
             name = type(self).__name__
             raise InvalidInput(
-                f"{name} has parameters for instances {shape}, the problem has {problem.lanes}", "problem"
+                f"{name} has parameters for instances {shape}, the problem has {problem.lanes}",
+                "problem",
             )
 
 
@@ -163,21 +185,29 @@ class HorizonState(State):
     def after(self, rounds: int, **changes: Any) -> Self:
         if rounds > self.later + 1:
             T = self.scenario.num_rounds
-            raise InvalidInput(f"the policy has planned for num_rounds = {T}, and all rounds are over", "num_rounds")
+            raise InvalidInput(
+                f"the policy has planned for num_rounds = {T}, and all rounds are over",
+                "num_rounds",
+            )
         return replace(self, later=self.later - rounds, **changes)
 
 
 def check_law(mean_gain: ArrayLike | None, law: FloorLaw | None) -> None:
     """Raise an ``InvalidInput`` unless exactly one of the two describes the channel."""
     if (mean_gain is None) == (law is None):
-        raise InvalidInput(f"exactly one of mean_gain and law must be given, got {mean_gain!r} and {law!r}", "law")
+        raise InvalidInput(
+            f"exactly one of mean_gain and law must be given, got {mean_gain!r} and {law!r}",
+            "law",
+        )
     if mean_gain is not None:
         check.positive("mean_gain", mean_gain, "devices")
     elif not isinstance(law, FloorLaw):
         raise InvalidInput(f"law must be a FloorLaw, got {law!r}", "law")
 
 
-def find_law(scenario: Scenario, mean_gain: ArrayLike | None, law: FloorLaw | None) -> FloorLaw:
+def find_law(
+    scenario: Scenario, mean_gain: ArrayLike | None, law: FloorLaw | None
+) -> FloorLaw:
     """Return the distribution of the floors: ``law``, or Rayleigh fading of ``mean_gain``."""
     check_law(mean_gain, law)
     return RayleighFloors.of(scenario, mean_gain) if law is None else law  # type: ignore[arg-type]
@@ -185,5 +215,7 @@ def find_law(scenario: Scenario, mean_gain: ArrayLike | None, law: FloorLaw | No
 
 def in_rows(array: ArrayLike, batch: Sequence[int], *rounds: int) -> FloatArray:
     """Return a new array with one row of instances, each a number or ``rounds`` numbers."""
-    fresh = np.array(np.broadcast_to(np.asarray(array, dtype=float), (*batch, *rounds)), order="C")
+    fresh = np.array(
+        np.broadcast_to(np.asarray(array, dtype=float), (*batch, *rounds)), order="C"
+    )
     return fresh.reshape(math.prod(batch), *rounds)

@@ -41,7 +41,11 @@ class ConstantLevel(CompiledPolicy):
         check_law(self.mean_gain, self.law)
 
     def start(self, scenario: Scenario, budget: FloatArray) -> ConstantLevelState:
-        return ConstantLevelState(scenario, budget, find_law(scenario, self.mean_gain, self.law).level(budget))
+        return ConstantLevelState(
+            scenario, budget, find_law(scenario, self.mean_gain, self.law).level(budget)
+        )
 
-    def decide_rounds(self, state: ConstantLevelState, floor: FloatArray) -> tuple[ConstantLevelState, FloatArray]:
+    def decide_rounds(
+        self, state: ConstantLevelState, floor: FloatArray
+    ) -> tuple[ConstantLevelState, FloatArray]:
         return state, np.maximum(state.level[..., None], floor)

@@ -11,7 +11,13 @@ from adascale import checks as check
 from adascale.accounting.kernels import are_few
 from adascale.channel import FloorLaw
 from adascale.compiled import njit
-from adascale.policies.base import CompiledPolicy, HorizonState, check_law, find_law, in_rows
+from adascale.policies.base import (
+    CompiledPolicy,
+    HorizonState,
+    check_law,
+    find_law,
+    in_rows,
+)
 from adascale.problem import LeakageTerms, RoundLeakage, slopes
 from adascale.rootfind import power_law_step, search_from
 from adascale.scenario import FloatArray, Scenario
@@ -59,42 +65,84 @@ class DynamicProgramme(CompiledPolicy):
 
     def start(self, scenario: Scenario, budget: FloatArray) -> ProgrammeState:
         law = find_law(scenario, self.mean_gain, self.law)
-        budget = np.broadcast_to(budget, np.broadcast_shapes(np.shape(budget), law.lanes))
+        budget = np.broadcast_to(
+            budget, np.broadcast_shapes(np.shape(budget), law.lanes)
+        )
         with np.errstate(over="ignore"):
             tables = _tables(scenario, law, budget * scenario.num_rounds)
         return ProgrammeState.begin(scenario, budget, *tables)
 
-    def decide_rounds(self, state: ProgrammeState, floor: FloatArray) -> tuple[ProgrammeState, FloatArray]:
+    def decide_rounds(
+        self, state: ProgrammeState, floor: FloatArray
+    ) -> tuple[ProgrammeState, FloatArray]:
         *batch, rounds = floor.shape
-        left, whole = in_rows(state.left, batch), in_rows(state.budget * state.scenario.num_rounds, batch)
-        spend = _spend(in_rows(floor, batch, rounds), state.table, state.which, whole, left, state.later)
-        return state.after(rounds, left=left.reshape(batch)), floor + spend.reshape(floor.shape)
+        left, whole = (
+            in_rows(state.left, batch),
+            in_rows(state.budget * state.scenario.num_rounds, batch),
+        )
+        spend = _spend(
+            in_rows(floor, batch, rounds),
+            state.table,
+            state.which,
+            whole,
+            left,
+            state.later,
+        )
+        return state.after(rounds, left=left.reshape(batch)), floor + spend.reshape(
+            floor.shape
+        )
 
 
-def _tables(scenario: Scenario, law: FloorLaw, whole: FloatArray) -> tuple[FloatArray, NDArray[np.intp]]:
-    number = np.broadcast_to(np.arange(math.prod(law.lanes)).reshape(law.lanes), whole.shape)
-    pairs, which = np.unique(np.stack([number.ravel(), whole.ravel()], axis=1), axis=0, return_inverse=True)
-    T, points = scenario.num_rounds, math.ceil(math.log(scenario.num_rounds / _LEAST) / _STEP) + 1
+def _tables(
+    scenario: Scenario, law: FloorLaw, whole: FloatArray
+) -> tuple[FloatArray, NDArray[np.intp]]:
+    number = np.broadcast_to(
+        np.arange(math.prod(law.lanes)).reshape(law.lanes), whole.shape
+    )
+    pairs, which = np.unique(
+        np.stack([number.ravel(), whole.ravel()], axis=1), axis=0, return_inverse=True
+    )
+    T, points = (
+        scenario.num_rounds,
+        math.ceil(math.log(scenario.num_rounds / _LEAST) / _STEP) + 1,
+    )
     check.entries("the tables of budgets x rounds x points", len(pairs), T, points)
-    ends = np.log(law.quantile(np.reshape([1e-14, 1 - 1e-6], (2, *[1] * len(law.lanes)))))
+    ends = np.log(
+        law.quantile(np.reshape([1e-14, 1 - 1e-6], (2, *[1] * len(law.lanes))))
+    )
     start, step = ends[0], np.maximum(ends[1] - ends[0], 1e-6) / (_FLOORS - 1)
     index = np.arange(_FLOORS).reshape(-1, *[1] * len(law.lanes))
-    share = np.moveaxis(law.cdf(np.exp(start + step * index)), 0, -1).reshape(-1, _FLOORS)
+    share = np.moveaxis(law.cdf(np.exp(start + step * index)), 0, -1).reshape(
+        -1, _FLOORS
+    )
     terms, table = RoundLeakage(scenario).terms, np.empty((len(pairs), T, points))
     for levels, (one, total) in zip(table, pairs, strict=True):
         first, width = (float(each.flat[int(one)]) for each in (start, step))
         shares = np.ascontiguousarray(share[int(one)])
-        levels[:] = _levels(float(total), T, points, first, width, shares, terms, are_few(terms.moments))
+        levels[:] = _levels(
+            float(total), T, points, first, width, shares, terms, are_few(terms.moments)
+        )
         check.finite(f"the price of a budget of {total / T:.3g}", levels[1:])
     return table, which.ravel()
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _levels(
-    whole: float, rounds: int, points: int, start: float, step: float, share: FloatArray, terms: LeakageTerms, few: bool
+    whole: float,
+    rounds: int,
+    points: int,
+    start: float,
+    step: float,
+    share: FloatArray,
+    terms: LeakageTerms,
+    few: bool,
 ) -> FloatArray:
     r"""Return the table :math:`\ell_n(b)`, with :math:`|F'(\ell_n(b))| = v_n(b)`, n = 0 ... T - 1."""
-    table, price, least = np.full((rounds, points), np.inf), np.empty(points), np.exp(start)
+    table, price, least = (
+        np.full((rounds, points), np.inf),
+        np.empty(points),
+        np.exp(start),
+    )
     budget = whole * np.exp(_STEP * (np.arange(points) - (points - 1.0)))
     for n in range(1, rounds):
         level, before = table[n - 1], price.copy()
@@ -107,7 +155,12 @@ def _levels(
                 width = lowest - b - least
                 for i in range(_NODES.size):
                     w = least + width * _NODES[i]
-                    value += width * _WEIGHTS[i] * _share(w, start, step, share) * slopes(b + w, terms, few)[1]
+                    value += (
+                        width
+                        * _WEIGHTS[i]
+                        * _share(w, start, step, share)
+                        * slopes(b + w, terms, few)[1]
+                    )
             if n > 1:
                 most = _spent(least, b, level, whole)
                 for i in range(_NODES.size):
@@ -115,8 +168,15 @@ def _levels(
                     x = _at(b - y, points, whole)
                     floor = _curve(level, x)[0] - y
                     if floor > least:
-                        saved = max(-_curve(before, x)[1], 0.0) / (_STEP * max(b - y, budget[0]))
-                        value += most * _WEIGHTS[i] * saved * _share(floor, start, step, share)
+                        saved = max(-_curve(before, x)[1], 0.0) / (
+                            _STEP * max(b - y, budget[0])
+                        )
+                        value += (
+                            most
+                            * _WEIGHTS[i]
+                            * saved
+                            * _share(floor, start, step, share)
+                        )
             price[j] = value
             guess = level[j] if n > 1 else (table[n, j + 1] if j + 1 < points else b)
             table[n, j] = _inverse(value, guess, terms, few)
@@ -124,7 +184,14 @@ def _levels(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _last_price(b: float, start: float, step: float, share: FloatArray, terms: LeakageTerms, few: bool) -> float:
+def _last_price(
+    b: float,
+    start: float,
+    step: float,
+    share: FloatArray,
+    terms: LeakageTerms,
+    few: bool,
+) -> float:
     r"""Return :math:`v_1(b) = \mathbb E|F'(b + w_{\min})| = \int H(w) F''(b + w)\, dw`."""
     total, every = 0.0, 4
     last = (share.size - 1) // every * every
@@ -150,7 +217,9 @@ def _inverse(price: float, guess: float, terms: LeakageTerms, few: bool) -> floa
 
 @njit(cache=True, inline="always")
 def _at(b: float, points: int, whole: float) -> float:
-    x: float = min(max(np.log(max(b / whole, 1e-300)) / _STEP + (points - 1), 0.0), points - 1.0)
+    x: float = min(
+        max(np.log(max(b / whole, 1e-300)) / _STEP + (points - 1), 0.0), points - 1.0
+    )
     return x
 
 
@@ -163,7 +232,9 @@ def _curve(values: FloatArray, x: float) -> tuple[float, float]:
     left = (high - values[i - 1]) / 2 if i > 0 else high - low
     right = (values[i + 2] - low) / 2 if i + 2 < values.size else high - low
     square, cube = 3 * (high - low) - 2 * left - right, left + right - 2 * (high - low)
-    return low + u * (left + u * (square + u * cube)), left + u * (2 * square + 3 * u * cube)
+    return low + u * (left + u * (square + u * cube)), left + u * (
+        2 * square + 3 * u * cube
+    )
 
 
 @njit(cache=True, inline="always")
@@ -203,7 +274,12 @@ def _spent(floor: float, left: float, level: FloatArray, whole: float) -> float:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _spend(
-    floor: FloatArray, table: FloatArray, which: NDArray[np.intp], whole: FloatArray, left: FloatArray, later: int
+    floor: FloatArray,
+    table: FloatArray,
+    which: NDArray[np.intp],
+    whole: FloatArray,
+    left: FloatArray,
+    later: int,
 ) -> FloatArray:
     spend = np.zeros(floor.shape)
     for i in range(floor.shape[0]):
@@ -211,6 +287,8 @@ def _spend(
             if t == later:
                 spend[i, t] = left[i]
             elif left[i] > 0:
-                spend[i, t] = _spent(floor[i, t], left[i], table[which[i], later - t], whole[i])
+                spend[i, t] = _spent(
+                    floor[i, t], left[i], table[which[i], later - t], whole[i]
+                )
             left[i] = max(left[i] - spend[i, t], 0.0)
     return spend

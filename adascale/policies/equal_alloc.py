@@ -17,7 +17,9 @@ class EqualAlloc(CompiledPolicy):
     def start(self, scenario: Scenario, budget: FloatArray) -> State:
         return State(scenario, budget)
 
-    def decide_rounds(self, state: State, floor: FloatArray) -> tuple[State, FloatArray]:
+    def decide_rounds(
+        self, state: State, floor: FloatArray
+    ) -> tuple[State, FloatArray]:
         return state, floor + np.asarray(state.budget)[..., None]
 
     @staticmethod
@@ -34,5 +36,9 @@ class EqualAlloc(CompiledPolicy):
         delta : float, in (0, 1)
         """
         kinds, T = RoundLeakage(scenario), scenario.num_rounds
-        sigma = np.array([calibrate([(q, 1.0, T)], epsilon, delta).scale for q in kinds.rate])
-        return float(np.max(kinds.unit * sigma**2)) * (1 + 1e-12)  # so that no rounding exceeds epsilon
+        sigma = np.array(
+            [calibrate([(q, 1.0, T)], epsilon, delta).scale for q in kinds.rate]
+        )
+        return float(np.max(kinds.unit * sigma**2)) * (
+            1 + 1e-12
+        )  # so that no rounding exceeds epsilon

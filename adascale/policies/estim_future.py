@@ -24,7 +24,9 @@ def estimated_min_gain(mean_gain: ArrayLike, estimate: str) -> FloatArray:
     """
     gain = check.positive("mean_gain", mean_gain, "devices")
     check.one_of("estimate", estimate, "devices", "minimum")
-    return np.asarray(gain.min(axis=-1) if estimate == "devices" else 1 / (1 / gain).sum(axis=-1))
+    return np.asarray(
+        gain.min(axis=-1) if estimate == "devices" else 1 / (1 / gain).sum(axis=-1)
+    )
 
 
 @dataclass(frozen=True)
@@ -59,14 +61,22 @@ class EstimFuture(OnlinePolicy):
         batch = np.broadcast_shapes(np.shape(budget), self._later_gain.shape)
         return HorizonState.begin(scenario, np.broadcast_to(budget, batch))
 
-    def decide(self, state: HorizonState, floor: FloatArray) -> tuple[HorizonState, FloatArray]:
+    def decide(
+        self, state: HorizonState, floor: FloatArray
+    ) -> tuple[HorizonState, FloatArray]:
         scenario, after = state.scenario, state.after(1)
         later_floor = scenario.noise_scale / (scenario.x_max * self._later_gain)
         # the smallest valid level, with only this floor, only the later ones, or all of them under water
         both = (state.left + floor + state.later * later_floor) / (1 + state.later)
         alone = floor + state.left
-        energy = np.maximum(np.where(alone <= later_floor, alone, both), floor) if state.later else alone
-        return replace(after, left=np.maximum(state.left - (energy - floor), 0.0)), energy
+        energy = (
+            np.maximum(np.where(alone <= later_floor, alone, both), floor)
+            if state.later
+            else alone
+        )
+        return replace(
+            after, left=np.maximum(state.left - (energy - floor), 0.0)
+        ), energy
 
     def skip(self, state: HorizonState) -> HorizonState:
         return state.after(1)

@@ -56,26 +56,43 @@ class Learn(CompiledPolicy):
             raise ValueError(f"prior must be a FloorLaw, got {self.prior!r}")
 
     def start(self, scenario: Scenario, budget: FloatArray) -> LearnState:
-        assumed = np.empty(0)  # with a prior: floors at its quantiles, shape (..., weight)
+        assumed = np.empty(
+            0
+        )  # with a prior: floors at its quantiles, shape (..., weight)
         if self.prior is not None:
             share = (np.arange(self.weight) + 0.5) / self.weight
-            assumed = np.moveaxis(self.prior.quantile(share.reshape(-1, *[1] * len(self.prior.lanes))), 0, -1)
+            assumed = np.moveaxis(
+                self.prior.quantile(share.reshape(-1, *[1] * len(self.prior.lanes))),
+                0,
+                -1,
+            )
         batch = np.broadcast_shapes(np.shape(budget), assumed.shape[:-1])
         seen = np.repeat(in_rows(assumed, batch, assumed.shape[-1])[:, None], 2, axis=1)
         for row in seen:
             for number in range(1, assumed.shape[-1] + 1):
                 _add(row, number)
         moments, level = np.zeros((len(seen), 6)), np.zeros(batch)
-        return LearnState.begin(scenario, np.broadcast_to(budget, batch), seen, moments, level)
+        return LearnState.begin(
+            scenario, np.broadcast_to(budget, batch), seen, moments, level
+        )
 
-    def decide_rounds(self, state: LearnState, floor: FloatArray) -> tuple[LearnState, FloatArray]:
+    def decide_rounds(
+        self, state: LearnState, floor: FloatArray
+    ) -> tuple[LearnState, FloatArray]:
         *batch, rounds = floor.shape
         moments = state.moments.copy()
-        seen = np.concatenate([state.seen, in_rows(floor, batch, rounds)[:, None].repeat(2, 1)], -1)
+        seen = np.concatenate(
+            [state.seen, in_rows(floor, batch, rounds)[:, None].repeat(2, 1)], -1
+        )
         left, level = in_rows(state.left, batch), in_rows(state.level, batch)
         margin = float(self.safety_margin) if self.budget_mode == "hard" else -1.0
         coherence = 0.0 if isinstance(self.coherence, str) else float(self.coherence)
-        options = margin, self.hold * float(state.scenario.num_rounds), int(self.prior is None), coherence
+        options = (
+            margin,
+            self.hold * float(state.scenario.num_rounds),
+            int(self.prior is None),
+            coherence,
+        )
         spend = np.empty((len(seen), rounds))
         _spend(spend, state.later, seen, moments, left, level, options)
         left, level = left.reshape(batch), level.reshape(batch)
@@ -94,19 +111,36 @@ def _spend(
     options: tuple[float, float, int, float],
 ) -> None:
     """Fill in what the last rounds of every instance spend, and update the arrays."""
-    margin, frozen, imaginary, coherence = options  # a margin below 0 stands for none, a coherence of 0 for an estimate
+    margin, frozen, imaginary, coherence = (
+        options  # a margin below 0 stands for none, a coherence of 0 for an estimate
+    )
     rounds = spend.shape[1]
     known = seen.shape[2] - rounds
     for i in range(seen.shape[0]):
         for t in range(rounds):
-            n, now, floor, c = later - t + 1, known + t + 1, seen[i, 0, known + t], coherence
+            n, now, floor, c = (
+                later - t + 1,
+                known + t + 1,
+                seen[i, 0, known + t],
+                coherence,
+            )
             if coherence == 0:
                 c = next_coherence(moments[i], seen[i, 0, now - 1 : now])
             _add(seen[i], now)
             if margin >= 0 or n > frozen:
                 own = min(c, n)
-                m = n - own + (margin * (1 + c) / 2 * np.log(max(n / c, 1.0)) if margin >= 0 else 0.0)
-                level[i] = _level(seen[i], now, floor, own, m / (now + imaginary), left[i], level[i])
+                m = (
+                    n
+                    - own
+                    + (
+                        margin * (1 + c) / 2 * np.log(max(n / c, 1.0))
+                        if margin >= 0
+                        else 0.0
+                    )
+                )
+                level[i] = _level(
+                    seen[i], now, floor, own, m / (now + imaginary), left[i], level[i]
+                )
             y = max(level[i] - floor, 0.0)
             if margin >= 0:
                 y = min(y, left[i]) if n > 1 else left[i]
@@ -115,7 +149,15 @@ def _spend(
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _level(seen: FloatArray, now: int, floor: float, own: float, each: float, left: float, start: float) -> float:
+def _level(
+    seen: FloatArray,
+    now: int,
+    floor: float,
+    own: float,
+    each: float,
+    left: float,
+    start: float,
+) -> float:
     r"""Return :math:`\ell` with :math:`a \sum_i \max(\ell - w_i, 0) + c \max(\ell - w_t, 0) = b`."""
     # Newton's steps on a convex, piecewise linear function: from the second on they decrease to the root's piece
     highest = floor + left / own  # with this floor alone

@@ -50,30 +50,58 @@ class LyapunovPowerControl(CompiledPolicy):
     def __post_init__(self) -> None:
         for name in ("penalty", "rate"):
             object.__setattr__(self, name, check.positive(name, getattr(self, name)))
-        object.__setattr__(self, "initial_queue", check.at_least("initial_queue", self.initial_queue, 0))
+        object.__setattr__(
+            self,
+            "initial_queue",
+            check.at_least("initial_queue", self.initial_queue, 0),
+        )
         check_contraction(self.contraction)
 
     def start(self, scenario: Scenario, budget: FloatArray) -> LyapunovState:
         check_contraction(self.contraction, scenario.num_rounds)
-        return LyapunovState(scenario, budget, 0, np.broadcast_to(self.initial_queue, np.shape(budget)))
+        return LyapunovState(
+            scenario, budget, 0, np.broadcast_to(self.initial_queue, np.shape(budget))
+        )
 
-    def decide_rounds(self, state: LyapunovState, floor: FloatArray) -> tuple[LyapunovState, FloatArray]:
-        (*batch, T), t, noise_scale = floor.shape, state.round, state.scenario.noise_scale
+    def decide_rounds(
+        self, state: LyapunovState, floor: FloatArray
+    ) -> tuple[LyapunovState, FloatArray]:
+        (*batch, T), t, noise_scale = (
+            floor.shape,
+            state.round,
+            state.scenario.noise_scale,
+        )
         if t >= state.scenario.num_rounds:
-            check_contraction(self.contraction, t)  # there is no horizon, but the weights grow
-        weight = np.array([self.contraction ** -float(each) for each in range(t, t + T)])
-        penalty, rate, queue = (in_rows(one, batch) for one in (self.penalty, self.rate, state.queue))
+            check_contraction(
+                self.contraction, t
+            )  # there is no horizon, but the weights grow
+        weight = np.array(
+            [self.contraction ** -float(each) for each in range(t, t + T)]
+        )
+        penalty, rate, queue = (
+            in_rows(one, batch) for one in (self.penalty, self.rate, state.queue)
+        )
         cap = in_rows(noise_scale / floor, batch, T)
         eta = _rounds(cap, penalty, rate, queue, weight)
         energy = np.where(eta < cap, noise_scale / eta, 0.0).reshape(floor.shape)
-        return state.after(T, round=t + T, queue=queue.reshape(batch)), np.maximum(energy, floor)
+        return state.after(T, round=t + T, queue=queue.reshape(batch)), np.maximum(
+            energy, floor
+        )
 
     def skip(self, state: LyapunovState) -> LyapunovState:
-        return state.after(1, round=state.round + 1, queue=np.maximum(state.queue - self.rate, 0.0))
+        return state.after(
+            1, round=state.round + 1, queue=np.maximum(state.queue - self.rate, 0.0)
+        )
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _rounds(cap: FloatArray, V: FloatArray, rate: FloatArray, queue: FloatArray, weight: FloatArray) -> FloatArray:
+def _rounds(
+    cap: FloatArray,
+    V: FloatArray,
+    rate: FloatArray,
+    queue: FloatArray,
+    weight: FloatArray,
+) -> FloatArray:
     eta = np.empty(cap.shape)
     for i in range(cap.shape[0]):
         for t in range(cap.shape[1]):

@@ -24,18 +24,26 @@ def water_level(min_noise_energy: ArrayLike, budget: ArrayLike) -> FloatArray:
     rounds = np.arange(1, floor.shape[-1] + 1)
     with np.errstate(over="ignore"):
         total, below = budget[..., None] * rounds[-1], np.cumsum(floor, axis=-1)
-        check.finite("the floors and budgets of all rounds together", total + below[..., -1:])
+        check.finite(
+            "the floors and budgets of all rounds together", total + below[..., -1:]
+        )
     # with the k lowest floors under water, the level is (T nu + their sum) / k; the right k is the last whose own floor
     # is under water, so that reaching it takes less than T nu: a sum of differences, in which small floors are not lost
-    depth = np.cumsum(np.diff(floor, axis=-1, prepend=floor[..., :1]) * (rounds - 1), axis=-1)
+    depth = np.cumsum(
+        np.diff(floor, axis=-1, prepend=floor[..., :1]) * (rounds - 1), axis=-1
+    )
     wet = np.broadcast_to(np.sum(depth < total, axis=-1, keepdims=True), (*batch, 1))
-    floor, below = (np.broadcast_to(each, (*batch, rounds[-1])) for each in (floor, below))
+    floor, below = (
+        np.broadcast_to(each, (*batch, rounds[-1])) for each in (floor, below)
+    )
 
     def of(values: FloatArray, k: NDArray[np.intp]) -> FloatArray:
         return np.asarray(np.take_along_axis(values, k - 1, axis=-1)[..., 0])
 
     level = (total[..., 0] + of(below, wet)) / wet[..., 0]
-    dry = np.where(wet[..., 0] < rounds[-1], of(floor, np.minimum(wet + 1, rounds[-1])), np.inf)
+    dry = np.where(
+        wet[..., 0] < rounds[-1], of(floor, np.minimum(wet + 1, rounds[-1])), np.inf
+    )
     return np.asarray(np.clip(level, of(floor, wet), dry))
 
 

@@ -67,32 +67,54 @@ class ReSolve(OnlinePolicy):
 
     def start(self, scenario: Scenario, budget: FloatArray) -> ReSolveState:
         law = find_law(scenario, self.mean_gain, self.law)
-        budget = np.broadcast_to(budget, np.broadcast_shapes(np.shape(budget), law.lanes))
-        return ReSolveState.begin(scenario, budget, law, np.zeros(budget.shape), np.zeros((budget.size, 6)))
+        budget = np.broadcast_to(
+            budget, np.broadcast_shapes(np.shape(budget), law.lanes)
+        )
+        return ReSolveState.begin(
+            scenario, budget, law, np.zeros(budget.shape), np.zeros((budget.size, 6))
+        )
 
-    def decide(self, state: ReSolveState, floor: FloatArray) -> tuple[ReSolveState, FloatArray]:
+    def decide(
+        self, state: ReSolveState, floor: FloatArray
+    ) -> tuple[ReSolveState, FloatArray]:
         after = state.after(1)
         hard, n = self.budget_mode == "hard", state.later + 1
         level, seen = state.level, state.seen
         coherence: Any = self.coherence
         if isinstance(coherence, str):
             seen, each = seen.copy(), np.reshape(floor, (-1, 1))
-            coherence = np.reshape([next_coherence(*pair) for pair in zip(seen, each, strict=True)], np.shape(floor))
+            coherence = np.reshape(
+                [next_coherence(*pair) for pair in zip(seen, each, strict=True)],
+                np.shape(floor),
+            )
         if hard or n > self.hold * state.scenario.num_rounds:
             own = np.minimum(coherence, n)
-            margin = self.safety_margin * (1 + coherence) / 2 * np.log(np.maximum(n / coherence, 1.0)) if hard else 0.0
-            level = state.law.shared_level(state.left / own, floor, (n - own + margin) / own, state.level)
+            margin = (
+                self.safety_margin
+                * (1 + coherence)
+                / 2
+                * np.log(np.maximum(n / coherence, 1.0))
+                if hard
+                else 0.0
+            )
+            level = state.law.shared_level(
+                state.left / own, floor, (n - own + margin) / own, state.level
+            )
         spend = np.maximum(level - floor, 0.0)
         if hard:
             spend = np.minimum(spend, state.left) if state.later else state.left
-        left = np.maximum(state.left - spend, 0.0)  # a frozen level may spend more than is left
+        left = np.maximum(
+            state.left - spend, 0.0
+        )  # a frozen level may spend more than is left
         return replace(after, left=left, level=level, seen=seen), floor + spend
 
     def skip(self, state: ReSolveState) -> ReSolveState:
         return state.after(1)
 
 
-def check_options(budget_mode: str, safety_margin: float, hold: float, coherence: float | str) -> None:
+def check_options(
+    budget_mode: str, safety_margin: float, hold: float, coherence: float | str
+) -> None:
     """Validate the options of :class:`ReSolve`."""
     check.one_of("budget_mode", budget_mode, *BUDGET_MODES)
     check.number("safety_margin", safety_margin, 0)
@@ -116,7 +138,9 @@ def seen_coherence(min_noise_energy: ArrayLike) -> FloatArray:
     """
     floor = check.positive("min_noise_energy", min_noise_energy, "rounds")
     rows = np.ascontiguousarray(floor.reshape(-1, floor.shape[-1]))
-    return np.array([next_coherence(np.zeros(6), row) for row in rows]).reshape(floor.shape[:-1])
+    return np.array([next_coherence(np.zeros(6), row) for row in rows]).reshape(
+        floor.shape[:-1]
+    )
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -129,8 +153,17 @@ def next_coherence(moments: FloatArray, floor: FloatArray) -> float:
         unit = min(least, w)
         x, shrink = unit / w, unit / least
         off = x - mean * shrink
-        moments[0], moments[1], moments[2], moments[3] = n, unit, w, x - off * (n - 1) / n
+        moments[0], moments[1], moments[2], moments[3] = (
+            n,
+            unit,
+            w,
+            x - off * (n - 1) / n,
+        )
         moments[4] = moments[4] * shrink**2 + off**2 * (n - 1) / n
         moments[5] = moments[5] * shrink**2 + (x - unit / last) ** 2
     coherence: float = moments[0]
-    return coherence if moments[5] == 0.0 else min(max(6 * moments[4] / moments[5] - 2, 1.0), coherence)
+    return (
+        coherence
+        if moments[5] == 0.0
+        else min(max(6 * moments[4] / moments[5] - 2, 1.0), coherence)
+    )

@@ -39,13 +39,19 @@ class Selection(NamedTuple):
     @property
     def noise_energy(self) -> FloatArray:
         r""":math:`w_t = d \sigma_n^2 / \eta_t`, shape (..., T); 0 in a skipped round."""
-        return np.where(self.eta > 0, self.scenario.noise_scale / np.where(self.eta > 0, self.eta, 1), 0)
+        return np.where(
+            self.eta > 0,
+            self.scenario.noise_scale / np.where(self.eta > 0, self.eta, 1),
+            0,
+        )
 
     @property
     def total(self) -> FloatArray:
         """:math:`W`, the mean of :math:`w_t` over the rounds that are not skipped, shape (...); NaN without one."""
         ran = np.sum(self.eta > 0, axis=-1)
-        return np.where(ran, self.noise_energy.sum(axis=-1) / np.maximum(ran, 1), np.nan)
+        return np.where(
+            ran, self.noise_energy.sum(axis=-1) / np.maximum(ran, 1), np.nan
+        )
 
     @property
     def participation(self) -> FloatArray:
@@ -56,32 +62,59 @@ class Selection(NamedTuple):
     def noise_multiplier(self) -> FloatArray:
         r""":math:`\sigma_{m,t} = (K_t B_m / G) \sqrt{s_n w_t / 2d}`, shape (..., M, T); inf where a device is idle."""
         if np.asarray(self.senders).dtype != bool:  # 0 and 1 would be read as positions
-            raise InvalidInput(f"senders must be bool, got {np.asarray(self.senders).dtype}", "senders")
-        s, size = self.scenario, np.asarray(self.scenario.batch_size, dtype=float)[..., None]
+            raise InvalidInput(
+                f"senders must be bool, got {np.asarray(self.senders).dtype}", "senders"
+            )
+        s, size = (
+            self.scenario,
+            np.asarray(self.scenario.batch_size, dtype=float)[..., None],
+        )
         root = np.sqrt(s.noise_share * self.noise_energy / (2 * s.num_parameters))
         root = self.senders.sum(axis=-2) / s.clip_norm * root
-        return np.where(self.senders, size * root[..., None, :] / np.sqrt(self.exposure), np.inf)
+        return np.where(
+            self.senders, size * root[..., None, :] / np.sqrt(self.exposure), np.inf
+        )
 
     def rdp(self) -> FloatArray:
         """Compute the Rényi leakage in nats, the sum over its own rounds and the mean over devices, shape (...)."""
         sigma = np.where(self.senders, self.noise_multiplier, 1.0)
-        rate = np.broadcast_to(self.scenario.sampling_rate, self.scenario.num_devices)[:, None]
-        return np.asarray(rdp(rate, sigma, self.scenario.order).sum(axis=-1, where=self.senders).mean(axis=-1))
+        rate = np.broadcast_to(self.scenario.sampling_rate, self.scenario.num_devices)[
+            :, None
+        ]
+        return np.asarray(
+            rdp(rate, sigma, self.scenario.order)
+            .sum(axis=-1, where=self.senders)
+            .mean(axis=-1)
+        )
 
-    def epsilon(self, accountant: Accountant = RENYI, delta: float = 1e-5) -> FloatArray:
+    def epsilon(
+        self, accountant: Accountant = RENYI, delta: float = 1e-5
+    ) -> FloatArray:
         r"""Compute the largest :math:`\varepsilon` over devices, which holds for every device, shape (...)."""
         return over_devices(self.epsilons(accountant, delta))["epsilon"]
 
-    def epsilon_mean(self, accountant: Accountant = RENYI, delta: float = 1e-5) -> FloatArray:
+    def epsilon_mean(
+        self, accountant: Accountant = RENYI, delta: float = 1e-5
+    ) -> FloatArray:
         r"""Compute the mean over devices of :math:`\varepsilon`, which is no guarantee, shape (...)."""
         return over_devices(self.epsilons(accountant, delta))["epsilon_mean"]
 
-    def epsilons(self, accountant: Accountant = RENYI, delta: float = 1e-5) -> FloatArray:
+    def epsilons(
+        self, accountant: Accountant = RENYI, delta: float = 1e-5
+    ) -> FloatArray:
         r"""Compute :math:`\varepsilon` of each device, that of its own rounds, shape (..., M); 0 without any."""
-        sigma, rate = self.noise_multiplier, np.broadcast_to(self.scenario.sampling_rate, self.scenario.num_devices)
+        sigma, rate = (
+            self.noise_multiplier,
+            np.broadcast_to(self.scenario.sampling_rate, self.scenario.num_devices),
+        )
         out = np.zeros(sigma.shape[:-1])
         for place in map(tuple, np.argwhere(self.senders.any(axis=-1))):
-            out[place] = epsilon_by(accountant, float(rate[place[-1]]), sigma[place][self.senders[place]], delta)
+            out[place] = epsilon_by(
+                accountant,
+                float(rate[place[-1]]),
+                sigma[place][self.senders[place]],
+                delta,
+            )
         return out
 
 
@@ -99,7 +132,9 @@ class Selecting(Policy):
         """Return the state before round 0."""
         raise NotImplementedError(f"{type(self).__name__} has no start")
 
-    def decide(self, state: State, gain: FloatArray) -> tuple[State, FloatArray, NDArray[np.bool_]]:
+    def decide(
+        self, state: State, gain: FloatArray
+    ) -> tuple[State, FloatArray, NDArray[np.bool_]]:
         """Return the state, eta (..., T) and senders (..., M, T) of rounds with scaled gains (..., M, T)."""
         raise NotImplementedError(f"{type(self).__name__} has no decide")
 
@@ -115,7 +150,10 @@ class Selecting(Policy):
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         """Refuse a problem, which has no gains to choose from."""
-        raise InvalidInput(f"{type(self).__name__} needs the gains of all devices, got min_gain", "min_gain")
+        raise InvalidInput(
+            f"{type(self).__name__} needs the gains of all devices, got min_gain",
+            "min_gain",
+        )
 
 
 @dataclass(frozen=True)
@@ -145,7 +183,10 @@ class Truncated(Selecting):
 
     def start(self, scenario: Scenario) -> State:
         if (self.threshold is None) == (self.epsilon is None):
-            raise InvalidInput(f"exactly one of threshold and epsilon must be given, got {self}", "threshold")
+            raise InvalidInput(
+                f"exactly one of threshold and epsilon must be given, got {self}",
+                "threshold",
+            )
         if self.epsilon is None:
             threshold = check.positive("threshold", self.threshold)  # type: ignore[arg-type]
         else:
@@ -154,18 +195,31 @@ class Truncated(Selecting):
         check.within("threshold", threshold, *scenario.gain_limits)
         return scenario, threshold
 
-    def decide(self, state: State, gain: FloatArray) -> tuple[State, FloatArray, NDArray[np.bool_]]:
+    def decide(
+        self, state: State, gain: FloatArray
+    ) -> tuple[State, FloatArray, NDArray[np.bool_]]:
         senders = gain >= state[1][..., None, None]
-        return state, (senders.sum(-2) / state[0].num_devices) ** 2 * (state[0].x_max * state[1][..., None]), senders
+        return (
+            state,
+            (senders.sum(-2) / state[0].num_devices) ** 2
+            * (state[0].x_max * state[1][..., None]),
+            senders,
+        )
 
-    def guarantee(self, scenario: Scenario, accountant: Accountant = RENYI, delta: float = 1e-5) -> FloatArray:
+    def guarantee(
+        self, scenario: Scenario, accountant: Accountant = RENYI, delta: float = 1e-5
+    ) -> FloatArray:
         r"""Compute the largest :math:`\varepsilon` of a device that sends in all T rounds, which no channel exceeds."""
         threshold = self.start(scenario)[1][..., None]
-        everyone = ReceiveScalingProblem(scenario, threshold.repeat(scenario.num_rounds, axis=-1), 1.0)
+        everyone = ReceiveScalingProblem(
+            scenario, threshold.repeat(scenario.num_rounds, axis=-1), 1.0
+        )
         return everyone.epsilon(everyone.min_noise_energy, accountant, delta)
 
     @classmethod
-    def of_total(cls, scenario: Scenario, gain: ArrayLike, total: ArrayLike) -> "Truncated":
+    def of_total(
+        cls, scenario: Scenario, gain: ArrayLike, total: ArrayLike
+    ) -> "Truncated":
         r"""Find the least threshold whose total noise energy is :math:`W`; it **sees all rounds**.
 
         .. math:: \frac1T \sum_t w_t = \frac{d \sigma_n^2}{x_{\max}} \frac{A(g)}g, \quad A = \frac1T \sum_t (M / K_t)^2
@@ -185,17 +239,31 @@ class Truncated(Selecting):
         BudgetNotReached
             If every threshold that leaves a sender in each round has a larger total.
         """
-        scaled, total, M = scenario.scaled_gain(gain), check.positive("total", total), scenario.num_devices
-        rise = np.append(np.diff((M / np.arange(M, 0.0, -1)) ** 2), np.inf)  # of (M / K)^2 as each device drops out
+        scaled, total, M = (
+            scenario.scaled_gain(gain),
+            check.positive("total", total),
+            scenario.num_devices,
+        )
+        rise = np.append(
+            np.diff((M / np.arange(M, 0.0, -1)) ** 2), np.inf
+        )  # of (M / K)^2 as each device drops out
         edge = np.sort(scaled, axis=-2).reshape(*scaled.shape[:-2], -1)
         more = np.broadcast_to(rise[:, None], scaled.shape).reshape(edge.shape)
         order = np.argsort(edge, axis=-1)
         edge, more = (np.take_along_axis(each, order, axis=-1) for each in (edge, more))
-        A = 1 + np.cumsum(np.insert(more[..., :-1], 0, 0, axis=-1), axis=-1) / scaled.shape[-1]
+        A = (
+            1
+            + np.cumsum(np.insert(more[..., :-1], 0, 0, axis=-1), axis=-1)
+            / scaled.shape[-1]
+        )
         needed = scenario.noise_scale / scenario.x_max * A / total[..., None]
-        threshold = np.min(needed, axis=-1, where=needed <= edge, initial=np.inf)  # needed does not fall
+        threshold = np.min(
+            needed, axis=-1, where=needed <= edge, initial=np.inf
+        )  # needed does not fall
         if np.isinf(threshold).any():
-            raise BudgetNotReached(f"total must be at least {(needed / edge).min(axis=-1) * total}, got {total}")
+            raise BudgetNotReached(
+                f"total must be at least {(needed / edge).min(axis=-1) * total}, got {total}"
+            )
         return cls(threshold)
 
 
@@ -222,18 +290,33 @@ class Best(Selecting):
         check.whole("number", self.number, most=scenario.num_devices)
         return scenario, check.at_least("level", self.level, 0)
 
-    def decide(self, state: State, gain: FloatArray) -> tuple[State, FloatArray, NDArray[np.bool_]]:
+    def decide(
+        self, state: State, gain: FloatArray
+    ) -> tuple[State, FloatArray, NDArray[np.bool_]]:
         check.within("gain", gain, *state[0].gain_limits)
-        senders = np.argsort(np.argsort(-gain, axis=-2, kind="stable"), axis=-2) < self.number
-        max_eta = (self.number / state[0].num_devices) ** 2 * (state[0].x_max * np.where(senders, gain, np.inf).min(-2))
+        senders = (
+            np.argsort(np.argsort(-gain, axis=-2, kind="stable"), axis=-2) < self.number
+        )
+        max_eta = (self.number / state[0].num_devices) ** 2 * (
+            state[0].x_max * np.where(senders, gain, np.inf).min(-2)
+        )
         floor = state[0].noise_scale / max_eta
-        eta = scaling(np.maximum(state[1][..., None], floor), floor, max_eta, state[0].noise_scale)
+        eta = scaling(
+            np.maximum(state[1][..., None], floor), floor, max_eta, state[0].noise_scale
+        )
         return state, eta, np.broadcast_to(senders, (*eta.shape[:-1], *gain.shape[-2:]))
 
     @classmethod
-    def of_total(cls, scenario: Scenario, gain: ArrayLike, total: ArrayLike, number: int) -> "Best":
+    def of_total(
+        cls, scenario: Scenario, gain: ArrayLike, total: ArrayLike, number: int
+    ) -> "Best":
         """Find the level whose total noise energy is :math:`W`, as :meth:`Truncated.of_total`."""
-        least, total = cls(number).select(scenario, gain), check.positive("total", total)
+        least, total = (
+            cls(number).select(scenario, gain),
+            check.positive("total", total),
+        )
         if (total <= least.total).any():
-            raise BudgetNotReached(f"total must be more than {least.total}, got {total}")
+            raise BudgetNotReached(
+                f"total must be more than {least.total}, got {total}"
+            )
         return cls(number, water_level(least.noise_energy, total - least.total))

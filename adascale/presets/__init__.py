@@ -29,18 +29,24 @@ def load(name: str) -> Preset:
     try:
         path, content = read_preset(str(name))
     except ValueError as error:
-        prefix = "" if str(name) in str(error) else f"{name}: "  # an error in a base names only the base
+        prefix = (
+            "" if str(name) in str(error) else f"{name}: "
+        )  # an error in a base names only the base
         raise InvalidFile(f"{prefix}{error}", str(name)) from None
     try:
         scenario = Scenario.from_table(content["scenario"], str(path))
         given = dict(content["channel"])
         name = given.pop("model", "rayleigh")
         if not isinstance(name, str):
-            raise InvalidInput(f"model in [channel] must be a name, got {name!r}", "model")
+            raise InvalidInput(
+                f"model in [channel] must be a name, got {name!r}", "model"
+            )
         model = channel.find(name, **given)
         levels = check.positive("levels", content["levels"])
         if levels.ndim != 1 or not (levels[1:] > levels[:-1]).all():
-            raise InvalidInput(f"levels must be ascending numbers, got {content['levels']}", "levels")
+            raise InvalidInput(
+                f"levels must be ascending numbers, got {content['levels']}", "levels"
+            )
     except ValueError as error:
         raise InvalidFile(f"{path}: {error}", str(path)) from None
     return Preset(scenario, model, dict(content["training"]), tuple(levels.tolist()))

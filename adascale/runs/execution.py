@@ -17,7 +17,13 @@ from adascale.learning.devices import find_device
 from adascale.policies import Policy, Selection
 from adascale.problem import ReceiveScalingProblem
 from adascale.runs.provenance import provenance
-from adascale.runs.specification import NOISE_FREE, Run, described, digest_of, loaded_digest
+from adascale.runs.specification import (
+    NOISE_FREE,
+    Run,
+    described,
+    digest_of,
+    loaded_digest,
+)
 
 
 class Finished(NamedTuple):
@@ -31,7 +37,12 @@ def problem_of(run: Run) -> tuple[ReceiveScalingProblem, NDArray[np.float64]]:
     """Return the problem of a run's realisation, and its ``mean_gain`` of shape (M,)."""
     scenario = run.scenario
     drawn = run.channel.draw(scenario.num_devices, scenario.num_rounds, run.seed)
-    problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), run.nu * run.budget_factor, drawn.exposure)
+    problem = ReceiveScalingProblem(
+        scenario,
+        scenario.min_gain(drawn.gain),
+        run.nu * run.budget_factor,
+        drawn.exposure,
+    )
     return problem, scenario.mean_gain(drawn.path_loss)
 
 
@@ -48,38 +59,70 @@ def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
     find_device(device)
     for kind, name in run.own_code.items():
         if (found := loaded_digest(kind, name)) != (wanted := run.sources[name]):
-            raise ValueError(f"the code of {name} must have the digest {wanted}, got {found}; restart this process")
+            raise ValueError(
+                f"the code of {name} must have the digest {wanted}, got {found}; restart this process"
+            )
     loaded = _load(run)
     problem, policy, schedule = decided(run)
     start = time.perf_counter()
-    how |= {"device": device, "every": run.every, "delta": run.delta, "accountant": accounting.find(run.accountant)}
+    how |= {
+        "device": device,
+        "every": run.every,
+        "delta": run.delta,
+        "accountant": accounting.find(run.accountant),
+    }
     trained = train(problem, schedule, run.training, loaded, run.seed, **how)
     seconds = round(time.perf_counter() - start, 3)
     last, floor = trained.history.iloc[-1], problem.min_noise_energy
     row = described(run)
-    named = () if policy is None else (*policy.tuned, *getattr(policy, "fixed_by", ())[:1])
-    row |= {name: float(value) for name in named if (value := getattr(policy, name)) is not None}
+    named = (
+        () if policy is None else (*policy.tuned, *getattr(policy, "fixed_by", ())[:1])
+    )
+    row |= {
+        name: float(value)
+        for name in named
+        if (value := getattr(policy, name)) is not None
+    }
     if isinstance(schedule, Selection):
         share = schedule.participation
-        row |= {"cost": float(schedule.total - floor.mean()), "participation": float(share.mean())}
+        row |= {
+            "cost": float(schedule.total - floor.mean()),
+            "participation": float(share.mean()),
+        }
         row |= {"participation_min": float(share.min())}
     else:
         row["cost"] = None if schedule is None else float(problem.cost(schedule))
     rdp = None
     if schedule is not None:
-        rdp = float(schedule.rdp() if isinstance(schedule, Selection) else problem.rdp(schedule))
+        rdp = float(
+            schedule.rdp() if isinstance(schedule, Selection) else problem.rdp(schedule)
+        )
     row |= {"order": run.scenario.order, "rdp": rdp, "delta": run.delta}
     row |= {name: float(last[name]) for name in ("epsilon", "epsilon_mean")}
     row |= {"test_accuracy": float(last.accuracy), "test_loss": float(last.test_loss)}
-    row |= {"floor_mean": float(floor.mean()), "floor_max": float(floor.max()), "floor_max_round": int(floor.argmax())}
+    row |= {
+        "floor_mean": float(floor.mean()),
+        "floor_max": float(floor.max()),
+        "floor_max_round": int(floor.argmax()),
+    }
     row["wall_seconds"] = seconds
-    row["device"] = torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else device
+    row["device"] = (
+        torch.cuda.get_device_name(device)
+        if torch.device(device).type == "cuda"
+        else device
+    )
     row |= {"threads": torch.get_num_threads()} | provenance("torch", "numpy")
-    row["torch"] = torch.__version__  # with the build, which the distribution's version omits
+    row["torch"] = (
+        torch.__version__
+    )  # with the build, which the distribution's version omits
     return Finished(row, trained.history)
 
 
-def decided(run: Run) -> tuple[ReceiveScalingProblem, Policy | None, NDArray[np.float64] | Selection | None]:
+def decided(
+    run: Run,
+) -> tuple[
+    ReceiveScalingProblem, Policy | None, NDArray[np.float64] | Selection | None
+]:
     """Return the problem of a run's realisation, the tuned policy and its schedule; None for ``NoiseFree``.
 
     A policy that chooses who sends gets the total noise energy of the others: the mean floor plus the budget.
@@ -89,10 +132,18 @@ def decided(run: Run) -> tuple[ReceiveScalingProblem, Policy | None, NDArray[np.
         return problem, None, None
     method: Any = as_method(find_method(run.policy)[1], run.channel)
     if getattr(method, "chooses", False):
-        gain = run.channel.draw(run.scenario.num_devices, problem.num_rounds, run.seed).gain
-        selecting = method.choosing(run.scenario, gain, problem.min_noise_energy.mean() + problem.budget)
+        gain = run.channel.draw(
+            run.scenario.num_devices, problem.num_rounds, run.seed
+        ).gain
+        selecting = method.choosing(
+            run.scenario, gain, problem.min_noise_energy.mean() + problem.budget
+        )
         exposure = 1.0 if problem.exposure is None else problem.exposure
-        return problem, selecting, selecting.select(run.scenario, gain)._replace(exposure=exposure)
+        return (
+            problem,
+            selecting,
+            selecting.select(run.scenario, gain)._replace(exposure=exposure),
+        )
     policy = method(problem, mean_gain)
     return problem, policy, policy.schedule(problem)
 
@@ -104,7 +155,9 @@ def _load(run: Run) -> Dataset:
         return _load_once(training.dataset, training.input_scaling, data.root())
     dataset = data.load(training.dataset, training.input_scaling)
     if (digest := digest_of(dataset)) != run.data_digest:
-        raise ValueError(f"the data of {training.dataset} must have the digest {run.data_digest}, got {digest}")
+        raise ValueError(
+            f"the data of {training.dataset} must have the digest {run.data_digest}, got {digest}"
+        )
     return dataset
 
 

@@ -54,13 +54,21 @@ class Store:
             return None
         try:
             row = json.loads((place / "row.json").read_text())
-            row |= {name: float(row[name]) for name in ("epsilon", "epsilon_mean")}  # may be infinite
-            history = pd.read_csv(place / "history.csv", dtype=str).astype(float)  # through text, exactly as written
+            row |= {
+                name: float(row[name]) for name in ("epsilon", "epsilon_mean")
+            }  # may be infinite
+            history = pd.read_csv(place / "history.csv", dtype=str).astype(
+                float
+            )  # through text, exactly as written
             history = history.astype(WHOLE)
             if len(history) != row["rounds"]:
-                raise ValueError(f"history.csv has {len(history)} of {row['rounds']} rounds")
+                raise ValueError(
+                    f"history.csv has {len(history)} of {row['rounds']} rounds"
+                )
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{place} cannot be read ({error}); delete the folder to run it again") from error
+            raise ValueError(
+                f"{place} cannot be read ({error}); delete the folder to run it again"
+            ) from error
         return Finished(row, history)
 
     def under_way(self, run: Run) -> pd.DataFrame | None:
@@ -69,7 +77,13 @@ class Store:
         return None if content is None else _history(content)
 
     def run(
-        self, run: Run, *, device: str = "cpu", progress: bool = False, wait: bool = True, save_seconds: float = 30
+        self,
+        run: Run,
+        *,
+        device: str = "cpu",
+        progress: bool = False,
+        wait: bool = True,
+        save_seconds: float = 30,
     ) -> Finished:
         """Return the result of a run: read it if finished, else run from the last checkpoint on.
 
@@ -78,17 +92,23 @@ class Store:
         find_device(device)
         place, result = self.place(run), self.finished(run)
         if result is not None:
-            with contextlib.suppress(OSError):  # a process killed between its last two steps left it; or read-only
+            with contextlib.suppress(
+                OSError
+            ):  # a process killed between its last two steps left it; or read-only
                 (place / "checkpoint").unlink(missing_ok=True)
             return result
         place.mkdir(parents=True, exist_ok=True)
         try:
             with FileLock(place / "lock", timeout=-1 if wait else 0):
-                return self.finished(run) or self._perform(run, device, progress, save_seconds)
+                return self.finished(run) or self._perform(
+                    run, device, progress, save_seconds
+                )
         except Timeout:
             raise Busy(f"another process is working on {place}") from None
 
-    def _perform(self, run: Run, device: str, progress: bool, save_seconds: float) -> Finished:
+    def _perform(
+        self, run: Run, device: str, progress: bool, save_seconds: float
+    ) -> Finished:
         place = self.place(run)
         write_atomically(place / "spec.json", run.specification)
         resume, seconds_before = self._resume(run, device)
@@ -120,7 +140,9 @@ class Store:
                 saved = time.monotonic()
 
         try:
-            row, history = perform(run, device=device, progress=progress, resume=resume, keep=keep)
+            row, history = perform(
+                run, device=device, progress=progress, resume=resume, keep=keep
+            )
         except KeyboardInterrupt:  # a signal that leaves time to save
             save()
             raise
@@ -139,7 +161,9 @@ class Store:
         try:
             content: dict[str, Any] = torch.load(path, weights_only=True)
         except Exception as error:  # torch.load raises many kinds
-            raise ValueError(f"checkpoint {path} cannot be read; delete it to start the run again") from error
+            raise ValueError(
+                f"checkpoint {path} cannot be read; delete it to start the run again"
+            ) from error
         return content
 
     def _resume(self, run: Run, device: str) -> tuple[Trained | None, float]:
@@ -151,7 +175,9 @@ class Store:
             if (then := content["conditions"][name]) != now:
                 path = self.place(run) / "checkpoint"
                 remedy = "continue it so, or delete it to start the run again"
-                raise ValueError(f"checkpoint {path} was made with {name} {then!r}, not {now!r}; {remedy}")
+                raise ValueError(
+                    f"checkpoint {path} was made with {name} {then!r}, not {now!r}; {remedy}"
+                )
         state = State(content["round"], content["parameters"], content["velocity"])
         return Trained(state, _history(content)), content["seconds"]
 

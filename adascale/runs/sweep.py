@@ -56,30 +56,52 @@ def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
     """Read the runs of a sweep file in its order; the last list of a block changes fastest."""
     content = read_toml(path)
     blocks = content.get("runs")
-    if set(content) != {"runs"} or not isinstance(blocks, list) or not all(isinstance(each, dict) for each in blocks):
-        raise ValueError(f"{path}: expected [[runs]] blocks and nothing else, got {', '.join(content) or 'nothing'}")
+    if (
+        set(content) != {"runs"}
+        or not isinstance(blocks, list)
+        or not all(isinstance(each, dict) for each in blocks)
+    ):
+        raise ValueError(
+            f"{path}: expected [[runs]] blocks and nothing else, got {', '.join(content) or 'nothing'}"
+        )
     entries: dict[tuple[str, str], Entry] = {}
     tried: set[str] = set()
     for number, block in enumerate(blocks, 1):
         where = f"{path}, block {number}"
-        if missing := [key for key in ("reading", "dataset", "policy", "nu", "seed") if key not in block]:
+        if missing := [
+            key
+            for key in ("reading", "dataset", "policy", "nu", "seed")
+            if key not in block
+        ]:
             raise ValueError(f"{where}: missing key {missing[0]!r}")
         if empty := [key for key, value in block.items() if value == []]:
-            raise ValueError(f"{where}: {empty[0]} is an empty list; expected a value or a list of values")
+            raise ValueError(
+                f"{where}: {empty[0]} is an empty list; expected a value or a list of values"
+            )
         if not isinstance(reading := block.pop("reading"), str):
             raise ValueError(f"{where}: reading must be a string, got {reading!r}")
-        choices = [each if isinstance(each, list) else [each] for each in block.values()]
+        choices = [
+            each if isinstance(each, list) else [each] for each in block.values()
+        ]
         for values in itertools.product(*choices):
             try:
                 run = make_run(**dict(zip(block, values, strict=True)))
-                if "=" in run.policy and run.policy not in tried:  # refuse its parameters before any run
+                if (
+                    "=" in run.policy and run.policy not in tried
+                ):  # refuse its parameters before any run
                     tried.add(run.policy)
-                    with contextlib.suppress(RuntimeError):  # one round may not reach the budget
-                        decided(replace(run, scenario=replace(run.scenario, num_rounds=1)))
+                    with contextlib.suppress(
+                        RuntimeError
+                    ):  # one round may not reach the budget
+                        decided(
+                            replace(run, scenario=replace(run.scenario, num_rounds=1))
+                        )
             except (ValueError, TypeError, ArithmeticError, LookupError) as error:
                 raise ValueError(f"{where}: {' '.join(str(error).split())}") from None
             if (reading, run.address) in entries:
-                raise ValueError(f"{path}: reading {reading!r} has the run {run.address} twice")
+                raise ValueError(
+                    f"{path}: reading {reading!r} has the run {run.address} twice"
+                )
             entries[reading, run.address] = Entry(reading, run)
     if not entries:
         raise ValueError(f"{path} holds no runs")
@@ -87,7 +109,13 @@ def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
 
 
 def sweep(
-    runs: Iterable[Run], store: Store, *, jobs: int = 1, device: str = "cpu", threads: int = 1, progress: bool = False
+    runs: Iterable[Run],
+    store: Store,
+    *,
+    jobs: int = 1,
+    device: str = "cpu",
+    threads: int = 1,
+    progress: bool = False,
 ) -> list[Outcome]:
     """Run what the store lacks, and return one outcome per distinct run, in their order.
 
@@ -111,20 +139,40 @@ def sweep(
             outcomes[outcome.address] = outcome
             bar.update(outcome.state == "finished")
             if progress and outcome.state in ("failed", "diverged"):
-                bar.write(f"run {outcome.address} failed: {outcome.message}", file=sys.stderr)
+                bar.write(
+                    f"run {outcome.address} failed: {outcome.message}", file=sys.stderr
+                )
 
         for again in (False, True):
-            missing = [wanted[key] for key, each in outcomes.items() if each.state not in ("finished", "diverged")]
+            missing = [
+                wanted[key]
+                for key, each in outcomes.items()
+                if each.state not in ("finished", "diverged")
+            ]
             if not missing:
                 break
-            work = partial(_one, store=store, device=device, threads=threads, wait=again)
-            done = work_on(work, missing, jobs) if jobs > 1 else ((run, work(run)) for run in missing)
+            work = partial(
+                _one, store=store, device=device, threads=threads, wait=again
+            )
+            done = (
+                work_on(work, missing, jobs)
+                if jobs > 1
+                else ((run, work(run)) for run in missing)
+            )
             with contextlib.closing(done):  # closes at once if interrupted
                 for run, outcome in done:
-                    note(outcome or Outcome(run.address, "failed", "a worker process was killed"))
+                    note(
+                        outcome
+                        or Outcome(run.address, "failed", "a worker process was killed")
+                    )
     for address, each in outcomes.items():
-        if each.state == "finished" and not (store.place(wanted[address]) / "row.json").exists():
-            outcomes[address] = Outcome(address, "failed", f"its result is not in {store.folder}")
+        if (
+            each.state == "finished"
+            and not (store.place(wanted[address]) / "row.json").exists()
+        ):
+            outcomes[address] = Outcome(
+                address, "failed", f"its result is not in {store.folder}"
+            )
     return list(outcomes.values())
 
 
@@ -137,13 +185,17 @@ def tables(entries: Iterable[Entry], store: Store) -> tuple[pd.DataFrame, pd.Dat
         if history is not None:
             rows.append({"reading": reading} | row)
             evaluated = history.dropna(subset=["accuracy"])
-            curves[run.address] = evaluated[["round", "loss", "test_loss", "accuracy", "epsilon"]]
+            curves[run.address] = evaluated[
+                ["round", "loss", "test_loss", "accuracy", "epsilon"]
+            ]
     if not rows:
         return pd.DataFrame(), pd.DataFrame()
     table = pd.DataFrame(rows, columns=_columns(rows))
     if "test_accuracy" not in table:
         table["test_accuracy"] = np.nan  # no run is finished
-    return table, pd.concat(curves, names=["run"]).reset_index("run").reset_index(drop=True)
+    return table, pd.concat(curves, names=["run"]).reset_index("run").reset_index(
+        drop=True
+    )
 
 
 def progress(entries: Iterable[Entry], store: Store) -> pd.DataFrame:
@@ -151,8 +203,16 @@ def progress(entries: Iterable[Entry], store: Store) -> pd.DataFrame:
     rows = []
     for reading, run in entries:
         history = _stored(run, store)[1]
-        known = described(run) | {"reading": reading, "done": 0 if history is None else len(history)}
-        rows.append({name: known[name] for name in ("reading", "run", "policy", "nu", "seed", "done", "rounds")})
+        known = described(run) | {
+            "reading": reading,
+            "done": 0 if history is None else len(history),
+        }
+        rows.append(
+            {
+                name: known[name]
+                for name in ("reading", "run", "policy", "nu", "seed", "done", "rounds")
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -165,7 +225,13 @@ def _columns(rows: list[dict[str, Any]]) -> list[str]:
     longest = [*max(rows, key=len)]
     known = longest[: longest.index("budget") + 1]
     rest = longest[longest.index("cost") :] if "cost" in longest else []
-    return [*known, *dict.fromkeys(name for row in rows for name in row if name not in {*known, *rest}), *rest]
+    return [
+        *known,
+        *dict.fromkeys(
+            name for row in rows for name in row if name not in {*known, *rest}
+        ),
+        *rest,
+    ]
 
 
 def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Outcome:
@@ -178,7 +244,9 @@ def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Ou
         return Outcome(run.address, "busy", str(busy))
     except (Exception, SystemExit) as error:  # whatever the error, the other runs go on
         state = "diverged" if isinstance(error, Diverged) else "failed"
-        return Outcome(run.address, state, " ".join(f"{type(error).__name__}: {error}".split()))
+        return Outcome(
+            run.address, state, " ".join(f"{type(error).__name__}: {error}".split())
+        )
     finally:
         torch.set_num_threads(before)
     return Outcome(run.address, "finished")

@@ -53,7 +53,9 @@ def _new_pool() -> ProcessPoolExecutor:
     return ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_begin)
 
 
-def _submit(pool: ProcessPoolExecutor, work: Callable[[Task], Result], task: Task) -> "Future[Result]":
+def _submit(
+    pool: ProcessPoolExecutor, work: Callable[[Task], Result], task: Task
+) -> "Future[Result]":
     """Submit a task; a process that is started for it never gets the terminal's Ctrl-C."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

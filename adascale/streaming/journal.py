@@ -56,19 +56,25 @@ class Journal:
     def _open(self) -> None:
         """Lock the file, or create it with its heading."""
         if sys.platform == "win32":
-            raise ValueError("a journal needs file locks, which this system does not have")
+            raise ValueError(
+                "a journal needs file locks, which this system does not have"
+            )
         folder = os.path.dirname(os.path.realpath(self._place))
         while True:
             try:
                 number = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
             except FileNotFoundError:
                 with in_turn(Path(folder)):
-                    if not os.path.exists(self._place):  # other processes never see it without its whole heading
+                    if not os.path.exists(
+                        self._place
+                    ):  # other processes never see it without its whole heading
                         mark, line = _sealed(self.heading.encode(), _NO_LINES, _DONE)
                         write_atomically(self.path, mark + b" " + line)
                         self._new = True
                 continue
-            if number < 3:  # what is printed to a closed standard stream would go into the file
+            if (
+                number < 3
+            ):  # what is printed to a closed standard stream would go into the file
                 number, closed = fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 3), number
                 os.close(closed)
             self._file = os.fdopen(number, "r+b", buffering=0)
@@ -81,7 +87,9 @@ class Journal:
                 break
             self._file.close()  # its creator removed it before it was locked here
         entry = os.open(folder, os.O_RDONLY)
-        with contextlib.suppress(OSError):  # where a folder cannot be synchronised, its entries are on the disk
+        with contextlib.suppress(
+            OSError
+        ):  # where a folder cannot be synchronised, its entries are on the disk
             os.fsync(entry)
         os.close(entry)
 
@@ -91,7 +99,9 @@ class Journal:
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ValueError(f"{self.path} is in use by another process or stream") from None
+            raise ValueError(
+                f"{self.path} is in use by another process or stream"
+            ) from None
 
     def _is_in_place(self) -> bool:
         try:
@@ -104,7 +114,9 @@ class Journal:
         data = self._file.read()
         *whole, rest = data.split(b"\n")
         if not whole:
-            raise self._damaged(f"is {'cut off in its first line' if data else 'empty'}; {_REMEDY}", 1)
+            raise self._damaged(
+                f"is {'cut off in its first line' if data else 'empty'}; {_REMEDY}", 1
+            )
         mark, _, whole[0] = whole[0].partition(b" ")
         marks = [_NO_LINES, _NO_LINES]  # of the line before the last, and of the last
         for number, line in enumerate(whole, start=1):
@@ -117,13 +129,20 @@ class Journal:
             marks = [marks[-1], mark_here]
             self.lines.append(text.decode())
         before, self._mark = marks
-        if mark not in [self._mark[:n] + before[n:] for n in range(_DIGITS + 1)]:  # a kill may leave a mixture
+        if mark not in [
+            self._mark[:n] + before[n:] for n in range(_DIGITS + 1)
+        ]:  # a kill may leave a mixture
             last = len(whole)
-            raise self._damaged(f"is cut off: lines after line {last} are missing; {_REMEDY}", last)
+            raise self._damaged(
+                f"is cut off: lines after line {last} are missing; {_REMEDY}", last
+            )
         self.heading, self.count = self.lines.pop(0), len(self.lines)
         self.pending = whole[-1].endswith(_PENDING)
         if not (self.lines or self._new):
-            warnings.warn(f"{self.path} has a heading and nothing behind it; it begins at the start", stacklevel=4)
+            warnings.warn(
+                f"{self.path} has a heading and nothing behind it; it begins at the start",
+                stacklevel=4,
+            )
         self._size = len(data) - len(rest)
         if rest:
             os.ftruncate(self._file.fileno(), self._size)
@@ -141,7 +160,9 @@ class Journal:
         """Raise an error unless this process opened the file."""
         if self._owner != os.getpid():
             advice = "a process that was forked from it must open its own"
-            raise RuntimeError(f"{self.path} belongs to the process {self._owner}, which opened it; {advice}")
+            raise RuntimeError(
+                f"{self.path} belongs to the process {self._owner}, which opened it; {advice}"
+            )
 
     def check_usable(self) -> None:
         """Raise an error unless this process opened the file, has not closed it, and knows what it holds."""
@@ -149,14 +170,18 @@ class Journal:
         if self._file.closed:
             raise ValueError(f"{self.path} is closed")
         if not self._whole:
-            raise RuntimeError(f"{self.path} was interrupted while a line was written; close it and open it again")
+            raise RuntimeError(
+                f"{self.path} was interrupted while a line was written; close it and open it again"
+            )
 
     def append(self, text: str) -> None:
         """Add a line, which is on the disk and pending on return; after an ``OSError`` the file has no such line."""
         self.done()
         same = self._is_in_place()
         if not same or os.fstat(self._file.fileno()).st_size != self._size:
-            raise OSError(f"{self.path} was {'changed' if same else 'removed or replaced'} by another process")
+            raise OSError(
+                f"{self.path} was {'changed' if same else 'removed or replaced'} by another process"
+            )
         mark, line = _sealed(text.encode(), self._mark, _PENDING)
         self._whole = False
         try:
@@ -169,7 +194,12 @@ class Journal:
                 self._put(self._mark, 0)
                 self._whole = True
             raise
-        self._mark, self._size, self.count, self.pending = mark, self._size + len(line), self.count + 1, True
+        self._mark, self._size, self.count, self.pending = (
+            mark,
+            self._size + len(line),
+            self.count + 1,
+            True,
+        )
         self._whole = True
 
     def done(self) -> None:
@@ -195,7 +225,9 @@ class Journal:
         try:
             yield
         except OSError as error:
-            raise OSError(error.errno, os.strerror(error.errno or 0), str(self.path)) from None
+            raise OSError(
+                error.errno, os.strerror(error.errno or 0), str(self.path)
+            ) from None
 
     def close(self) -> None:
         """Unlock the file, and remove it if it was created here and has no lines; nothing in a forked process."""
@@ -205,7 +237,9 @@ class Journal:
             with contextlib.suppress(OSError):
                 os.unlink(os.path.realpath(self._place))
         with contextlib.suppress(OSError):
-            fcntl.flock(self._file, fcntl.LOCK_UN)  # also for a process that holds the file without knowing
+            fcntl.flock(
+                self._file, fcntl.LOCK_UN
+            )  # also for a process that holds the file without knowing
         self._file.close()
 
     def leave(self) -> None:

@@ -23,7 +23,12 @@ def joined_terms(rate: FloatArray, orders: FloatArray) -> Terms:
 
 @njit(cache=True, nogil=True)
 def log_moments(
-    s: FloatArray, rate: FloatArray, orders: FloatArray, weight: FloatArray, log_weight: FloatArray, ends: Any
+    s: FloatArray,
+    rate: FloatArray,
+    orders: FloatArray,
+    weight: FloatArray,
+    log_weight: FloatArray,
+    ends: Any,
 ) -> FloatArray:
     """Compute the log-moment of every kind of device, with its inverse squared noise multiplier, at every order."""
     moments = np.zeros((s.size, orders.size))

@@ -31,8 +31,16 @@ def pack(value: Any, before: Any, trusted: bool = False) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return _packed_array(value, before)
     if kind in (tuple, list):
-        old: Any = before if type(before) is kind and len(before) == len(value) else [None] * len(value)
-        return {kind.__name__: [pack(one, other) for one, other in zip(value, old, strict=True)]}
+        old: Any = (
+            before
+            if type(before) is kind and len(before) == len(value)
+            else [None] * len(value)
+        )
+        return {
+            kind.__name__: [
+                pack(one, other) for one, other in zip(value, old, strict=True)
+            ]
+        }
     if kind is dict and all(type(key) is str for key in value):
         old = before if type(before) is dict else {}
         return {"dict": {key: pack(one, old.get(key)) for key, one in value.items()}}
@@ -54,14 +62,24 @@ def unpack(packed: Any, before: Any) -> Any:
     (form, content), *more = packed.items()
     if form in ("tuple", "list"):
         kind: Any = tuple if form == "tuple" else list
-        old: Any = before if type(before) is kind and len(before) == len(content) else [None] * len(content)
+        old: Any = (
+            before
+            if type(before) is kind and len(before) == len(content)
+            else [None] * len(content)
+        )
         return kind(unpack(one, other) for one, other in zip(content, old, strict=True))
     if form == "dict":
         old = before if type(before) is dict else {}
         return {key: unpack(one, old.get(key)) for key, one in content.items()}
     if form == "fields":
-        changed = {name: unpack(part, getattr(before, name)) for name, part in content.items()}
-        return before._replace(**changed) if hasattr(before, "_replace") else replace(before, **changed)
+        changed = {
+            name: unpack(part, getattr(before, name)) for name, part in content.items()
+        }
+        return (
+            before._replace(**changed)
+            if hasattr(before, "_replace")
+            else replace(before, **changed)
+        )
     return _read_array(form, content, dict(more), before)
 
 
@@ -80,7 +98,12 @@ def _names(value: Any, before: Any) -> list[str]:
 def _packed_array(value: Any, before: Any) -> dict[str, Any]:
     """Return an array or a NumPy scalar as bytes, without the columns that it begins with in common with ``before``."""
     kind, dtype = type(value), value.dtype
-    exact = dtype.kind in "biuf" and dtype.itemsize <= 8 and dtype.isnative and value.flags.c_contiguous
+    exact = (
+        dtype.kind in "biuf"
+        and dtype.itemsize <= 8
+        and dtype.isnative
+        and value.flags.c_contiguous
+    )
     if not (exact and (kind is np.ndarray or isinstance(value, np.generic))):
         raise TypeError(f"a {kind.__name__} of {dtype} cannot be written exactly")
     if isinstance(value, np.generic):
@@ -99,7 +122,11 @@ def _packed_array(value: Any, before: Any) -> dict[str, Any]:
 
 
 def _alike(value: Any, before: Any) -> bool:
-    return bool(value.dtype == before.dtype and value.ndim == before.ndim and value.shape[:-1] == before.shape[:-1])
+    return bool(
+        value.dtype == before.dtype
+        and value.ndim == before.ndim
+        and value.shape[:-1] == before.shape[:-1]
+    )
 
 
 def _read_array(dtype: str, text: str, more: dict[str, Any], before: Any) -> Any:

@@ -83,16 +83,27 @@ class Stream:
         """The names of the values in an answer."""
         nu = None if self._selects else check.positive("nu", budget)  # type: ignore[arg-type]
         if nu is not None and nu.ndim:
-            raise InvalidInput(f"nu must be one number, got an array of shape {nu.shape}", "nu")
+            raise InvalidInput(
+                f"nu must be one number, got an array of shape {nu.shape}", "nu"
+            )
         self.policy: Any = policy
         self.scenario = scenario
         self._total = 0.0 if nu is None else scenario.num_rounds * float(nu)
         check.finite(f"the budget of all {scenario.num_rounds} rounds", self._total)
         delta = check.fraction("delta", delta)
-        self._orders, self._devices = np.unique(as_orders(orders)), RoundLeakage(scenario)
+        self._orders, self._devices = (
+            np.unique(as_orders(orders)),
+            RoundLeakage(scenario),
+        )
         self._offset = conversion_offset(self._orders, delta)
-        rate = np.broadcast_to(scenario.sampling_rate, scenario.num_devices) if self._selects else self._devices.rate
-        self._count = (np.ones(rate.size) if self._selects else self._devices.count).astype(int)
+        rate = (
+            np.broadcast_to(scenario.sampling_rate, scenario.num_devices)
+            if self._selects
+            else self._devices.rate
+        )
+        self._count = (
+            np.ones(rate.size) if self._selects else self._devices.count
+        ).astype(int)
         self._terms = joined_terms(rate, self._orders)
         state = self.policy.start(*(scenario,) if nu is None else (scenario, nu))
         first = Answer(-1, math.nan, math.nan, self._total, 0.0, 0.0)
@@ -100,7 +111,12 @@ class Stream:
         self._kept: Any = self._now[1:5]  # what the last checkpoint in the file holds
         listed = digest(repr(self._orders.tolist()))
         about = {"scenario": digest(scenario.to_toml())} | described(policy)
-        about |= {"nu": None if nu is None else float(nu), "delta": delta, "orders": listed, "unit of gains": unit}
+        about |= {
+            "nu": None if nu is None else float(nu),
+            "delta": delta,
+            "orders": listed,
+            "unit of gains": unit,
+        }
         self._lock, self._busy = threading.RLock(), False
         self._journal = Journal(path, f"{FORM} {json.dumps(about)}")
         self.pending = self._journal.pending
@@ -127,7 +143,9 @@ class Stream:
         """Whether all T rounds are answered."""
         return self.round >= self.scenario.num_rounds
 
-    def answer(self, min_gain: ArrayLike, number: float | None = None) -> Answer | SelectedAnswer:
+    def answer(
+        self, min_gain: ArrayLike, number: float | None = None
+    ) -> Answer | SelectedAnswer:
         r"""Answer one round; after an ``OSError`` or ``ValueError``, the round can be sent again.
 
         Parameters
@@ -144,13 +162,19 @@ class Stream:
             now, wanted = self._now, [self.round, self.round + 1]
             if now.offset is not None:
                 wanted = [self.round + now.offset]
-            repeats = self.pending if number is None else number == wanted[0] - 1 and now.offset is not None
+            repeats = (
+                self.pending
+                if number is None
+                else number == wanted[0] - 1 and now.offset is not None
+            )
             if repeats and gain == now.gain:
                 self.pending = False
                 return now.answer
             if number is not None and number not in wanted:
                 expected = " or ".join(map(str, wanted))
-                raise ValueError(f"rounds must be in order: expected round {expected}, got {number:g}")
+                raise ValueError(
+                    f"rounds must be in order: expected round {expected}, got {number:g}"
+                )
             self._check_horizon()
             return self._take(*self._decide(gain), gain, number)
 
@@ -192,7 +216,9 @@ class Stream:
             self.close()
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"the stream of {self._journal.path} cannot be pickled or copied; only one process may use it")
+        raise TypeError(
+            f"the stream of {self._journal.path} cannot be pickled or copied; only one process may use it"
+        )
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
@@ -201,8 +227,14 @@ class Stream:
         with self._lock:
             self._journal.check_usable()
             if self._busy or self._journal.count != self.round:
-                what = "is in the middle of a round" if self._busy else "was interrupted in a round"
-                raise RuntimeError(f"{self._journal.path} {what}; close it and open it again")
+                what = (
+                    "is in the middle of a round"
+                    if self._busy
+                    else "was interrupted in a round"
+                )
+                raise RuntimeError(
+                    f"{self._journal.path} {what}; close it and open it again"
+                )
             before, self._busy = self._now, True
             try:
                 yield
@@ -218,7 +250,9 @@ class Stream:
         array = check.positive(name, gain)
         shape = (self.scenario.num_devices,) if self._selects else ()
         if array.shape != shape:
-            raise InvalidInput(f"{name} must have shape {shape}, got {array.shape}", name)
+            raise InvalidInput(
+                f"{name} must have shape {shape}, got {array.shape}", name
+            )
         if not self._selects:
             check.within(name, array, *self.scenario.gain_limits)
         return array.tolist()
@@ -227,7 +261,9 @@ class Stream:
         if self.finished:
             self._journal.done()
             self.pending = False
-            raise ValueError(f"all {self.scenario.num_rounds} rounds of {self.scenario.name} are answered")
+            raise ValueError(
+                f"all {self.scenario.num_rounds} rounds of {self.scenario.name} are answered"
+            )
 
     def _decide(self, gain: Any) -> tuple[Any, float, Any]:
         """Return the next state, eta, and who sends if the policy selects."""
@@ -235,8 +271,14 @@ class Stream:
             return self._select(np.array(gain))
         max_eta = self.scenario.x_max * gain
         floor: Any = np.float64(self.scenario.noise_scale / max_eta)
-        state, energy = checked_decision(self.policy, self._now.state, floor, self.round)
-        return state, float(scaling(energy, floor, max_eta, self.scenario.noise_scale)), ()
+        state, energy = checked_decision(
+            self.policy, self._now.state, floor, self.round
+        )
+        return (
+            state,
+            float(scaling(energy, floor, max_eta, self.scenario.noise_scale)),
+            (),
+        )
 
     def _select(self, gain: NDArray[np.float64]) -> tuple[Any, float, Any]:
         scaled = self.scenario.scaled_gain(gain[:, None])
@@ -244,19 +286,30 @@ class Stream:
         eta, senders = float(eta_t[0]), senders_t[:, 0]
         if not senders.any():
             return state, 0.0, senders
-        cap = (senders.sum() / senders.size) ** 2 * self.scenario.x_max * scaled[senders].min()
+        cap = (
+            (senders.sum() / senders.size) ** 2
+            * self.scenario.x_max
+            * scaled[senders].min()
+        )
         if not 0 < eta <= cap * (1 + 1e-9):
             name = type(self.policy).__name__
-            raise ValueError(f"{name} returned eta = {eta} in round {self.round}, expected 0 < eta <= {cap}")
+            raise ValueError(
+                f"{name} returned eta = {eta} in round {self.round}, expected 0 < eta <= {cap}"
+            )
         return state, min(eta, cap), senders
 
     def _skipped(self) -> tuple[Any, float, Any]:
         return self.policy.skip(self._now.state), 0.0, ()
 
-    def _take(self, state: Any, eta: float, senders: Any, gain: Any, number: float | None) -> Answer | SelectedAnswer:
+    def _take(
+        self, state: Any, eta: float, senders: Any, gain: Any, number: float | None
+    ) -> Answer | SelectedAnswer:
         """Write a round to the disk, and only then answer it."""
         served = self._served(state, eta, senders, gain, number)
-        line, kept = [gain, None if number is None else int(number), served.answer], self._kept
+        line, kept = (
+            [gain, None if number is None else int(number), served.answer],
+            self._kept,
+        )
         if self.round % _EVERY == 0 and self.round:
             kept, checkpoint = self._checkpoint()
             line += checkpoint
@@ -264,21 +317,37 @@ class Stream:
         self.pending, self._kept, self._now = False, kept, served
         return served.answer
 
-    def _served(self, state: Any, eta: float, senders: Any, gain: Any, number: float | None) -> _Served:
+    def _served(
+        self, state: Any, eta: float, senders: Any, gain: Any, number: float | None
+    ) -> _Served:
         """Return what holds after a round."""
         spent, moments, energy = self._now.spent, self._now.moments, math.inf
         if eta > 0:
             energy = self.scenario.noise_scale / eta
             if not self._selects:
-                spent += energy - self.scenario.noise_scale / (self.scenario.x_max * gain)
+                spent += energy - self.scenario.noise_scale / (
+                    self.scenario.x_max * gain
+                )
                 inverse = self._devices.unit / energy
             else:
-                inverse = Selection(self.scenario, np.array([eta]), senders[:, None]).noise_multiplier[:, 0] ** -2.0
+                inverse = (
+                    Selection(
+                        self.scenario, np.array([eta]), senders[:, None]
+                    ).noise_multiplier[:, 0]
+                    ** -2.0
+                )
             moments = moments + log_moments(inverse, *self._terms)
-        by_order = moments / (self._orders - 1) + self._offset  # :eq:`eq:rdp-to-dp`, for every kind of device
-        least = np.where(moments.any(axis=-1), np.maximum(by_order.min(axis=-1), 0.0), 0.0)
+        by_order = (
+            moments / (self._orders - 1) + self._offset
+        )  # :eq:`eq:rdp-to-dp`, for every kind of device
+        least = np.where(
+            moments.any(axis=-1), np.maximum(by_order.min(axis=-1), 0.0), 0.0
+        )
         check.finite("epsilon of these rounds, at every order", least)
-        epsilons = [float(value) for value in over_devices(np.repeat(least, self._count)).values()]
+        epsilons = [
+            float(value)
+            for value in over_devices(np.repeat(least, self._count)).values()
+        ]
         who = (tuple((np.flatnonzero(senders) + 1).tolist()),) if self._selects else ()
         left = () if self._selects else (self._total - spent,)
         answer = self._answer(self.round, eta, energy, *left, *epsilons, *who)
@@ -287,7 +356,9 @@ class Stream:
 
     def _checkpoint(self) -> tuple[Any, list[Any]]:
         """Return what a reader needs besides the lines to go on from here, and how it is written, if it can be."""
-        with contextlib.suppress(Exception):  # a state of one's own may be anything: its rounds are decided again
+        with contextlib.suppress(
+            Exception
+        ):  # a state of one's own may be anything: its rounds are decided again
             packed = pack(tuple(self._now[1:5]), self._kept)
             kept = unpack(packed, self._kept)
             if json.dumps(pack(kept, self._kept)) == json.dumps(packed):
@@ -304,16 +375,22 @@ class Stream:
         if start:
             gain, _, answer, *_ = json.loads(lines[start - 1])
             state, moments, spent, offset = self._kept
-            self._now = _Served(self._as_answer(answer), state, moments, spent, offset, gain)
+            self._now = _Served(
+                self._as_answer(answer), state, moments, spent, offset, gain
+            )
             try:
                 self._repeat(lines[start:])
-            except ValueError:  # its policy decides otherwise now, which may have begun earlier
+            except (
+                ValueError
+            ):  # its policy decides otherwise now, which may have begun earlier
                 self._now, start = first, 0
         if not start:
             self._repeat(lines)
 
     def _as_answer(self, values: list[Any]) -> Answer | SelectedAnswer:
-        values = [tuple(value) if isinstance(value, list) else value for value in values]
+        values = [
+            tuple(value) if isinstance(value, list) else value for value in values
+        ]
         answer: Answer | SelectedAnswer = self._answer(*values)
         return answer
 
@@ -324,15 +401,25 @@ class Stream:
             was = self._as_answer(answer)
             where = f"{self._journal.path}: round {was.round}"
             try:
-                state, eta, senders = self._skipped() if gain is None else self._decide(gain)
+                state, eta, senders = (
+                    self._skipped() if gain is None else self._decide(gain)
+                )
             except ValueError as error:
-                raise ValueError(f"{where} was answered, and is refused now: {error}") from None
+                raise ValueError(
+                    f"{where} was answered, and is refused now: {error}"
+                ) from None
             if not math.isclose(eta, was.eta, rel_tol=_SAME):
-                raise ValueError(f"{where} was answered eta = {was.eta}, and the policy decides {eta} now")
+                raise ValueError(
+                    f"{where} was answered eta = {was.eta}, and the policy decides {eta} now"
+                )
             served = self._served(state, was.eta, senders, gain, number)
             now = served.answer
             if self._selects and now[-1] != was[-1]:
-                raise ValueError(f"{where} was sent by the devices {was[-1]}, and the policy chooses {now[-1]} now")
+                raise ValueError(
+                    f"{where} was sent by the devices {was[-1]}, and the policy chooses {now[-1]} now"
+                )
             if not math.isclose(now.epsilon, was.epsilon, rel_tol=_SAME, abs_tol=_SAME):
-                raise ValueError(f"{where} had epsilon = {was.epsilon}, and has {now.epsilon} now")
+                raise ValueError(
+                    f"{where} had epsilon = {was.epsilon}, and has {now.epsilon} now"
+                )
             self._now = served._replace(answer=was)

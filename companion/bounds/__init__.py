@@ -23,9 +23,13 @@ from companion.bounds.guarantees import queue_limits as queue_limits
 from companion.bounds.guarantees import regret_at_cost as regret_at_cost
 from companion.bounds.guarantees import regret_bound as regret_bound
 from companion.bounds.guarantees import violation_bound as violation_bound
-from companion.bounds.stationary import correlated_regret_bound as correlated_regret_bound
+from companion.bounds.stationary import (
+    correlated_regret_bound as correlated_regret_bound,
+)
 from companion.bounds.stationary import stationary_level as stationary_level
 from companion.bounds.stationary import stationary_queue_bound as stationary_queue_bound
-from companion.bounds.stationary import stationary_regret_bound as stationary_regret_bound
+from companion.bounds.stationary import (
+    stationary_regret_bound as stationary_regret_bound,
+)
 from companion.bounds.stationary import stationary_spread as stationary_spread
 from companion.bounds.stationary import stationary_square as stationary_square

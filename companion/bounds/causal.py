@@ -15,10 +15,12 @@ from adascale.scenario import FloatArray
 _GAUSS, _GAUSS_WEIGHT = np.polynomial.legendre.leggauss(4)
 _GAUSS, _GAUSS_WEIGHT = (_GAUSS + 1) / 2, _GAUSS_WEIGHT / 2
 # integrals from 0 to each node of the polynomial through the values at the nodes: of powers, times the coefficients
-_PARTIAL = (np.vander(_GAUSS, 5, increasing=True)[:, 1:] / np.arange(1, 5)) @ np.linalg.inv(
-    np.vander(_GAUSS, increasing=True)
-)
-_EDGES = np.concatenate([[0.0], np.geomspace(1e-3, 40.0, 160)])  # of ln(x / level), for integrals above the level
+_PARTIAL = (
+    np.vander(_GAUSS, 5, increasing=True)[:, 1:] / np.arange(1, 5)
+) @ np.linalg.inv(np.vander(_GAUSS, increasing=True))
+_EDGES = np.concatenate(
+    [[0.0], np.geomspace(1e-3, 40.0, 160)]
+)  # of ln(x / level), for integrals above the level
 _WIDTH = np.diff(_EDGES)
 
 
@@ -54,7 +56,11 @@ def level_value(leakage: RoundLeakage, law: FloorLaw, budget: ArrayLike) -> Leve
 
 
 def empty_queue_regret(
-    leakage: RoundLeakage, law: FloorLaw, budget: ArrayLike, penalty: ArrayLike, rounds: int
+    leakage: RoundLeakage,
+    law: FloorLaw,
+    budget: ArrayLike,
+    penalty: ArrayLike,
+    rounds: int,
 ) -> FloatArray:
     r"""What AdaScale loses to the constant level when its queue starts empty: the two leading terms (:eq:`eq:cold`).
 
@@ -62,28 +68,44 @@ def empty_queue_regret(
     second its scatter there.
     """
     penalty = check.positive("penalty", penalty)
-    way, spread = approach_constant(leakage, law, budget), level_value(leakage, law, budget).spread
+    way, spread = (
+        approach_constant(leakage, law, budget),
+        level_value(leakage, law, budget).spread,
+    )
     return np.asarray(way * penalty + spread * rounds / (4 * penalty))
 
 
-def approach_constant(leakage: RoundLeakage, law: FloorLaw, budget: ArrayLike) -> FloatArray:
+def approach_constant(
+    leakage: RoundLeakage, law: FloorLaw, budget: ArrayLike
+) -> FloatArray:
     r""":math:`c_1` of :func:`empty_queue_regret`, in square nats."""
     budget, level = check.positive("budget", budget), law.level(budget)
     price = -both_slopes(leakage, level)[0]
     x, step = _above(level)
     first, second = both_slopes(leakage, x)
     # the inner integral up to each node: whole pieces, and part of its own
-    rise = ((first + price) * law.cdf(x) * x).reshape(len(_WIDTH), len(_GAUSS), *level.shape)
-    pieces = np.sum(step.reshape(len(_WIDTH), len(_GAUSS), *(1,) * level.ndim) * rise, axis=1)
+    rise = ((first + price) * law.cdf(x) * x).reshape(
+        len(_WIDTH), len(_GAUSS), *level.shape
+    )
+    pieces = np.sum(
+        step.reshape(len(_WIDTH), len(_GAUSS), *(1,) * level.ndim) * rise, axis=1
+    )
     before = np.cumsum(pieces, axis=0) - pieces
-    within = np.einsum("ij,kj...->ki...", _PARTIAL, rise) * _across(_WIDTH, level)[:, None]
+    within = (
+        np.einsum("ij,kj...->ki...", _PARTIAL, rise) * _across(_WIDTH, level)[:, None]
+    )
     inner = (before[:, None] + within).reshape(x.shape)
-    return np.asarray(np.sum(step * x * second * inner / (law.mean_cost(x) - budget), axis=0))
+    return np.asarray(
+        np.sum(step * x * second * inner / (law.mean_cost(x) - budget), axis=0)
+    )
 
 
 def _above(level: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Nodes above a level, on a leading axis, and their weights in the logarithm."""
-    u, weight = _EDGES[:-1, None] + _WIDTH[:, None] * _GAUSS, _WIDTH[:, None] * _GAUSS_WEIGHT
+    u, weight = (
+        _EDGES[:-1, None] + _WIDTH[:, None] * _GAUSS,
+        _WIDTH[:, None] * _GAUSS_WEIGHT,
+    )
     return level * np.exp(_across(u.ravel(), level)), _across(weight.ravel(), level)
 
 
@@ -97,10 +119,18 @@ def _mean_square(law: FloorLaw, level: FloatArray) -> FloatArray:
     edges = np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 40)])
     x = (edges[:-1, None] + np.diff(edges)[:, None] * _GAUSS).ravel()
     weight = (np.diff(edges)[:, None] * _GAUSS_WEIGHT).ravel()
-    return np.asarray(2 * level * np.sum(_across(weight, level) * law.mean_cost(_across(x, level) * level), axis=0))
+    return np.asarray(
+        2
+        * level
+        * np.sum(
+            _across(weight, level) * law.mean_cost(_across(x, level) * level), axis=0
+        )
+    )
 
 
-def both_slopes(leakage: RoundLeakage, energy: FloatArray) -> tuple[FloatArray, FloatArray]:
+def both_slopes(
+    leakage: RoundLeakage, energy: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """F' and F''."""
     both = np.array([slopes(float(w), leakage.terms, False) for w in np.ravel(energy)])
     first, second = both.T.reshape(2, *np.shape(energy))

@@ -20,7 +20,11 @@ from adascale.scenario import FloatArray, Scenario
 from companion.bounds.causal import both_slopes
 
 _ROUNDING = 1e-12  # outward, relative to the sum of the sizes of all terms
-_DIP, _STEEP, _BEND = 0.42, 0.5414, 2.55  # of the law with the scale 1: largest -H'', H' and H''
+_DIP, _STEEP, _BEND = (
+    0.42,
+    0.5414,
+    2.55,
+)  # of the law with the scale 1: largest -H'', H' and H''
 
 
 class CertifiedRegret(NamedTuple):
@@ -48,7 +52,9 @@ def certify_regret(
     for rounding by 1e-12 of the sum of the sizes of all terms.
     """
     scale = float(distribution.scale)
-    left = scale * _nodes(rounds * nu / scale, float(distribution.level(nu)) / (45 * scale), fineness)
+    left = scale * _nodes(
+        rounds * nu / scale, float(distribution.level(nu)) / (45 * scale), fineness
+    )
     floors = Floors(RoundLeakage(scenario), RayleighFloors(scale), scale)
     above, below = floors.last_round(left)
     price = float(floors.leaked(distribution.level(nu)))
@@ -59,7 +65,9 @@ def certify_regret(
             above[:end] = floors.above(above[:end], left[:end], n, safety_margin)
             above[end:] = above[end - 1]  # what is left to leak falls in b
             below = floors.below(below, left)
-        found[n - 1] = [np.interp(n * nu, left, each) - n * price for each in (above, below)]
+        found[n - 1] = [
+            np.interp(n * nu, left, each) - n * price for each in (above, below)
+        ]
     return CertifiedRegret(*found.T)
 
 
@@ -74,19 +82,34 @@ def _nodes(end: float, widest: float, fineness: float) -> FloatArray:
 class Floors:
     """The recursions for Rayleigh floors on a grid."""
 
-    def __init__(self, leakage: RoundLeakage, law: RayleighFloors, scale: float) -> None:
+    def __init__(
+        self, leakage: RoundLeakage, law: RayleighFloors, scale: float
+    ) -> None:
         self.F, self.law, self.scale = leakage, law, scale
         # the integral of |F'| H above the edges, by Gauss's rule between them; far above the last F falls as 1/w
-        edges, (node, mass) = np.geomspace(scale / 60, 1e6 * scale, 4_001), np.polynomial.legendre.leggauss(8)
+        edges, (node, mass) = (
+            np.geomspace(scale / 60, 1e6 * scale, 4_001),
+            np.polynomial.legendre.leggauss(8),
+        )
         half = np.diff(edges)[:, None] / 2
         x = edges[:-1, None] + half * (1 + node)
         cells = (half * mass * -leakage.slope(x) * law.cdf(x)).sum(axis=1)
         beyond = -leakage.slope(edges[-1]) * edges[-1]
-        self.edges, self.value = edges, np.append(cells[::-1].cumsum()[::-1], 0.0) + beyond
-        self.x, self.weight = x[:2_000].ravel(), (half * mass)[:2_000].ravel() * law.cdf(x[:2_000]).ravel()
+        self.edges, self.value = (
+            edges,
+            np.append(cells[::-1].cumsum()[::-1], 0.0) + beyond,
+        )
+        self.x, self.weight = (
+            x[:2_000].ravel(),
+            (half * mass)[:2_000].ravel() * law.cdf(x[:2_000]).ravel(),
+        )
         self.first, second = both_slopes(leakage, edges)
-        self.spline = scipy.interpolate.CubicHermiteSpline(edges, self.value, self.first * law.cdf(edges))
-        self.second = np.maximum.accumulate(second[::-1])[::-1]  # the largest F'' from there on: it may rise
+        self.spline = scipy.interpolate.CubicHermiteSpline(
+            edges, self.value, self.first * law.cdf(edges)
+        )
+        self.second = np.maximum.accumulate(second[::-1])[
+            ::-1
+        ]  # the largest F'' from there on: it may rise
 
     def leaked(self, level: ArrayLike) -> FloatArray:
         r"""Return :math:`\int_\ell^\infty |F'| H`, by cubic interpolation with its known slope."""
@@ -104,9 +127,19 @@ class Floors:
     def mean_curvature(self, b: float) -> float:
         """Return E F''(W + b)."""
         density = self.scale / self.edges**2 * self.law.cdf(self.edges)
-        return float(np.trapezoid(np.interp(self.edges + b, self.edges, self.second) * density, self.edges)) * 1.001
+        return (
+            float(
+                np.trapezoid(
+                    np.interp(self.edges + b, self.edges, self.second) * density,
+                    self.edges,
+                )
+            )
+            * 1.001
+        )
 
-    def _lowered(self, image: FloatArray, bend: FloatArray, b: FloatArray) -> FloatArray:
+    def _lowered(
+        self, image: FloatArray, bend: FloatArray, b: FloatArray
+    ) -> FloatArray:
         """Return a polygon below a convex function with these values at the nodes and F'' at most ``bend`` in cells."""
         need = bend * np.diff(b) ** 2 / 8
         return hull(image - np.maximum(np.append(need, 0), np.append(0, need)), b)
@@ -116,19 +149,48 @@ class Floors:
         h, m = np.diff(b), n - 1 + margin * np.log(n)
         x = np.append(0.0, self.law.level(b[1:] / m))
         H = self.law.cdf(x[1:])
-        F, slope = np.append(np.inf, self.F(x[1:])), np.append(-np.inf, self.F.slope(x[1:]))
-        dx, rate = np.append(np.inf, 1 / (m * H)), np.append(np.inf, self.scale / x[1:] ** 2)  # rate: H'/H
-        bend = _DIP / self.scale**2 * (1 + dx[:-1]) ** 2 + _STEEP / self.scale * rate[:-1] * dx[:-1] ** 2
+        F, slope = (
+            np.append(np.inf, self.F(x[1:])),
+            np.append(-np.inf, self.F.slope(x[1:])),
+        )
+        dx, rate = (
+            np.append(np.inf, 1 / (m * H)),
+            np.append(np.inf, self.scale / x[1:] ** 2),
+        )  # rate: H'/H
+        bend = (
+            _DIP / self.scale**2 * (1 + dx[:-1]) ** 2
+            + _STEEP / self.scale * rate[:-1] * dx[:-1] ** 2
+        )
         G = -np.diff(U) / h
         one = rate[1:-1] / (m * (1 + m * H[:-1])) * np.maximum(-slope[1:-1] - G[1:], 0)
-        two = np.maximum(G[1:] + slope[2:], 0) * rate[1:-1] / (1 + dx[2:]) / (1 + m * H[:-1]) ** 2
-        cheap = np.searchsorted(self.first, -G[0])  # the level below which |F'| exceeds the first slope
+        two = (
+            np.maximum(G[1:] + slope[2:], 0)
+            * rate[1:-1]
+            / (1 + dx[2:])
+            / (1 + m * H[:-1]) ** 2
+        )
+        cheap = np.searchsorted(
+            self.first, -G[0]
+        )  # the level below which |F'| exceeds the first slope
         least = min(self.edges[max(cheap - 1, 0)], x[1])
         first = max(G[0] + slope[1], 0) * self.scale / least**2 / (1 + dx[1])
-        image, most = _image(U, x, F, self.leaked(x), bend, np.concatenate([[0], two, [0]]), b, self.scale)
+        image, most = _image(
+            U,
+            x,
+            F,
+            self.leaked(x),
+            bend,
+            np.concatenate([[0], two, [0]]),
+            b,
+            self.scale,
+        )
         z = x[1] + b[1] - b[1:]  # the floor below which less than a step is left
         few, z = np.flatnonzero(z > 0) + 1, z[z > 0]
-        image[few] += self.law.cdf(z) * (U[0] - F[1] - U[1] + self.F(z)) + self.value[0] - self.leaked(z)
+        image[few] += (
+            self.law.cdf(z) * (U[0] - F[1] - U[1] + self.F(z))
+            + self.value[0]
+            - self.leaked(z)
+        )
         image[0] = n * self.value[0] * (1 + _ROUNDING)
         most[few] = np.maximum(most[few], first)
         need = np.append(np.inf, (one + most[1:-1]) * h[1:] ** 2 / 8)
@@ -138,16 +200,34 @@ class Floors:
     def below(self, U: FloatArray, b: FloatArray) -> FloatArray:
         """Bound the least leakage over n rounds from below, given such a polygon for n - 1 rounds."""
         price = -np.diff(U) / np.diff(b)
-        start = np.exp(np.interp(-np.log(np.maximum(price, 1e-300)), -np.log(-self.first), np.log(self.edges)))
+        start = np.exp(
+            np.interp(
+                -np.log(np.maximum(price, 1e-300)),
+                -np.log(-self.first),
+                np.log(self.edges),
+            )
+        )
         x = level_of(price, start, self.F.terms)
         second = np.interp(x, self.edges, self.second) * 1.001
-        image, bend = _least(U, x, self.F(x), second, np.append(self.value[0], self.leaked(x)), b, self.scale)
-        for k in np.flatnonzero(x[0] > b[:-1]):  # floors at which all is spent: |F'(W + b)| H(W) in steps
+        image, bend = _least(
+            U,
+            x,
+            self.F(x),
+            second,
+            np.append(self.value[0], self.leaked(x)),
+            b,
+            self.scale,
+        )
+        for k in np.flatnonzero(
+            x[0] > b[:-1]
+        ):  # floors at which all is spent: |F'(W + b)| H(W) in steps
             W = np.linspace(0, x[0] - b[k], 257)[1:]
             if k:  # with nothing left the node has all of it
                 image[k] += np.sum(self.law.cdf(W[:-1]) * -np.diff(self.F(W + b[k])))
             second = np.interp(W[:-1] + b[k], self.edges, self.second)
-            bend[k] += np.sum(second * np.diff(self.law.cdf(W))) * 1.001 + second[0] * self.law.cdf(W[0])
+            bend[k] += np.sum(second * np.diff(self.law.cdf(W))) * 1.001 + second[
+                0
+            ] * self.law.cdf(W[0])
         return self._lowered(image, bend[:-1], b)
 
 
@@ -187,7 +267,9 @@ def _image(
             most[k] = max(most[k], two[i])
             W = x[i] + b[i] - b[k]
             lower = np.exp(-scale / W) if W > 0 else 0.0
-            mean = min(upper, (upper + lower) / 2 + (b[i + 1] - b[i]) ** 2 / 12 * bend[i])
+            mean = min(
+                upper, (upper + lower) / 2 + (b[i + 1] - b[i]) ** 2 / 12 * bend[i]
+            )
             total += (F[i] + U[i] - F[i + 1] - U[i + 1]) * mean
             size += (F[i] + U[i]) * mean
             upper = lower
@@ -197,7 +279,13 @@ def _image(
 
 @njit(cache=True, nogil=True)
 def _least(
-    U: FloatArray, x: FloatArray, F: FloatArray, second: FloatArray, Phi: FloatArray, b: FloatArray, scale: float
+    U: FloatArray,
+    x: FloatArray,
+    F: FloatArray,
+    second: FloatArray,
+    Phi: FloatArray,
+    b: FloatArray,
+    scale: float,
 ) -> tuple[FloatArray, FloatArray]:
     """The optimum's recursion at the nodes, and a bound on its curvature, but for floors at which all is spent."""
     out, bend = np.empty(U.size), np.zeros(U.size)
@@ -205,7 +293,9 @@ def _least(
         total = U[k] + Phi[k]
         size = total
         if 0 < k < x.size:  # floors that begin to spend between this node and the next
-            bend[k] = second[k - 1] * (np.exp(-scale / x[k]) - np.exp(-scale / x[k - 1]))
+            bend[k] = second[k - 1] * (
+                np.exp(-scale / x[k]) - np.exp(-scale / x[k - 1])
+            )
         for i in range(k - 1, -1, -1):
             # what is left lies between nodes i and i + 1, at the level x[i], for floors from a to z
             z, a = x[i] + b[i + 1] - b[k], x[i] + b[i] - b[k]
@@ -246,7 +336,9 @@ def hull(values: FloatArray, b: FloatArray) -> FloatArray:
     for k in range(values.size):
         while count > 1:
             i, j = kept[count - 2], kept[count - 1]
-            if (values[j] - values[i]) * (b[k] - b[i]) < (values[k] - values[i]) * (b[j] - b[i]):
+            if (values[j] - values[i]) * (b[k] - b[i]) < (values[k] - values[i]) * (
+                b[j] - b[i]
+            ):
                 break
             count -= 1
         kept[count] = k

@@ -35,7 +35,9 @@ class ConvergenceBound(NamedTuple):
         return self.initial + self.heterogeneity + self.sampling + self.noise
 
 
-def largest_learning_rate(smoothness: Real, A1: Real, C1: Real, batch_second_moment: Real = 2.0) -> FloatArray:
+def largest_learning_rate(
+    smoothness: Real, A1: Real, C1: Real, batch_second_moment: Real = 2.0
+) -> FloatArray:
     r"""Return :math:`1 / (2 k^2 L (C_1 + 1)(A_1 + 1))`, the largest rate of :func:`convergence_bound`.
 
     See :eq:`eq:step-limit`.  The default :math:`k^2 = 2` is the paper's.
@@ -62,8 +64,12 @@ def convergence_bound(
     A4, and :math:`k^2 = \max_m k_m^2 \ge 1`.  The default 2 is the paper's and covers every :math:`B_m \ge 1 - q_m`.
     """
     w, k2, L = np.asarray(noise_energy, dtype=float), batch_second_moment, smoothness
-    rates, limits = np.broadcast_arrays(learning_rate, largest_learning_rate(L, A1, C1, k2))
-    if (rates > limits * (1 + 1e-12)).any():  # the limit itself is admitted, however it was rounded
+    rates, limits = np.broadcast_arrays(
+        learning_rate, largest_learning_rate(L, A1, C1, k2)
+    )
+    if (
+        rates > limits * (1 + 1e-12)
+    ).any():  # the limit itself is admitted, however it was rounded
         worst = np.argmax(rates / limits)
         raise ValueError(
             f"learning_rate must be at most {limits.flat[worst]:.6g} for these constants, got {rates.flat[worst]:.6g}"
@@ -91,13 +97,17 @@ class SignalMoment(NamedTuple):
     r"""The rest of :math:`D_2`."""
 
     @classmethod
-    def uncorrelated(cls, A1: Real, A2: Real, C1: Real, C2: Real, averaged: Real) -> SignalMoment:
+    def uncorrelated(
+        cls, A1: Real, A2: Real, C1: Real, C2: Real, averaged: Real
+    ) -> SignalMoment:
         r"""Uncorrelated samples, of which a round averages :math:`1 / \psi = M \min_m B_m`."""
         psi = 1 / averaged
         return cls(1 + psi * (A1 + 1) * (C1 + 1), psi * C2 * (A1 + 1), psi * A2)
 
     @classmethod
-    def any_samples(cls, A1: Real, A2: Real, C1: Real, C2: Real, batch_second_moment: Real = 2.0) -> SignalMoment:
+    def any_samples(
+        cls, A1: Real, A2: Real, C1: Real, C2: Real, batch_second_moment: Real = 2.0
+    ) -> SignalMoment:
         r"""Any samples, by :math:`k^2 \ge 1`."""
         k2 = batch_second_moment
         return cls(k2 * (A1 + 1) * (C1 + 1), k2 * C2 * (A1 + 1), k2 * A2)
@@ -129,10 +139,16 @@ def nearly_exact_bound(
     w, rate, L = np.asarray(noise_energy, dtype=float), learning_rate, smoothness
     c, limit = signal.bracket(rate, L), np.min(2 / (signal.slope * L))
     if not (c > 0).all():
-        raise ValueError(f"learning_rate must be below {limit:.6g} for these constants, got {np.max(rate):.6g}")
+        raise ValueError(
+            f"learning_rate must be below {limit:.6g} for these constants, got {np.max(rate):.6g}"
+        )
     return ConvergenceBound.of(
         initial_gap / (rate * w.shape[-1]) / c,
         L * rate / 2 * signal.heterogeneity / c,
         L * rate / 2 * signal.sampling / c,
-        rate * (L if mean_curvature is None else mean_curvature) / 4 * w.mean(axis=-1) / c,
+        rate
+        * (L if mean_curvature is None else mean_curvature)
+        / 4
+        * w.mean(axis=-1)
+        / c,
     )

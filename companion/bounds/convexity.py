@@ -29,7 +29,9 @@ _ROOT = math.sqrt(2 * math.pi)
 _GAUSS = np.polynomial.legendre.leggauss(24)
 _MOST = 2048  # points on the line
 _WORK = 1e6  # points on the line times points of the quadrature, for one noise
-_UNSETTLED = "the integral over the line does not settle: too few samples are drawn in all"
+_UNSETTLED = (
+    "the integral over the line does not settle: too few samples are drawn in all"
+)
 _NODES = 32  # noises at which the moments of a long schedule are computed; the others are interpolated
 _SMALL = 16.0  # -ln of what the aliases may be, relative to delta
 
@@ -47,7 +49,9 @@ class DeltaSlopes(NamedTuple):
     r""":math:`\partial^2\delta/\partial v_t\,\partial v_r` for another round r of the same noise as t, shape (T,)."""
 
 
-def delta_slopes(sampling_rate: float, noise_multiplier: ArrayLike, epsilon: float) -> DeltaSlopes:
+def delta_slopes(
+    sampling_rate: float, noise_multiplier: ArrayLike, epsilon: float
+) -> DeltaSlopes:
     r"""Derivatives of the exact :math:`\delta(\varepsilon)` of mixture against null, uncertified.
 
     For :math:`q` in (0, 1), :math:`\sigma_t > 0` and :math:`\varepsilon \ge 0`: some five digits, for schedules of tens
@@ -60,9 +64,14 @@ def delta_slopes(sampling_rate: float, noise_multiplier: ArrayLike, epsilon: flo
 
     at, spread = _few(np.log(s))
 
-    def moments(z: ComplexArray) -> tuple[ComplexArray, ComplexArray, ComplexArray, ComplexArray]:
+    def moments(
+        z: ComplexArray,
+    ) -> tuple[ComplexArray, ComplexArray, ComplexArray, ComplexArray]:
         """The sum of A_z over rounds, and for every noise the tilted means of p^2 and of the second derivative."""
-        top, share, p2, bend = (np.array(each) for each in zip(*(_moments(q, x, z) for x in np.exp(at)), strict=True))
+        top, share, p2, bend = (
+            np.array(each)
+            for each in zip(*(_moments(q, x, z) for x in np.exp(at)), strict=True)
+        )
         total = count @ (spread @ top) + count @ np.log(spread @ share)
         return total, spread @ p2, spread @ bend, 0.5 * z * (z - 1)
 
@@ -71,14 +80,22 @@ def delta_slopes(sampling_rate: float, noise_multiplier: ArrayLike, epsilon: flo
         return float(total) - a * epsilon - math.log(a * (a + 1))
 
     def lowest(*bounds: float) -> OptimizeResult:
-        return minimize_scalar(lambda x: exponent(math.exp(x)), bounds=bounds, method="bounded", options={"xatol": 0.1})
+        return minimize_scalar(
+            lambda x: exponent(math.exp(x)),
+            bounds=bounds,
+            method="bounded",
+            options={"xatol": 0.1},
+        )
 
     best = lowest(-4.0, 6.0)
     if best.x > 5.5:  # a large noise; delta underflows where a sqrt(s) is 400
         best = lowest(5.0, max(6.0, math.log(400 / math.sqrt(s[-1]))))
     a = math.exp(best.x)
     # the sum over the line is that of e^{a m period} delta(epsilon + m period) over all m
-    beyond = min((_SMALL + exponent(b * a) - best.fun) / ((b - 1) * a) for b in (1.3, 1.6, 2.0, 3.0, 5.0))
+    beyond = min(
+        (_SMALL + exponent(b * a) - best.fun) / ((b - 1) * a)
+        for b in (1.3, 1.6, 2.0, 3.0, 5.0)
+    )
     step = 2 * math.pi / max((_SMALL - best.fun) / a, beyond)
     points = 128
     while True:
@@ -96,22 +113,34 @@ def delta_slopes(sampling_rate: float, noise_multiplier: ArrayLike, epsilon: flo
     def integral(values: ComplexArray) -> float:
         return float((weight * values).real.sum())
 
-    first, second = (np.array([integral(0.5 * each) for each in of]) for of in (p2, bend))
+    first, second = (
+        np.array([integral(0.5 * each) for each in of]) for of in (p2, bend)
+    )
     mixed = np.array([integral(0.5 * pairs * each * each) for each in p2])
-    slope, curvature, mixed = -(s**2) * first, s**4 * second + 2 * s**3 * first, s**4 * mixed  # s = 1 / v
-    return DeltaSlopes(integral(0.5 / pairs), slope[which], curvature[which], mixed[which])
+    slope, curvature, mixed = (
+        -(s**2) * first,
+        s**4 * second + 2 * s**3 * first,
+        s**4 * mixed,
+    )  # s = 1 / v
+    return DeltaSlopes(
+        integral(0.5 / pairs), slope[which], curvature[which], mixed[which]
+    )
 
 
 def _few(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Chebyshev points, both ends among them, and the matrix that interpolates from there to x; or x itself."""
     if x.size <= _NODES:
         return x, np.eye(x.size)
-    at = 0.5 * (x[0] + x[-1]) - 0.5 * (x[-1] - x[0]) * np.cos(np.pi * np.arange(_NODES) / (_NODES - 1))
+    at = 0.5 * (x[0] + x[-1]) - 0.5 * (x[-1] - x[0]) * np.cos(
+        np.pi * np.arange(_NODES) / (_NODES - 1)
+    )
     at[0], at[-1] = x[0], x[-1]
     return at, np.asarray(barycentric_interpolate(at, np.eye(_NODES), x))
 
 
-def _moments(q: float, s: float, z: ComplexArray) -> tuple[float, ComplexArray, ComplexArray, ComplexArray]:
+def _moments(
+    q: float, s: float, z: ComplexArray
+) -> tuple[float, ComplexArray, ComplexArray, ComplexArray]:
     """Of one round: A at the real part c, M(z) / M(c), the tilted mean of p^2, and what is behind A'' + A'^2."""
     root, c = math.sqrt(s), float(z[0].real)
     width = 2 * math.pi / (abs(z[-1].imag) * root + 45.0)
@@ -120,7 +149,9 @@ def _moments(q: float, s: float, z: ComplexArray) -> tuple[float, ComplexArray, 
     x = np.arange(-9.0, c * root + 9.0, width)
     loss = root * x - s / 2
     y = np.where(
-        loss > 0, loss + np.log(q + (1 - q) * np.exp(-np.abs(loss))), np.log1p(q * np.expm1(np.minimum(loss, 0)))
+        loss > 0,
+        loss + np.log(q + (1 - q) * np.exp(-np.abs(loss))),
+        np.log1p(q * np.expm1(np.minimum(loss, 0))),
     )
     p = q * np.exp(loss - y)
     log_mass = c * y - x * x / 2
@@ -137,7 +168,10 @@ def _moments(q: float, s: float, z: ComplexArray) -> tuple[float, ComplexArray, 
 
 
 def two_round_delta(
-    sampling_rate: float, noise_multiplier: tuple[float, float], epsilon: float, removed: bool = False
+    sampling_rate: float,
+    noise_multiplier: tuple[float, float],
+    epsilon: float,
+    removed: bool = False,
 ) -> float:
     r"""The exact :math:`\delta(\varepsilon)` of two rounds: one integral over closed forms, no inversion.
 
@@ -145,19 +179,31 @@ def two_round_delta(
     on a log-normal variable, whose price is known.  With ``removed`` null against mixture, by default mixture against
     null: there some twelve digits, in the other direction :math:`e^\varepsilon` times the rounding of 1.
     """
-    q, epsilon = float(check.fraction("sampling_rate", sampling_rate)), float(check.at_least("epsilon", epsilon, 0.0))
+    q, epsilon = (
+        float(check.fraction("sampling_rate", sampling_rate)),
+        float(check.at_least("epsilon", epsilon, 0.0)),
+    )
     strike = math.exp(-epsilon if removed else epsilon)
-    s1, s2 = (float(each) ** -2 for each in check.positive("noise_multiplier", noise_multiplier))
+    s1, s2 = (
+        float(each) ** -2
+        for each in check.positive("noise_multiplier", noise_multiplier)
+    )
     root = math.sqrt(s2)
     if strike <= (1 - q) ** 2:  # y_1 y_2 is never less
         if removed:
             return 0.0
         call = 1 - strike
     else:
-        end = (math.log((strike / (1 - q) - 1 + q) / q) + s2 / 2) / root  # beyond it every e^{L_1} counts
+        end = (
+            math.log((strike / (1 - q) - 1 + q) / q) + s2 / 2
+        ) / root  # beyond it every e^{L_1} counts
         other = strike / (1 - q + q * np.exp(np.linspace(-30, 60, 181)))
         other = other[other > 1 - q]
-        edges = np.r_[(np.log((other - 1 + q) / q) + s2 / 2) / root, end, np.arange(-10, 10 + root, 0.5)]
+        edges = np.r_[
+            (np.log((other - 1 + q) / q) + s2 / 2) / root,
+            end,
+            np.arange(-10, 10 + root, 0.5),
+        ]
         edges = np.unique(edges[(edges >= -10) & (edges <= end)])
         half = np.diff(edges)[:, None] / 2
         x = edges[:-1, None] + half * (1 + _GAUSS[0])
@@ -165,6 +211,10 @@ def two_round_delta(
         k = np.maximum((strike / y - 1 + q) / q, 1e-300)
         d = (s1 / 2 - np.log(k)) / math.sqrt(s1)
         price = ndtr(d) - k * ndtr(d - math.sqrt(s1))
-        inner = float((half * _GAUSS[1] * np.exp(-x * x / 2) / _ROOT * q * y * price).sum())
-        call = inner + (1 - q - strike) * float(ndtr(-end)) + q * float(ndtr(root - end))
+        inner = float(
+            (half * _GAUSS[1] * np.exp(-x * x / 2) / _ROOT * q * y * price).sum()
+        )
+        call = (
+            inner + (1 - q - strike) * float(ndtr(-end)) + q * float(ndtr(root - end))
+        )
     return math.exp(epsilon) * (call - 1 + strike) if removed else call

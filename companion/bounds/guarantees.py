@@ -52,13 +52,23 @@ def drift_bound(problem: ReceiveScalingProblem, w: ArrayLike) -> Sides:
     spend, length = problem.spend(w), queue(problem, w)
     before, budget = length[..., :-1], np.asarray(problem.budget)[..., None]
     with np.errstate(over="ignore", invalid="ignore"):
-        return _held(Sides(np.diff(length**2, axis=-1) / 2, before * spend + spend**2 / 2 + budget**2 / 2))
+        return _held(
+            Sides(
+                np.diff(length**2, axis=-1) / 2,
+                before * spend + spend**2 / 2 + budget**2 / 2,
+            )
+        )
 
 
 def queue_limits(problem: ReceiveScalingProblem, penalty: ArrayLike) -> QueueLimits:
     """What AdaScale's queue cannot exceed, from the floors alone (:prf:ref:`thm-queue`, :prf:ref:`thm-queue-sharp`)."""
-    penalty = np.broadcast_to(check.positive("penalty", penalty), problem.lanes)[..., None]
-    leakage, budget = RoundLeakage(problem.scenario), np.asarray(problem.budget)[..., None]
+    penalty = np.broadcast_to(check.positive("penalty", penalty), problem.lanes)[
+        ..., None
+    ]
+    leakage, budget = (
+        RoundLeakage(problem.scenario),
+        np.asarray(problem.budget)[..., None],
+    )
     rounds = np.arange(problem.num_rounds + 1)
 
     def from_zero(values: FloatArray) -> FloatArray:
@@ -70,9 +80,13 @@ def queue_limits(problem: ReceiveScalingProblem, penalty: ArrayLike) -> QueueLim
         return from_zero(np.cumsum(values, axis=-1))
 
     with np.errstate(over="ignore", invalid="ignore"):
-        full_power = np.sqrt(2 * penalty * total(leakage(problem.min_noise_energy)) + rounds * budget**2)
+        full_power = np.sqrt(
+            2 * penalty * total(leakage(problem.min_noise_energy)) + rounds * budget**2
+        )
         leaked = 2 * penalty * total(leakage(problem.min_noise_energy + budget))
-        equal = leaked / (np.sqrt(budget**2 + leaked) + budget)  # the root minus nu, without the difference
+        equal = leaked / (
+            np.sqrt(budget**2 + leaked) + budget
+        )  # the root minus nu, without the difference
         least = np.minimum.accumulate(problem.min_noise_energy, axis=-1) + budget
         slope, square = from_zero(-penalty * leakage.slope(least)), from_zero(least**2)
         threshold = np.maximum(slope - budget, 0)
@@ -80,7 +94,13 @@ def queue_limits(problem: ReceiveScalingProblem, penalty: ArrayLike) -> QueueLim
     return _held(QueueLimits(full_power, equal, threshold, growth))
 
 
-def queue_bound(problem: ReceiveScalingProblem, w: ArrayLike, penalty: ArrayLike, *, sharp: bool = False) -> Sides:
+def queue_bound(
+    problem: ReceiveScalingProblem,
+    w: ArrayLike,
+    penalty: ArrayLike,
+    *,
+    sharp: bool = False,
+) -> Sides:
     """AdaScale's queue of a schedule made with V against its bound, each side of shape (..., T + 1).
 
     The paper's (:prf:ref:`thm-queue`), or ``sharp`` the least of all four limits (:prf:ref:`thm-queue-sharp`).
@@ -91,13 +111,28 @@ def queue_bound(problem: ReceiveScalingProblem, w: ArrayLike, penalty: ArrayLike
     return Sides(left, np.broadcast_to(right, left.shape))
 
 
-def violation_bound(problem: ReceiveScalingProblem, w: ArrayLike, penalty: ArrayLike, *, sharp: bool = False) -> Sides:
+def violation_bound(
+    problem: ReceiveScalingProblem,
+    w: ArrayLike,
+    penalty: ArrayLike,
+    *,
+    sharp: bool = False,
+) -> Sides:
     """Violation of the long-term constraint, a side a lane (:prf:ref:`thm-violation`; the paper's second theorem)."""
-    right = queue_bound(problem, w, penalty, sharp=sharp).right[..., -1] / problem.num_rounds
+    right = (
+        queue_bound(problem, w, penalty, sharp=sharp).right[..., -1]
+        / problem.num_rounds
+    )
     return Sides(problem.cost(w) - problem.budget, right)
 
 
-def regret_bound(problem: ReceiveScalingProblem, w: ArrayLike, penalty: ArrayLike, *, sharp: bool = False) -> Sides:
+def regret_bound(
+    problem: ReceiveScalingProblem,
+    w: ArrayLike,
+    penalty: ArrayLike,
+    *,
+    sharp: bool = False,
+) -> Sides:
     r"""Dynamic regret against the offline optimum, in nats (:prf:ref:`thm-regret`; the paper's third theorem).
 
     Leakage is a **sum over devices** here, as in the paper's objective.  ``sharp`` takes the least queue limit and what
@@ -105,30 +140,48 @@ def regret_bound(problem: ReceiveScalingProblem, w: ArrayLike, penalty: ArrayLik
     """
     penalty, budget, T = np.asarray(penalty), problem.budget, problem.num_rounds
     leakage = RoundLeakage(problem.scenario)
-    best = np.maximum(water_level(problem.min_noise_energy, budget)[..., None], problem.min_noise_energy)
+    best = np.maximum(
+        water_level(problem.min_noise_energy, budget)[..., None],
+        problem.min_noise_energy,
+    )
     left = np.mean(leakage(w), axis=-1) - np.mean(leakage(best), axis=-1)
     limit = queue_bound(problem, w, penalty, sharp=sharp).right[..., -1]
     with np.errstate(over="ignore", invalid="ignore"):
         if sharp:
-            above = np.maximum(best - problem.min_noise_energy - np.asarray(budget)[..., None], 0)
-            right = (limit * np.mean(above, axis=-1) + np.mean(above**2, axis=-1) / 2 + budget**2 / 2) / penalty
+            above = np.maximum(
+                best - problem.min_noise_energy - np.asarray(budget)[..., None], 0
+            )
+            right = (
+                limit * np.mean(above, axis=-1)
+                + np.mean(above**2, axis=-1) / 2
+                + budget**2 / 2
+            ) / penalty
         else:
             right = (limit * budget + T * budget**2 / 2 + budget**2 / 2) / penalty
     return _held(Sides(left, np.broadcast_to(right, left.shape)))
 
 
-def regret_at_cost(problem: ReceiveScalingProblem, w: ArrayLike, penalty: ArrayLike) -> Sides:
+def regret_at_cost(
+    problem: ReceiveScalingProblem, w: ArrayLike, penalty: ArrayLike
+) -> Sides:
     """The excess, regret against the optimum **at the cost that was paid**, and its price (:prf:ref:`prop-at-cost`).
 
     The left side is at least 0 for any schedule that spends something, and at most the right side for AdaScale.
     """
-    penalty, spend, leakage = np.asarray(penalty), problem.spend(w), RoundLeakage(problem.scenario)
+    penalty, spend, leakage = (
+        np.asarray(penalty),
+        problem.spend(w),
+        RoundLeakage(problem.scenario),
+    )
     best = np.maximum(
-        water_level(problem.min_noise_energy, np.mean(spend, axis=-1))[..., None], problem.min_noise_energy
+        water_level(problem.min_noise_energy, np.mean(spend, axis=-1))[..., None],
+        problem.min_noise_energy,
     )
     left = np.mean(leakage(w) - leakage(best), axis=-1)
     pressure = queue(problem, w)[..., :-1] + spend
-    right = np.mean(pressure * (best - problem.min_noise_energy - spend), axis=-1) / penalty
+    right = (
+        np.mean(pressure * (best - problem.min_noise_energy - spend), axis=-1) / penalty
+    )
     return _held(Sides(np.broadcast_to(left, right.shape), right))
 
 
@@ -158,14 +211,23 @@ def queue_from_below(problem: ReceiveScalingProblem, penalty: ArrayLike) -> Floa
 
     The best set of each size are the rounds with the lowest floors; the best size is taken.
     """
-    penalty, leakage, nu = np.asarray(penalty), RoundLeakage(problem.scenario), problem.budget
+    penalty, leakage, nu = (
+        np.asarray(penalty),
+        RoundLeakage(problem.scenario),
+        problem.budget,
+    )
     jump = np.maximum(nu, np.cbrt(-penalty * nu**2 * leakage.slope(nu)))[..., None]
     floors = np.cumsum(np.sort(problem.min_noise_energy, axis=-1), axis=-1)
     size = np.arange(1, problem.num_rounds + 1)
     # the positive root of r^3 + 3 p r = 2 q
-    p, q = (jump + floors) / 2, 0.75 * size * np.sqrt(penalty * kappa_limits(leakage).low)[..., None]
+    p, q = (
+        (jump + floors) / 2,
+        0.75 * size * np.sqrt(penalty * kappa_limits(leakage).low)[..., None],
+    )
     root = 2 * np.sqrt(p) * np.sinh(np.arcsinh(q / p**1.5) / 3)
-    below: FloatArray = np.maximum(np.max(root**2, axis=-1) - problem.num_rounds * nu, 0)
+    below: FloatArray = np.maximum(
+        np.max(root**2, axis=-1) - problem.num_rounds * nu, 0
+    )
     return below
 
 
@@ -174,7 +236,9 @@ _Values = TypeVar("_Values", bound=tuple[FloatArray, ...])
 
 def _held(values: _Values) -> _Values:
     """These values, or a ``ValueError`` that one of them is beyond floating point."""
-    check.finite("a side of this bound, for such floors, budgets and penalties", *values)
+    check.finite(
+        "a side of this bound, for such floors, budgets and penalties", *values
+    )
     return values
 
 

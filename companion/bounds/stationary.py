@@ -20,17 +20,23 @@ def stationary_square(scale: ArrayLike, level: ArrayLike) -> FloatArray:
     r"""Return :math:`\mathbb E\max(\ell - w_{\min}, 0)^2 = 2\ell^2 (E_2 - E_3)(\omega/\ell)`, what a level spends."""
     with np.errstate(over="ignore"):
         ratio = np.divide(scale, level)
-        return np.asarray(2 * np.square(level) * (special.expn(2, ratio) - special.expn(3, ratio)))
+        return np.asarray(
+            2 * np.square(level) * (special.expn(2, ratio) - special.expn(3, ratio))
+        )
 
 
 def stationary_spread(scale: ArrayLike, budget: ArrayLike) -> FloatArray:
     r"""Return :math:`\mathbb E(y^\circ - \nu)_+^2 + \nu^2`, what a round of AdaScale loses to chance, times 2V."""
     level, budget = stationary_level(scale, budget), np.asarray(budget, dtype=float)
-    above = np.maximum(level - budget, np.finfo(float).tiny)  # floors far below the budget: hardly above it
+    above = np.maximum(
+        level - budget, np.finfo(float).tiny
+    )  # floors far below the budget: hardly above it
     return np.asarray(stationary_square(scale, above) + budget**2)
 
 
-def stationary_regret_bound(scale: ArrayLike, budget: ArrayLike, penalty: ArrayLike) -> FloatArray:
+def stationary_regret_bound(
+    scale: ArrayLike, budget: ArrayLike, penalty: ArrayLike
+) -> FloatArray:
     r"""Bound the expected regret over independent rounds, in nats (:prf:ref:`thm-regret-iid`).
 
     V must be chosen without the floors.  ``scale, budget, penalty`` are :math:`\omega, \nu, V`; they broadcast.
@@ -38,7 +44,9 @@ def stationary_regret_bound(scale: ArrayLike, budget: ArrayLike, penalty: ArrayL
     return np.asarray(stationary_spread(scale, budget) / (2 * np.asarray(penalty)))
 
 
-def stationary_queue_bound(leakage: RoundLeakage, scale: float, budget: float, penalty: ArrayLike) -> FloatArray:
+def stationary_queue_bound(
+    leakage: RoundLeakage, scale: float, budget: float, penalty: ArrayLike
+) -> FloatArray:
     """Bound AdaScale's expected queue after any number of rounds: the least over 512 levels (:prf:ref:`thm-queue-iid`).
 
     V must be chosen without the floors; the bound has the shape of ``penalty``.
@@ -51,9 +59,14 @@ def stationary_queue_bound(leakage: RoundLeakage, scale: float, budget: float, p
     share = np.exp(-scale / x) * weight * (upper - lower)[:, None] / 2
     saved = np.cumsum(share.sum(axis=-1))
     leaked = np.cumsum((-leakage.slope(x) * share).sum(axis=-1))
-    square = stationary_square(scale, np.maximum(lower - budget, np.finfo(float).tiny)) + budget**2
+    square = (
+        stationary_square(scale, np.maximum(lower - budget, np.finfo(float).tiny))
+        + budget**2
+    )
     some = saved > np.finfo(float).tiny
-    bounds = (np.asarray(penalty)[..., None] * leaked[some] + square[some] / 2) / saved[some]
+    bounds = (np.asarray(penalty)[..., None] * leaked[some] + square[some] / 2) / saved[
+        some
+    ]
     return np.asarray(np.min(bounds, axis=-1))
 
 

@@ -35,7 +35,9 @@ SEEDS = range(70_000, 70_200)
 DRAWS = 100
 DATASETS = ("mnist", "cifar10")
 _RATES = np.array([0.5, 0.7, 0.85, 0.93, 0.97, 1.0, 1.03, 1.07, 1.15, 1.3])
-_PENALTIES = np.geomspace(1e-3, 1e4, 15)  # in units of the cubed scaling at the level of the law
+_PENALTIES = np.geomspace(
+    1e-3, 1e4, 15
+)  # in units of the cubed scaling at the level of the law
 _TOLERANCE = 1e-4  # largest |mean cost / nu - 1|
 
 
@@ -56,11 +58,15 @@ def foreseen_lyapunov(
     crossing of :math:`\nu` that is seen there is refined.  Of the gains of the problem nothing is read.
     """
     if mean_gain is None:
-        raise ValueError("LyapunovPowerControl needs mean_gain, the mean channel gain of every device")
+        raise ValueError(
+            "LyapunovPowerControl needs mean_gain, the mean channel gain of every device"
+        )
     scenario = problem.scenario
     rates = np.atleast_1d(check.positive("relative_rates", relative_rates))
     law = (Rayleigh() if channel is None else channel).floor_law(scenario, mean_gain)
-    floors = draw_floors(scenario, law, draws, seed).reshape(-1, draws, scenario.num_rounds)
+    floors = draw_floors(scenario, law, draws, seed).reshape(
+        -1, draws, scenario.num_rounds
+    )
     lanes = check.broadcast(lanes=problem.lanes, lanes_of_law=law.lanes)
     row = np.broadcast_to(np.arange(len(floors)).reshape(law.lanes), lanes).ravel()
     budget = np.broadcast_to(problem.budget, lanes).ravel()
@@ -70,16 +76,26 @@ def foreseen_lyapunov(
         floor = floors[row[lane]]
         pairs = _pairs(scenario, floor, budget[lane], level[lane], rates)
         if not pairs.size:
-            raise BudgetNotReached(f"no pair of V and rate brings the mean cost to nu = {budget[lane]:g}")
+            raise BudgetNotReached(
+                f"no pair of V and rate brings the mean cost to nu = {budget[lane]:g}"
+            )
         gain = scenario.noise_scale / (scenario.x_max * floor)
-        every = ReceiveScalingProblem(scenario, gain, np.full((pairs.shape[1], draws), budget[lane]))
+        every = ReceiveScalingProblem(
+            scenario, gain, np.full((pairs.shape[1], draws), budget[lane])
+        )
         w = LyapunovPowerControl(*pairs[..., None]).schedule(every)
         found[:, lane] = pairs[:, leakage(w).mean(axis=(-2, -1)).argmin()]
     penalty, rate = found.reshape(2, *lanes)
     return LyapunovPowerControl(penalty, rate)
 
 
-def _pairs(scenario: Scenario, floor: FloatArray, budget: float, level: float, relative: FloatArray) -> FloatArray:
+def _pairs(
+    scenario: Scenario,
+    floor: FloatArray,
+    budget: float,
+    level: float,
+    relative: FloatArray,
+) -> FloatArray:
     """Penalties and rates, shape (2, P), whose mean cost over the draws is the budget."""
     caps, mean_floor, draws = scenario.noise_scale / floor, floor.mean(), len(floor)
     rates = relative * np.mean(scenario.noise_scale / np.maximum(level, floor))
@@ -88,25 +104,42 @@ def _pairs(scenario: Scenario, floor: FloatArray, budget: float, level: float, r
 
     def excess(penalty: FloatArray, rate: FloatArray) -> FloatArray:
         lane = np.tile(np.arange(draws), penalty.size)
-        mean = mean_inverse(caps, weight, lane, np.repeat(penalty, draws), np.repeat(rate, draws))
-        return np.asarray((scenario.noise_scale * mean.reshape(-1, draws).mean(axis=-1) - mean_floor) / budget - 1)
+        mean = mean_inverse(
+            caps, weight, lane, np.repeat(penalty, draws), np.repeat(rate, draws)
+        )
+        return np.asarray(
+            (scenario.noise_scale * mean.reshape(-1, draws).mean(axis=-1) - mean_floor)
+            / budget
+            - 1
+        )
 
     grid = np.broadcast_arrays(penalties, rates[:, None])
     seen = excess(*(each.ravel() for each in grid)).reshape(grid[0].shape)
     i, k = np.nonzero((seen[:, 1:] > 0) != (seen[:, :-1] > 0))
     low, high = np.log(penalties[k]), np.log(penalties[k + 1])
-    log_root, residual = find_roots(lambda x, n: excess(np.exp(x), rates[i[n]]), low, high, _TOLERANCE / 2)
-    met = np.abs(residual) <= _TOLERANCE  # elsewhere the mean cost jumps over the budget
+    log_root, residual = find_roots(
+        lambda x, n: excess(np.exp(x), rates[i[n]]), low, high, _TOLERANCE / 2
+    )
+    met = (
+        np.abs(residual) <= _TOLERANCE
+    )  # elsewhere the mean cost jumps over the budget
     return np.stack([np.exp(log_root[met]), rates[i[met]]])
 
 
 def learn_with_prior(budget_mode: str, believed: ChannelModel | None) -> Method:
     """Return the method of :class:`~adascale.policies.Learn` whose prior is the law of the model that is believed."""
 
-    def method(problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None) -> policies.Policy:
+    def method(
+        problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None
+    ) -> policies.Policy:
         if mean_gain is None:
-            raise ValueError("Learn with a prior needs mean_gain, the mean channel gain of every device")
-        return policies.Learn(budget_mode, prior=(believed or Rayleigh()).floor_law(problem.scenario, mean_gain))
+            raise ValueError(
+                "Learn with a prior needs mean_gain, the mean channel gain of every device"
+            )
+        return policies.Learn(
+            budget_mode,
+            prior=(believed or Rayleigh()).floor_law(problem.scenario, mean_gain),
+        )
 
     return method
 
@@ -187,12 +220,22 @@ def protocols(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     for protocol, behind in (("in hindsight", HINDSIGHT), ("without the future", "")):
         names = {name + behind if name in TUNED else name: name for name in METHODS}
         rows = table[table["policy"].isin([*names])]
-        found[protocol] = rows.assign(policy=rows["policy"].map(names)).reset_index(drop=True)
+        found[protocol] = rows.assign(policy=rows["policy"].map(names)).reset_index(
+            drop=True
+        )
     return found
 
 
 def committed(datasets: Sequence[str] = DATASETS) -> Made:
     """The committed tables, a data set each."""
     for dataset in datasets:
-        about = {"scenario": dataset, "seeds": f"{SEEDS[0]}-{SEEDS[-1]}", "draws": DRAWS, "draws_seed": SEED}
-        yield wide_csv(causal_table(dataset, progress=sys.stderr.isatty()), _STORED), about | {"threads": 1}
+        about = {
+            "scenario": dataset,
+            "seeds": f"{SEEDS[0]}-{SEEDS[-1]}",
+            "draws": DRAWS,
+            "draws_seed": SEED,
+        }
+        yield (
+            wide_csv(causal_table(dataset, progress=sys.stderr.isatty()), _STORED),
+            about | {"threads": 1},
+        )

@@ -27,7 +27,12 @@ DRAWS = 400
 BUDGET = 0.04
 CELLS = 301
 """How many cells are drawn, whose median scale is taken."""
-CURVES: tuple[str, ...] = ("offline optimum", "re-solving, hard", "level of the past", "learning, hard")
+CURVES: tuple[str, ...] = (
+    "offline optimum",
+    "re-solving, hard",
+    "level of the past",
+    "learning, hard",
+)
 CURVES += ("AdaScale, empty queue", "AdaScale, warm queue")
 """The policies of the committed table."""
 
@@ -35,13 +40,19 @@ CURVES += ("AdaScale, empty queue", "AdaScale, warm queue")
 def cell_law(scenario: Scenario) -> RayleighFloors:
     """The law of one cell: of that with the median scale among :data:`CELLS` drawn."""
     path_loss = channel.draw(scenario.num_devices, 1, range(CELLS)).path_loss
-    return RayleighFloors(np.median(RayleighFloors.of(scenario, scenario.mean_gain(path_loss)).scale))
+    return RayleighFloors(
+        np.median(RayleighFloors.of(scenario, scenario.mean_gain(path_loss)).scale)
+    )
 
 
-def surplus(leakage: RoundLeakage, value: LevelValue, floor: FloatArray, energy: FloatArray) -> FloatArray:
+def surplus(
+    leakage: RoundLeakage, value: LevelValue, floor: FloatArray, energy: FloatArray
+) -> FloatArray:
     r""":math:`\Delta_t = F(w_t) - F(w^\circ_t) + \mu\,(w_t - w^\circ_t) \ge 0` (:prf:ref:`lem-accounting`)."""
     steady = np.maximum(value.level, floor)
-    return np.asarray(leakage(energy) - leakage(steady) + value.price * (energy - steady))
+    return np.asarray(
+        leakage(energy) - leakage(steady) + value.price * (energy - steady)
+    )
 
 
 class LevelOfThePast(Policy):
@@ -55,7 +66,9 @@ class LevelOfThePast(Policy):
         floor, budget = problem.min_noise_energy, np.asarray(problem.budget)
         energy = floor + budget[..., None]
         for t in range(2, problem.num_rounds):
-            energy[..., t] = np.maximum(water_level(floor[..., :t], budget), floor[..., t])
+            energy[..., t] = np.maximum(
+                water_level(floor[..., :t], budget), floor[..., t]
+            )
         return energy
 
 
@@ -70,23 +83,35 @@ def methods(
     warm = policies.AdaScale.from_law(scenario, budget, law=law, stiffness=30.0)
     return {
         "offline optimum": (policies.Optimal, lambda T: A),
-        "re-solving, hard": (lambda: policies.ReSolve(law=law, budget_mode="hard"), lambda T: A * np.log(T)),
+        "re-solving, hard": (
+            lambda: policies.ReSolve(law=law, budget_mode="hard"),
+            lambda T: A * np.log(T),
+        ),
         "re-solving, hard, no reserve": (
             lambda: policies.ReSolve(law=law, budget_mode="hard", safety_margin=0.0),
             lambda T: A * np.log(T),
         ),
         "level of the past": (LevelOfThePast, lambda T: A * np.log(T)),
-        "learning, hard": (lambda: policies.Learn(budget_mode="hard"), lambda T: 2 * A * np.log(T)),
+        "learning, hard": (
+            lambda: policies.Learn(budget_mode="hard"),
+            lambda T: 2 * A * np.log(T),
+        ),
         "AdaScale, empty queue": (
             lambda: policies.AdaScale(best),
             lambda T: float(empty_queue_regret(leakage, law, budget, best, T)),
         ),
-        "AdaScale, warm queue": (lambda: warm, lambda T: float(value.spread) * T / (4 * float(warm.penalty))),
+        "AdaScale, warm queue": (
+            lambda: warm,
+            lambda T: float(value.spread) * T / (4 * float(warm.penalty)),
+        ),
     }
 
 
 def growth_table(
-    horizons: Iterable[int] = HORIZONS, draws: int = DRAWS, *, only: Sequence[str] = CURVES
+    horizons: Iterable[int] = HORIZONS,
+    draws: int = DRAWS,
+    *,
+    only: Sequence[str] = CURVES,
 ) -> pd.DataFrame:
     r"""The regret of policies over horizons, in the MNIST scenario at ``BUDGET``, over independent draws of floors.
 
@@ -100,7 +125,9 @@ def growth_table(
     for T in horizons:
         floor = np.broadcast_to(law.draw(rng, draws, T), (draws, T))
         horizon = replace(scenario, num_rounds=T)
-        problem = ReceiveScalingProblem(horizon, scenario.noise_scale / (scenario.x_max * floor), budget)
+        problem = ReceiveScalingProblem(
+            horizon, scenario.noise_scale / (scenario.x_max * floor), budget
+        )
         known = methods(leakage, law, budget, horizon)
         for name, (policy, predicted) in ((name, known[name]) for name in only):
             w = policy().schedule(problem)
@@ -108,9 +135,14 @@ def growth_table(
             half = 1.96 * total.std(ddof=1) / np.sqrt(draws)
             cost = problem.cost(w).mean() / budget
             rows.append((name, T, draws, total.mean(), half, predicted(T), cost))
-    return pd.DataFrame(rows, columns=["policy", "T", "draws", "regret", "half", "predicted", "cost"])
+    return pd.DataFrame(
+        rows, columns=["policy", "T", "draws", "regret", "half", "predicted", "cost"]
+    )
 
 
 def committed() -> Made:
     """The committed table."""
-    yield growth_table().to_csv(index=False, float_format="%.7g"), {"scenario": "mnist", "nu": BUDGET, "draws": DRAWS}
+    yield (
+        growth_table().to_csv(index=False, float_format="%.7g"),
+        {"scenario": "mnist", "nu": BUDGET, "draws": DRAWS},
+    )

@@ -21,7 +21,10 @@ COMMIT = "e2c24b466c7c908e788eaaddcf37488f9731a677"
 """What was cloned."""
 MICHIGAN = "datasets/trace3_Michigan/data/css/dataLinear.css"
 RUTGERS = "datasets/trace1_Rutgers/data/dbm-20"
-ORIGINAL = ("CRAWDAD umich/rss, doi:10.15783/C7R30H", "CRAWDAD rutgers/noise, doi:10.15783/C7B59W")
+ORIGINAL = (
+    "CRAWDAD umich/rss, doi:10.15783/C7R30H",
+    "CRAWDAD rutgers/noise, doi:10.15783/C7B59W",
+)
 LICENCE = "clone: GPL-3.0 (LICENSE beside each data set); CRAWDAD: to be cited; no measurement is kept here"
 NODES = 14
 DEVICES = 10
@@ -56,7 +59,9 @@ def groups(gain: FloatArray, size: int = DEVICES) -> FloatArray:
     return gain[: len(gain) // size * size].reshape(-1, size, gain.shape[1])
 
 
-def michigan(folder: Path | str, unit: Callable[[FloatArray], FloatArray] = cc1000_dbm) -> FloatArray:
+def michigan(
+    folder: Path | str, unit: Callable[[FloatArray], FloatArray] = cc1000_dbm
+) -> FloatArray:
     """Gains of the 182 links of the motes on all samples of 0.5 s from which on each has been heard.
 
     Block i of thirteen rows is what the others heard of mote i (:func:`broadcasts`); a 0 stands for nothing yet.  The
@@ -73,8 +78,13 @@ def broadcasts(gain: FloatArray) -> list[FloatArray]:
     The file holds each reading until the next.  All thirteen rows of a block change at the same samples: these are the
     broadcasts of one mote.
     """
-    new = ((np.diff(block, axis=1) != 0).any(axis=0) for block in groups(gain, NODES - 1))
-    return [block[:, np.append(True, changed)] for block, changed in zip(groups(gain, NODES - 1), new, strict=True)]
+    new = (
+        (np.diff(block, axis=1) != 0).any(axis=0) for block in groups(gain, NODES - 1)
+    )
+    return [
+        block[:, np.append(True, changed)]
+        for block, changed in zip(groups(gain, NODES - 1), new, strict=True)
+    ]
 
 
 def evidence(gain: FloatArray) -> pd.DataFrame:
@@ -91,7 +101,9 @@ def evidence(gain: FloatArray) -> pd.DataFrame:
     mean, size = counts.mean(axis=1), NODES - 1
     new = np.diff(counts.reshape(NODES, size, -1), axis=-1).round() != 0
     when = [np.flatnonzero(block.any(axis=0)) + 1 for block in new]
-    row = np.array([[size * i + j - (j > i) for j in range(NODES)] for i in range(NODES)])
+    row = np.array(
+        [[size * i + j - (j > i) for j in range(NODES)] for i in range(NODES)]
+    )
     pairs = [(i, j) for i in range(NODES) for j in range(NODES) if i != j]
     off = counts - scipy.ndimage.uniform_filter1d(counts, 81, axis=1)
     off /= np.maximum(off.std(axis=1, keepdims=True), 0.5)
@@ -102,7 +114,16 @@ def evidence(gain: FloatArray) -> pd.DataFrame:
         t, k = when[i][inner], k[inner]
         before, after = when[j][k - 1], when[j][k]
         apart = np.abs(off[row[i, j], t] - off[row[j, i], after])
-        found.append(np.stack([np.ones(len(t)), np.minimum(after - t, 15), np.minimum(t - before, 15), apart]))
+        found.append(
+            np.stack(
+                [
+                    np.ones(len(t)),
+                    np.minimum(after - t, 15),
+                    np.minimum(t - before, 15),
+                    apart,
+                ]
+            )
+        )
     *known, apart = np.concatenate(found, axis=1)
     _, until, since = np.linalg.lstsq(np.stack(known, axis=1), apart, rcond=None)[0]
     ways = np.array([[mean[row[i, j]], mean[row[j, i]]] for i, j in pairs if i < j])
@@ -112,7 +133,9 @@ def evidence(gain: FloatArray) -> pd.DataFrame:
         "skewed up": np.mean(scipy.stats.skew(counts, axis=1) > 0),
         "mean and spread": scipy.stats.spearmanr(mean, counts.std(axis=1)).statistic,
         "both directions": np.corrcoef(ways, rowvar=False)[0, 1],
-        "rows that change": np.mean([block.sum(axis=0)[block.any(axis=0)].mean() for block in new]),
+        "rows that change": np.mean(
+            [block.sum(axis=0)[block.any(axis=0)].mean() for block in new]
+        ),
         "samples a broadcast": np.mean([counts.shape[1] / len(each) for each in when]),
         "until": until,
         "since": since,
@@ -123,20 +146,35 @@ def evidence(gain: FloatArray) -> pd.DataFrame:
 def held(gain: FloatArray, num_rounds: int = 500) -> list[Realisation]:
     """The file of the motes as it stands: five groups of rows, windows of T samples, the first of them only a past."""
     return [
-        Realisation("Michigan, held", f"{number}", k, *np.split(group[:, : (k + 1) * num_rounds], [k * num_rounds], 1))
+        Realisation(
+            "Michigan, held",
+            f"{number}",
+            k,
+            *np.split(group[:, : (k + 1) * num_rounds], [k * num_rounds], 1),
+        )
         for number, group in enumerate(groups(gain)[:5], start=1)
         for k in range(1, group.shape[1] // num_rounds)
     ]
 
 
 def heard(
-    gain: FloatArray, num_rounds: int = 75, past: int = 50, trace: str = "Michigan, broadcasts"
+    gain: FloatArray,
+    num_rounds: int = 75,
+    past: int = 50,
+    trace: str = "Michigan, broadcasts",
 ) -> list[Realisation]:
     """A round is a broadcast of the server, from which ten others measure their channels; each mote is server once."""
     return [
-        Realisation(trace, f"{number}", k + 1, *np.split(block[:DEVICES, : start + num_rounds], [start], 1))
+        Realisation(
+            trace,
+            f"{number}",
+            k + 1,
+            *np.split(block[:DEVICES, : start + num_rounds], [start], 1),
+        )
         for number, block in enumerate(broadcasts(gain), start=1)
-        for k, start in enumerate(range(past, block.shape[1] - num_rounds + 1, num_rounds))
+        for k, start in enumerate(
+            range(past, block.shape[1] - num_rounds + 1, num_rounds)
+        )
     ]
 
 
@@ -147,17 +185,28 @@ def orbit(folder: Path | str, past: int = 100) -> list[Realisation]:
     readings from 128 are none.  A packet that was lost leaves the last gain standing.  Transmitters send 20 dBm.
     """
     by: dict[str, list[FloatArray]] = {}
-    for path in sorted((Path(folder) / RUTGERS).glob("*/sdec*"), key=lambda each: (each.name, each.parent.name)):
+    for path in sorted(
+        (Path(folder) / RUTGERS).glob("*/sdec*"),
+        key=lambda each: (each.name, each.parent.name),
+    ):
         if path.stat().st_size:  # a file is empty where nothing was heard
             number, reading = np.loadtxt(path, ndmin=2).T
-            packets = pd.Series(reading, number)[reading < 128].reindex(range(_ORBIT_ROUNDS))
+            packets = pd.Series(reading, number)[reading < 128].reindex(
+                range(_ORBIT_ROUNDS)
+            )
             if not np.isnan(packets[0]) and packets.notna().mean() >= 0.99:
-                by.setdefault(path.name.removeprefix("sdec"), []).append(packets.ffill().to_numpy())
+                by.setdefault(path.name.removeprefix("sdec"), []).append(
+                    packets.ffill().to_numpy()
+                )
     found = []
     for receiver, readings in by.items():
         if len(readings) >= DEVICES:
             gain = 10 ** ((np.array(readings[:DEVICES]) - 95.0 - 20.0) / 10)
-            found.append(Realisation("ORBIT, packets", receiver, 1, gain[:, :past], gain[:, past:]))
+            found.append(
+                Realisation(
+                    "ORBIT, packets", receiver, 1, gain[:, :past], gain[:, past:]
+                )
+            )
     return found
 
 

@@ -46,7 +46,15 @@ from companion.results import Made, wide_csv
 BUDGET = 0.04
 SCALES = (0.1, 10.0, np.nan)
 """Other median floors that are tried, over that of the paper's channel; ``nan`` is gains as measured."""
-_FORESEEN = ("Optimal", "ConstantLevel", "Learn", "Learn, hard", "EqualAlloc", "AdaScale", "AdaScale, warm")
+_FORESEEN = (
+    "Optimal",
+    "ConstantLevel",
+    "Learn",
+    "Learn, hard",
+    "EqualAlloc",
+    "AdaScale",
+    "AdaScale, warm",
+)
 EXACT = (*_FORESEEN, *(name + HINDSIGHT for name in TUNED))
 """The policies whose exact epsilon is computed, where floors are those of the paper's channel."""
 
@@ -71,19 +79,31 @@ def reference_floor() -> float:
     """The median floor of the paper's channel, over rounds and 200 placements of ten devices."""
     scenario = Scenario.mnist()
     drawn = channel.draw(DEVICES, 100, range(200))
-    return float(np.median(scenario.noise_scale / (scenario.x_max * scenario.min_gain(drawn.gain))))
+    return float(
+        np.median(
+            scenario.noise_scale / (scenario.x_max * scenario.min_gain(drawn.gain))
+        )
+    )
 
 
-def problem_of(measured: Realisation, scale: float = 1.0) -> tuple[ReceiveScalingProblem, FloatArray]:
+def problem_of(
+    measured: Realisation, scale: float = 1.0
+) -> tuple[ReceiveScalingProblem, FloatArray]:
     """Return the problem of the evaluated rounds at ``BUDGET`` and the gains of the past, both rescaled.
 
     The scale is the median floor of the past relative to :func:`reference_floor`, as if all devices had more or less
     power. With ``nan``, gains stay as measured, with the power of the paper.
     """
-    scenario = replace(Scenario.mnist(), num_devices=len(measured.gain), num_rounds=measured.gain.shape[1])
+    scenario = replace(
+        Scenario.mnist(),
+        num_devices=len(measured.gain),
+        num_rounds=measured.gain.shape[1],
+    )
     past, gain = measured.past, measured.gain
     if not np.isnan(scale):
-        median = np.median(scenario.noise_scale / (scenario.x_max * scenario.min_gain(past)))
+        median = np.median(
+            scenario.noise_scale / (scenario.x_max * scenario.min_gain(past))
+        )
         factor = float(median / (scale * reference_floor()))
         past, gain = past * factor, gain * factor
     return ReceiveScalingProblem(scenario, scenario.min_gain(gain), BUDGET), past
@@ -96,22 +116,48 @@ def methods(scenario: Scenario, past: FloatArray) -> dict[str, Method]:
     mean gains, and ``seen`` the coherence of the floors so far (:func:`~adascale.policies.seen_coherence`).
     """
     seen = Past(min_gain=tuple(scenario.min_gain(past).tolist()))
-    law, own, other = EmpiricalFloors.of(scenario, seen.min_gain), online_methods(seen), online_methods(Rayleigh())
-    by_law = ("ConstantLevel", "ReSolve", "ReSolve, hard", "AdaScale, warm", "Learn, prior", "Learn, prior, hard")
-    first = ("AdaScale", "PowerControl", "LyapunovPowerControl", "EstimFuture", "EqualAlloc", "Learn", "Learn, hard")
+    law, own, other = (
+        EmpiricalFloors.of(scenario, seen.min_gain),
+        online_methods(seen),
+        online_methods(Rayleigh()),
+    )
+    by_law = (
+        "ConstantLevel",
+        "ReSolve",
+        "ReSolve, hard",
+        "AdaScale, warm",
+        "Learn, prior",
+        "Learn, prior, hard",
+    )
+    first = (
+        "AdaScale",
+        "PowerControl",
+        "LyapunovPowerControl",
+        "EstimFuture",
+        "EqualAlloc",
+        "Learn",
+        "Learn, hard",
+    )
     return {
         "Optimal": TunedOnRealisation(policies.Optimal),
         **{name: own[name] for name in (*first, "DynamicProgramme, hard")},
         **{name + HINDSIGHT: method for name, method in TUNED.items()},
-        "ReSolve, hard, seen": TunedOnModel(policies.ReSolve, channel=seen, budget_mode="hard", coherence="seen"),
-        "Learn, prior, hard, seen": lambda *_: policies.Learn("hard", prior=law, coherence="seen"),
+        "ReSolve, hard, seen": TunedOnModel(
+            policies.ReSolve, channel=seen, budget_mode="hard", coherence="seen"
+        ),
+        "Learn, prior, hard, seen": lambda *_: policies.Learn(
+            "hard", prior=law, coherence="seen"
+        ),
         **{name: own[name] for name in by_law},
         **{f"{name}, Rayleigh": other[name] for name in by_law},
     }
 
 
 def links_table(
-    measured: Iterable[Realisation], scales: Iterable[float] = (1.0,), *, progress: bool = False
+    measured: Iterable[Realisation],
+    scales: Iterable[float] = (1.0,),
+    *,
+    progress: bool = False,
 ) -> pd.DataFrame:
     r"""Cost and leakage of every method on every realisation, a row each.
 
@@ -119,7 +165,9 @@ def links_table(
     is computed of :data:`EXACT` at the scale 1; all are NaN where a method finds no parameter.
     """
     rows = []
-    account = accounting.RenyiAccountant(tuple(accounting.order_grid(4096, 1.001)))  # of leakages near 0, too
+    account = accounting.RenyiAccountant(
+        tuple(accounting.order_grid(4096, 1.001))
+    )  # of leakages near 0, too
     scales = [*scales]
     work = [(each, scale) for each in measured for scale in scales]
     for each, scale in tqdm(work, disable=not progress, unit="realisation"):
@@ -142,7 +190,11 @@ def links_table(
                     found["exact"] = float(problem.epsilon(w, SharpAccountant()))
             best = best or {**found, "cost": BUDGET}
             ratio = {key: value / best[key] for key, value in found.items()}
-            rows.append(dict(zip(_KEYS, each[:3], strict=True)) | {"scale": scale, "policy": name} | ratio)
+            rows.append(
+                dict(zip(_KEYS, each[:3], strict=True))
+                | {"scale": scale, "policy": name}
+                | ratio
+            )
     return pd.DataFrame(rows)
 
 
@@ -172,7 +224,8 @@ def links_statistics(measured: Iterable[Realisation]) -> pd.DataFrame:
                 "lag1": lag1(10 ** (floor / 10)),
                 "lag1_links": np.nanmedian([lag1(row) for row in each.gain]),
                 "changed": (np.diff(each.gain, axis=1) != 0).any(axis=0).mean(),
-                "same": np.bincount(each.gain.argmin(axis=0)).max() / each.gain.shape[1],
+                "same": np.bincount(each.gain.argmin(axis=0)).max()
+                / each.gain.shape[1],
             }
         )
     return pd.DataFrame(rows)
@@ -200,12 +253,24 @@ def first_look(folder: Path | str) -> pd.DataFrame:
                 problem, past = problem_of(Realisation("", "", 0, gain, gain))
                 mean_gain = past.mean(axis=-1) / problem.scenario.batch_second_moment
                 least, *epsilon = (
-                    float(problem.epsilon(TunedOnRealisation(policy)(problem, mean_gain).schedule(problem)))
-                    for policy in (policies.Optimal, policies.AdaScale, policies.PowerControl)
+                    float(
+                        problem.epsilon(
+                            TunedOnRealisation(policy)(problem, mean_gain).schedule(
+                                problem
+                            )
+                        )
+                    )
+                    for policy in (
+                        policies.Optimal,
+                        policies.AdaScale,
+                        policies.PowerControl,
+                    )
                 )
                 row = (sampling, unit, number, lag1(problem.min_noise_energy))
                 rows.append((*row, *(each / least for each in epsilon)))
-    return pd.DataFrame(rows, columns=["sampling", "unit", "group", "lag1", "AdaScale", "PowerControl"])
+    return pd.DataFrame(
+        rows, columns=["sampling", "unit", "group", "lag1", "AdaScale", "PowerControl"]
+    )
 
 
 SHOWN = ("Optimal", "AdaScale, warm", "Learn, hard", "ReSolve, hard")
@@ -238,8 +303,13 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     optimum's the mean, its 95 % t interval over groups, ``_median`` and ``_worst``; the mean of ``exact``.  Windows of
     a group are averaged before the interval.
     """
-    rows, table = [], table if "scale" in table else table.assign(scale=1.0)  # the committed realisations
-    for key, group in table.dropna(subset=["cost"]).groupby(["trace", "scale", "policy"], sort=False, dropna=False):
+    rows, table = (
+        [],
+        table if "scale" in table else table.assign(scale=1.0),
+    )  # the committed realisations
+    for key, group in table.dropna(subset=["cost"]).groupby(
+        ["trace", "scale", "policy"], sort=False, dropna=False
+    ):
         row = dict(zip(("trace", "scale", "policy"), key, strict=True)) | {
             "realisations": len(group),
             "cost": group["cost"].mean(),
@@ -266,9 +336,20 @@ def committed(source: Path) -> Made:
     table = links_table(measured, progress=sys.stderr.isatty())
     server = [each for each in measured if each.trace == SCALED]
     scaled = links_table(server, SCALES, progress=sys.stderr.isatty())
-    about: dict[str, Any] = {"source": SOURCE, "source_commit": COMMIT, "files": [MICHIGAN, RUTGERS]}
-    about |= {"original": list(ORIGINAL), "licence": LICENCE, "nu": BUDGET, "draws": DRAWS}
-    in_order = {name: pd.CategoricalDtype(table[name].unique(), ordered=True) for name in _KEYS}
+    about: dict[str, Any] = {
+        "source": SOURCE,
+        "source_commit": COMMIT,
+        "files": [MICHIGAN, RUTGERS],
+    }
+    about |= {
+        "original": list(ORIGINAL),
+        "licence": LICENCE,
+        "nu": BUDGET,
+        "draws": DRAWS,
+    }
+    in_order = {
+        name: pd.CategoricalDtype(table[name].unique(), ordered=True) for name in _KEYS
+    }
     yield wide_csv(table.astype(in_order), _STORED, _KEYS, digits=6), about
     for content in (
         summary(pd.concat([table[table["trace"] == SCALED], scaled])),

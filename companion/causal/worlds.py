@@ -69,7 +69,12 @@ Gauss-Markov rounds have the law that is believed, and hang together."""
 KNOWN = tuple(name for name, world in WORLDS.items() if world.truth == world.belief)
 """The worlds of independent rounds with a known law, where the dynamic programme is what can be reached."""
 
-ENDS = ("Rayleigh", "path losses off by 8 dB", "moving at 1.5 m/s", "Gauss-Markov, r = 0.99")
+ENDS = (
+    "Rayleigh",
+    "path losses off by 8 dB",
+    "moving at 1.5 m/s",
+    "Gauss-Markov, r = 0.99",
+)
 """The worlds that have the smallest and the largest budget of MNIST, too."""
 
 
@@ -103,8 +108,13 @@ def remembered(method: Method) -> Method:
     """Cache the policies of a method that depends on budgets and mean gains alone."""
     found: dict[tuple[bytes, bytes], Policy] = {}
 
-    def again(problem: ReceiveScalingProblem, mean_gain: NDArray[np.float64] | None = None) -> Policy:
-        key = (np.asarray(problem.budget).tobytes(), np.asarray(mean_gain, dtype=float).tobytes())
+    def again(
+        problem: ReceiveScalingProblem, mean_gain: NDArray[np.float64] | None = None
+    ) -> Policy:
+        key = (
+            np.asarray(problem.budget).tobytes(),
+            np.asarray(mean_gain, dtype=float).tobytes(),
+        )
         if key not in found:
             found[key] = method(problem, mean_gain)
         return found[key]
@@ -114,15 +124,29 @@ def remembered(method: Method) -> Method:
 
 def methods(belief: ChannelModel) -> dict[str, Method]:
     """Every method of the table by name, with this belief; the optimum first."""
-    known, coherent = online_methods(belief), partial(TunedOnModel, channel=belief, coherence=SEEN)
-    known |= {name: remembered(known[name]) for name in ("AdaScale", "PowerControl", "LyapunovPowerControl")}
+    known, coherent = (
+        online_methods(belief),
+        partial(TunedOnModel, channel=belief, coherence=SEEN),
+    )
+    known |= {
+        name: remembered(known[name])
+        for name in ("AdaScale", "PowerControl", "LyapunovPowerControl")
+    }
     return {
         "Optimal": TunedOnRealisation(policies.Optimal),
         **{name: known[name] for name in ("ConstantLevel", "ReSolve")},
         "ReSolve, coherent": coherent(policies.ReSolve),
         **{name: known[name] for name in ("AdaScale, warm", "AdaScale", "Learn")},
         "Learn, coherent": coherent(policies.Learn),
-        **{name: known[name] for name in ("PowerControl", "LyapunovPowerControl", PROGRAMME, "ReSolve, hard")},
+        **{
+            name: known[name]
+            for name in (
+                "PowerControl",
+                "LyapunovPowerControl",
+                PROGRAMME,
+                "ReSolve, hard",
+            )
+        },
         "ReSolve, coherent, hard": coherent(policies.ReSolve, budget_mode="hard"),
         "Learn, hard": known["Learn, hard"],
         "Learn, coherent, hard": coherent(policies.Learn, budget_mode="hard"),
@@ -148,14 +172,31 @@ def worlds_table(
     seeds, parts = list(seeds), []
     known = methods(*{world.belief for world in worlds.values()})
     for name, world in worlds.items():
-        asked = [each for each in known if name in KNOWN or each != PROGRAMME] if chosen is None else chosen
-        for nu in (MIDDLE, *(OUTER if name in ENDS else ())) if budgets is None else budgets:
-            with warnings.catch_warnings():  # of schedules that leak so much that no order serves them
+        asked = (
+            [each for each in known if name in KNOWN or each != PROGRAMME]
+            if chosen is None
+            else chosen
+        )
+        for nu in (
+            (MIDDLE, *(OUTER if name in ENDS else ())) if budgets is None else budgets
+        ):
+            with (
+                warnings.catch_warnings()
+            ):  # of schedules that leak so much that no order serves them
                 warnings.simplefilter("ignore", OrdersTooFew)
                 run = {each: known[each] for each in asked}
-                table = leakage_table(Scenario.mnist(), (nu,), seeds, run, channel=world.truth, accountant=accountant)
+                table = leakage_table(
+                    Scenario.mnist(),
+                    (nu,),
+                    seeds,
+                    run,
+                    channel=world.truth,
+                    accountant=accountant,
+                )
             parts.append(table.assign(world=name))
-    return pd.concat(parts, ignore_index=True)[["world", "policy", "nu", "seed", *_STORED]]
+    return pd.concat(parts, ignore_index=True)[
+        ["world", "policy", "nu", "seed", *_STORED]
+    ]
 
 
 def channels_table(processes: int) -> pd.DataFrame:
@@ -163,19 +204,30 @@ def channels_table(processes: int) -> pd.DataFrame:
     groups: list[dict[str, World]] = []
     for belief in dict.fromkeys(world.belief for world in WORLDS.values()):
         names = [name for name, world in WORLDS.items() if world.belief == belief]
-        groups += [{name: WORLDS[name] for name in names[i : i + 3]} for i in range(0, len(names), 3)]
+        groups += [
+            {name: WORLDS[name] for name in names[i : i + 3]}
+            for i in range(0, len(names), 3)
+        ]
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         return pd.concat(pool.map(worlds_table, groups), ignore_index=True)
 
 
-def exact_table(accounted: Mapping[str, Sequence[str]] = ACCOUNTED, seeds: Iterable[int] = SEEDS) -> pd.DataFrame:
+def exact_table(
+    accounted: Mapping[str, Sequence[str]] = ACCOUNTED, seeds: Iterable[int] = SEEDS
+) -> pd.DataFrame:
     r"""The exact :math:`\varepsilon` of schedules of :func:`channels_table` at ``MIDDLE``, by :eq:`eq:inversion` alone.
 
     ``accounted`` has names of :func:`methods` by world; the optimum is added.
     """
     drawn, sharp = list(seeds), SharpAccountant()
     parts = [
-        worlds_table({name: WORLDS[name]}, drawn, (MIDDLE,), ("Optimal", *chosen), accountant=sharp)
+        worlds_table(
+            {name: WORLDS[name]},
+            drawn,
+            (MIDDLE,),
+            ("Optimal", *chosen),
+            accountant=sharp,
+        )
         for name, chosen in accounted.items()
     ]
     table = pd.concat(parts, ignore_index=True).rename(columns={"epsilon": "exact"})
@@ -188,8 +240,14 @@ def committed(processes: int) -> Made:
     def about(seeds: range, **more: int) -> dict[str, Any]:
         return {"scenario": "mnist", "seeds": f"{seeds[0]}-{seeds[-1]}", **more}
 
-    blocks = pd.concat([block_table(nu, seeds=BLOCK_SEEDS) for nu in (MIDDLE, *OUTER)], ignore_index=True)
+    blocks = pd.concat(
+        [block_table(nu, seeds=BLOCK_SEEDS) for nu in (MIDDLE, *OUTER)],
+        ignore_index=True,
+    )
     yield wide_csv(blocks, _BLOCK_STORED, _BLOCK_ROW), about(BLOCK_SEEDS)
     yield wide_csv(exact_table(), _EXACT_STORED, _ROW), about(SEEDS)
     table = channels_table(processes)
-    yield wide_csv(table, _STORED, _ROW), about(SEEDS, draws=DRAWS, draws_seed=SEED, processes=processes)
+    yield (
+        wide_csv(table, _STORED, _ROW),
+        about(SEEDS, draws=DRAWS, draws_seed=SEED, processes=processes),
+    )

@@ -13,7 +13,14 @@ from adascale.scenario import Scenario
 from companion.causal.fresh import CAUSAL
 from companion.theory.correlated import gauss_markov_floors
 
-BELIEVERS = ("ConstantLevel", "ReSolve", "AdaScale, warm", "Learn", "ReSolve, hard", "Learn, hard")
+BELIEVERS = (
+    "ConstantLevel",
+    "ReSolve",
+    "AdaScale, warm",
+    "Learn",
+    "ReSolve, hard",
+    "Learn, hard",
+)
 """Of :data:`~companion.causal.fresh.CAUSAL`; the two that learn believe nothing."""
 
 SEEDS = range(40)
@@ -32,10 +39,15 @@ def beliefs_table(budget: float = 0.04, seeds: Sequence[int] = SEEDS) -> pd.Data
     drawn = channel.draw(scenario.num_devices, rounds, seeds)
     mean_gain, rows = scenario.mean_gain(drawn.path_loss), []
     rng = [np.random.default_rng([12, seed]) for seed in seeds]
-    wrong = mean_gain * 10 ** (0.1 * 3 * np.array([each.standard_normal(scenario.num_devices) for each in rng]))
+    wrong = mean_gain * 10 ** (
+        0.1 * 3 * np.array([each.standard_normal(scenario.num_devices) for each in rng])
+    )
     unit = scenario.noise_scale / scenario.x_max
     slow = np.concatenate(
-        [gauss_markov_floors(unit / gain, 0.99, (1, rounds), each) for gain, each in zip(mean_gain, rng, strict=True)]
+        [
+            gauss_markov_floors(unit / gain, 0.99, (1, rounds), each)
+            for gain, each in zip(mean_gain, rng, strict=True)
+        ]
     )
     gains = scenario.min_gain(drawn.gain)
     for world, min_gain, believed in zip(
@@ -46,5 +58,7 @@ def beliefs_table(budget: float = 0.04, seeds: Sequence[int] = SEEDS) -> pd.Data
         for name in BELIEVERS:
             w = CAUSAL[name](problem, believed).schedule(problem)
             found = {"cost": problem.cost(w) / budget, "ratio": problem.rdp(w) / best}
-            rows.append(pd.DataFrame({"world": world, "policy": name, "seed": seeds} | found))
+            rows.append(
+                pd.DataFrame({"world": world, "policy": name, "seed": seeds} | found)
+            )
     return pd.concat(rows, ignore_index=True)

@@ -15,7 +15,9 @@ from companion.figures.style import STYLE, label_of, name_curves, panels, shades
 
 
 def planned_levels(
-    problem: ReceiveScalingProblem, later_floor: Mapping[str, float], levels: Mapping[str, FloatArray]
+    problem: ReceiveScalingProblem,
+    later_floor: Mapping[str, float],
+    levels: Mapping[str, FloatArray],
 ) -> Figure:
     r"""Draw what EstimFuture expects of the floors of one realisation, and the level that it aims at.
 
@@ -23,16 +25,29 @@ def planned_levels(
     """
     figure, (left, right) = panels(2, 2.6)
     floors = np.sort(problem.min_noise_energy)
-    left.semilogx(floors, np.arange(1, floors.size + 1) / floors.size, color="0.5", label="floors")
+    left.semilogx(
+        floors, np.arange(1, floors.size + 1) / floors.size, color="0.5", label="floors"
+    )
     for name, look in zip(("devices", "minimum"), shades(2), strict=True):
         share = np.mean(floors < later_floor[name])
-        left.plot(later_floor[name], share, markersize=9, linestyle="none", label=f"estimate, {name}", **look)
+        left.plot(
+            later_floor[name],
+            share,
+            markersize=9,
+            linestyle="none",
+            label=f"estimate, {name}",
+            **look,
+        )
         right.semilogy(levels[name], markevery=50, label=name, **look)
     level = float(water_level(problem.min_noise_energy, problem.budget))
     right.axhline(level, color="black", linestyle="--", label="water level")
     right.set_yticks([0.05, 0.1, 0.2, 0.4], ["0.05", "0.1", "0.2", "0.4"])
     right.yaxis.set_minor_locator(NullLocator())
-    left.set(xlim=(0.005, 2), xlabel="$w_{\\min,t}$ (no unit)", ylabel="share of floors below")
+    left.set(
+        xlim=(0.005, 2),
+        xlabel="$w_{\\min,t}$ (no unit)",
+        ylabel="share of floors below",
+    )
     right.set(xlabel="round $t$", ylabel="planned level $\\ell_t$ (no unit)")
     for axis in (left, right):
         name_curves(axis)
@@ -44,12 +59,19 @@ def rising_aim(problem: ReceiveScalingProblem, w: FloatArray) -> Figure:
     figure, (left, right) = panels(2, 2.7, sharex=True)
     leakage = RoundLeakage(problem.scenario)
     left.semilogy(problem.min_noise_energy, color="0.75", linewidth=0.7, label="floor")
-    points = STYLE["PowerControl"] | {"markersize": 3, "linestyle": "none", "label": label_of("PowerControl")}
+    points = STYLE["PowerControl"] | {
+        "markersize": 3,
+        "linestyle": "none",
+        "label": label_of("PowerControl"),
+    }
     left.semilogy(w, **points)
     level = float(water_level(problem.min_noise_energy, problem.budget))
     left.axhline(level, color="black", linestyle="--", label="water level")
     left.set(ylim=(5e-3, 200), ylabel="noise energy (no unit)")
-    for name, each in {"Optimal": Optimal().schedule(problem), "PowerControl": w}.items():
+    for name, each in {
+        "Optimal": Optimal().schedule(problem),
+        "PowerControl": w,
+    }.items():
         value = np.cumsum(leakage(each))
         right.plot(value / value[-1], markevery=50, label=label_of(name), **STYLE[name])
     right.set(xlabel="round $t$", ylabel="share of leakage up to $t$")

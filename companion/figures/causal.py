@@ -14,9 +14,20 @@ from companion.figures.style import label_of, panels, policy_style
 from companion.summary import promises
 
 _GROUPS = {
-    "know the distribution": ("ConstantLevel", "AdaScale, warm", "ReSolve", "ReSolve, hard"),
+    "know the distribution": (
+        "ConstantLevel",
+        "AdaScale, warm",
+        "ReSolve",
+        "ReSolve, hard",
+    ),
     "know only $T$ and $\\nu$": ("Learn", "Learn, hard"),
-    "the paper's methods": ("AdaScale", "EstimFuture", "EqualAlloc", "PowerControl", "LyapunovPowerControl"),
+    "the paper's methods": (
+        "AdaScale",
+        "EstimFuture",
+        "EqualAlloc",
+        "PowerControl",
+        "LyapunovPowerControl",
+    ),
 }
 _TITLES = {"mnist": "MNIST", "cifar10": "CIFAR-10"}
 _LEAST = 0.1
@@ -32,28 +43,64 @@ def without_future(tables: Mapping[str, pd.DataFrame]) -> Figure:
     """
     figure, axes = panels(len(tables), 4.0, sharex=True, squeeze=False)
     for axis, (dataset, table) in zip(axes.flat, tables.items(), strict=True):
-        excess = 100 * (promises(table).pivot(index="policy", columns="nu", values="rdp") - 1)
+        excess = 100 * (
+            promises(table).pivot(index="policy", columns="nu", values="rdp") - 1
+        )
         names: list[str] = []
         for group, policies in _GROUPS.items():
-            found = [each for name in policies for each in (name, name + HINDSIGHT) if each in excess.index]
+            found = [
+                each
+                for name in policies
+                for each in (name, name + HINDSIGHT)
+                if each in excess.index
+            ]
             if found:
                 axis.text(
-                    0.99, len(names), group, transform=axis.get_yaxis_transform(), ha="right", va="center", color="0.4"
+                    0.99,
+                    len(names),
+                    group,
+                    transform=axis.get_yaxis_transform(),
+                    ha="right",
+                    va="center",
+                    color="0.4",
                 )
                 axis.axhline(len(names) - 0.5, color="0.8", linewidth=0.8)
             names += found
         for row, name in enumerate(names):
             values, look = excess.loc[name].clip(lower=_LEAST), policy_style(name)
-            axis.plot(values, np.full(len(values), row), label=label_of(name), markersize=3, **look)
-            axis.plot(values.iloc[0], row, label=f"_{name}, smallest", markersize=7, **look)
-            axis.plot(values.iloc[-1], row, label=f"_{name}, largest", markersize=7, markerfacecolor="white", **look)
+            axis.plot(
+                values,
+                np.full(len(values), row),
+                label=label_of(name),
+                markersize=3,
+                **look,
+            )
+            axis.plot(
+                values.iloc[0], row, label=f"_{name}, smallest", markersize=7, **look
+            )
+            axis.plot(
+                values.iloc[-1],
+                row,
+                label=f"_{name}, largest",
+                markersize=7,
+                markerfacecolor="white",
+                **look,
+            )
         axis.set_yticks(range(len(names)), [label_of(name) for name in names])
         for text, name in zip(axis.get_yticklabels(), names, strict=True):
-            text.set_color(tuple(0.75 * part for part in to_rgb(policy_style(name)["color"])))
-        axis.set(xscale="log", title=_TITLES.get(dataset, dataset), ylim=(len(names) - 0.5, -0.5))
+            text.set_color(
+                tuple(0.75 * part for part in to_rgb(policy_style(name)["color"]))
+            )
+        axis.set(
+            xscale="log",
+            title=_TITLES.get(dataset, dataset),
+            ylim=(len(names) - 0.5, -0.5),
+        )
         axis.grid(visible=False, axis="y")
         axis.tick_params(axis="y", length=0)
-    axes[-1, 0].xaxis.set_major_formatter(lambda value, _: f"≤ {_LEAST:g}" if value <= _LEAST else f"{value:g}")
+    axes[-1, 0].xaxis.set_major_formatter(
+        lambda value, _: f"≤ {_LEAST:g}" if value <= _LEAST else f"{value:g}"
+    )
     axes[-1, 0].set_xlabel(
         "mean RDP leakage above the optimum [%]\nfrom the smallest $\\nu$ (filled) to the largest (hollow)"
     )

@@ -21,7 +21,10 @@ _TERMS: dict[str, Look] = {
     "noise": CONTEXT | {"marker": "s"},
 }
 _LINES: dict[str, Look] = {
-    **{term: look | {"markevery": 6, "label": f"{term} term"} for term, look in _TERMS.items()},
+    **{
+        term: look | {"markevery": 6, "label": f"{term} term"}
+        for term, look in _TERMS.items()
+    },
     "total": {"color": "black", "linewidth": 2, "label": "the paper's bound"},
     "near": {"color": _OWN, "linestyle": "--", "label": "nearly exact bound"},
     "exact": {"color": _OWN, "linewidth": 1.5, "label": "left side, exact"},
@@ -32,7 +35,13 @@ _AXES = {
     "energy": "noise energy $w_t$, all rounds (no unit)",
     "spread": "heterogeneity $C_2$ (no unit)",
 }
-_DOT: Look = {"color": _OWN, "marker": "o", "linestyle": "none", "capsize": 3, "label": "_measured"}
+_DOT: Look = {
+    "color": _OWN,
+    "marker": "o",
+    "linestyle": "none",
+    "capsize": 3,
+    "label": "_measured",
+}
 
 
 class Varied(NamedTuple):
@@ -67,19 +76,43 @@ def reused(bias: Mapping[str, tuple[FloatArray, FloatArray]], samples: int) -> F
     ``samples`` is n of the case (:prf:ref:`prop-reuse`).
     """
     figure, (first, second) = panels(2, 2.8)
-    for (name, (curve, error)), color, marker in zip(bias.items(), (_OWN, _OTHER), "os", strict=True):
+    for (name, (curve, error)), color, marker in zip(
+        bias.items(), (_OWN, _OTHER), "os", strict=True
+    ):
         low, high = curve - 1.96 * error, curve + 1.96 * error
-        first.fill_between(np.arange(curve.size), low, high, color=color, alpha=0.2, linewidth=0)
+        first.fill_between(
+            np.arange(curve.size), low, high, color=color, alpha=0.2, linewidth=0
+        )
         first.plot(curve, color=color, marker=marker, markevery=50, label=name)
-    first.set(xlabel="round $t$", ylabel="relative bias $b_t$, 95 % bands", ylim=(-1, 0.3))
+    first.set(
+        xlabel="round $t$", ylabel="relative bias $b_t$, 95 % bands", ylim=(-1, 0.3)
+    )
     name_curves(first)
     rounds = np.unique(np.geomspace(16, 1e5, 60).astype(int))
-    second.loglog(rounds, reuse_left_side(samples, rounds), color=_OWN, marker="o", markevery=8, label="left side")
+    second.loglog(
+        rounds,
+        reuse_left_side(samples, rounds),
+        color=_OWN,
+        marker="o",
+        markevery=8,
+        label="left side",
+    )
     for k, style, marker in ((2, "-", "^"), (1, "--", "v")):
         crossing, label = reuse_breaks(samples, k), f"right side, $k^2 = {k}$"
-        second.loglog(rounds, k / np.sqrt(rounds), color="black", linestyle=style, label=label)
-        second.plot(crossing, k / np.sqrt(crossing), color="black", marker=marker, linestyle="none")
-    second.set(xlabel="rounds $T$, $\\lambda = 1/\\sqrt{T}$", ylabel="squared gradient over $\\sigma_y^2$")
+        second.loglog(
+            rounds, k / np.sqrt(rounds), color="black", linestyle=style, label=label
+        )
+        second.plot(
+            crossing,
+            k / np.sqrt(crossing),
+            color="black",
+            marker=marker,
+            linestyle="none",
+        )
+    second.set(
+        xlabel="rounds $T$, $\\lambda = 1/\\sqrt{T}$",
+        ylabel="squared gradient over $\\sigma_y^2$",
+    )
     name_curves(second)
     return figure
 
@@ -92,12 +125,25 @@ def floors_term(rounds: FloatArray, term: FloatArray, shift: float) -> Figure:
     """
     figure, axis = plt.subplots()
     low, middle, high = np.quantile(term, [0.05, 0.5, 0.95], axis=0)
-    axis.fill_between(rounds, low, high, color=_OTHER, alpha=0.25, linewidth=0, label="_5 % to 95 %")
+    axis.fill_between(
+        rounds, low, high, color=_OTHER, alpha=0.25, linewidth=0, label="_5 % to 95 %"
+    )
     label = f"median of {len(term)} realisations"
     axis.loglog(rounds, middle, color=_OWN, marker="s", markevery=4, label=label)
-    line, name = (np.log(rounds) + shift) / np.sqrt(rounds), f"$(\\ln T + {shift:.2f})\\,/\\,\\sqrt{{T}}$"
+    line, name = (
+        (np.log(rounds) + shift) / np.sqrt(rounds),
+        f"$(\\ln T + {shift:.2f})\\,/\\,\\sqrt{{T}}$",
+    )
     axis.loglog(rounds, line, color="black", linestyle="--", label=name)
-    axis.loglog(rounds, 2 / np.sqrt(rounds), color="0.5", linestyle=":", label="$2/\\sqrt{T}$, a bounded mean")
-    axis.set(xlabel="rounds $T$", ylabel="$\\Phi_T$ over $\\lambda_0L\\omega/2$ (no unit)")
+    axis.loglog(
+        rounds,
+        2 / np.sqrt(rounds),
+        color="0.5",
+        linestyle=":",
+        label="$2/\\sqrt{T}$, a bounded mean",
+    )
+    axis.set(
+        xlabel="rounds $T$", ylabel="$\\Phi_T$ over $\\lambda_0L\\omega/2$ (no unit)"
+    )
     name_curves(axis, width=18)
     return figure

@@ -33,8 +33,12 @@ def drawn_data(figure: Figure) -> pd.DataFrame:
     for number, axes in enumerate(figure.axes, 1):
         panel = _panel(number, axes)
         for series, kind, points in _series(axes):
-            part = pd.DataFrame(points, columns=COLUMNS[3 : 3 + points.shape[1]]).reindex(columns=COLUMNS[3:])
-            parts.append(part.assign(panel=panel, series=series, drawn_as=kind)[COLUMNS])
+            part = pd.DataFrame(
+                points, columns=COLUMNS[3 : 3 + points.shape[1]]
+            ).reindex(columns=COLUMNS[3:])
+            parts.append(
+                part.assign(panel=panel, series=series, drawn_as=kind)[COLUMNS]
+            )
     if not parts:
         return pd.DataFrame(columns=COLUMNS)
     table = pd.concat(parts, ignore_index=True)
@@ -52,8 +56,14 @@ def described(figure: Figure) -> str:
     for number, axes in enumerate(figure.axes, 1):
         lines.append(_panel(number, axes))
         for series, kind, points in _series(axes):
-            ends = " to ".join(f"{value:.3g}" for value in points[[0, -1], 1]) if len(points) else "nothing"
-            lines.append(f"  {series or 'no name'}: {kind} of {len(points)}, {ends}, {check_sum(points)}")
+            ends = (
+                " to ".join(f"{value:.3g}" for value in points[[0, -1], 1])
+                if len(points)
+                else "nothing"
+            )
+            lines.append(
+                f"  {series or 'no name'}: {kind} of {len(points)}, {ends}, {check_sum(points)}"
+            )
     return "\n".join(lines)
 
 
@@ -76,15 +86,29 @@ def _series(axes: Axes) -> Iterator[tuple[str, str, FloatArray]]:
     for container in axes.containers:
         label = container.get_label()
         if isinstance(container, ErrorbarContainer):
-            caps |= {id(cap) for cap in container[1]}  # the bar that they end says the same
-        parts = [*container.get_children()] if isinstance(container, ErrorbarContainer) else [*container]
-        named |= {id(part): str(label) for part in parts if label and not str(label).startswith("_")}
+            caps |= {
+                id(cap) for cap in container[1]
+            }  # the bar that they end says the same
+        parts = (
+            [*container.get_children()]
+            if isinstance(container, ErrorbarContainer)
+            else [*container]
+        )
+        named |= {
+            id(part): str(label)
+            for part in parts
+            if label and not str(label).startswith("_")
+        }
     for artist in axes.get_children():
         found = _points(artist, axes)
         if found is not None and id(artist) not in caps:
             kind, points = found
             label = str(artist.get_label() or "")
-            yield named.get(id(artist), "" if label.startswith("_") else label), kind, points
+            yield (
+                named.get(id(artist), "" if label.startswith("_") else label),
+                kind,
+                points,
+            )
 
 
 def _points(artist: Any, axes: Axes) -> tuple[str, FloatArray] | None:
@@ -92,12 +116,16 @@ def _points(artist: Any, axes: Axes) -> tuple[str, FloatArray] | None:
     kind, found = "", np.empty((0, 2))
     if isinstance(artist, Line2D):
         kind = "points" if artist.get_linestyle() == "None" else "line"
-        found = np.column_stack([np.ma.filled(each, np.nan) for each in artist.get_data()])
+        found = np.column_stack(
+            [np.ma.filled(each, np.nan) for each in artist.get_data()]
+        )
     elif isinstance(artist, LineCollection):
         segments = artist.get_segments()
         kind, found = "intervals", np.concatenate(segments) if segments else found
     elif isinstance(artist, QuadMesh):
-        corners = np.asarray(artist.get_coordinates(), dtype=float)[:-1, :-1].reshape(-1, 2)
+        corners = np.asarray(artist.get_coordinates(), dtype=float)[:-1, :-1].reshape(
+            -1, 2
+        )
         kind, found = "cells", np.column_stack([corners, _plain(artist.get_array())])
     elif isinstance(artist, PathCollection):
         kind, found = "points", np.asarray(artist.get_offsets())
@@ -109,18 +137,31 @@ def _points(artist: Any, axes: Axes) -> tuple[str, FloatArray] | None:
     elif isinstance(artist, AxesImage):
         values = np.asarray(artist.get_array(), dtype=float)
         rows, columns = np.indices(values.shape[:2])
-        flat = values.reshape(rows.size, -1).mean(axis=1)  # grey, of a picture in colours
+        flat = values.reshape(rows.size, -1).mean(
+            axis=1
+        )  # grey, of a picture in colours
         kind, found = "image", np.column_stack([columns.ravel(), rows.ravel(), flat])
     elif isinstance(artist, Rectangle):
         if artist is axes.patch:
             return None
         kind = "bar"
-        found = np.array([[artist.get_x(), artist.get_y()], [artist.get_x() + artist.get_width(), artist.get_height()]])
+        found = np.array(
+            [
+                [artist.get_x(), artist.get_y()],
+                [artist.get_x() + artist.get_width(), artist.get_height()],
+            ]
+        )
     elif isinstance(artist, Patch) and artist in axes.patches:
         kind, found = "area", np.asarray(artist.get_path().vertices)
-    return (kind, np.ma.filled(np.ma.asarray(found, dtype=float), np.nan)) if len(found) else None
+    return (
+        (kind, np.ma.filled(np.ma.asarray(found, dtype=float), np.nan))
+        if len(found)
+        else None
+    )
 
 
 def _plain(values: Any) -> FloatArray:
-    filled: FloatArray = np.ma.filled(np.ma.asarray(values, dtype=float), np.nan).ravel()
+    filled: FloatArray = np.ma.filled(
+        np.ma.asarray(values, dtype=float), np.nan
+    ).ravel()
     return filled

@@ -31,14 +31,29 @@ def one_training(histories: Mapping[str, pd.DataFrame]) -> Figure:
 
     ``histories``, of policies and ``no noise``, have ``round, accuracy, test_loss, epsilon``, NaN where not evaluated.
     """
-    points = {name: history.dropna(subset=["accuracy"]).set_index("round") for name, history in histories.items()}
+    points = {
+        name: history.dropna(subset=["accuracy"]).set_index("round")
+        for name, history in histories.items()
+    }
     quiet, base = points.pop("no noise"), points["Optimal"]
     figure, axes = panels(3, 2.1, sharex=True)
-    axes[0].plot(quiet.index + 1, 100 * quiet["accuracy"], label="no noise", **NOISE_FREE)
+    axes[0].plot(
+        quiet.index + 1, 100 * quiet["accuracy"], label="no noise", **NOISE_FREE
+    )
     for name, rows in points.items():
         look = policy_style(name, points)
-        axes[1].plot(rows.index + 1, rows["test_loss"] - quiet["test_loss"], label=label_of(name), **look)
-        axes[2].plot(rows.index + 1, rows["epsilon"] / base["epsilon"], label=label_of(name), **look)
+        axes[1].plot(
+            rows.index + 1,
+            rows["test_loss"] - quiet["test_loss"],
+            label=label_of(name),
+            **look,
+        )
+        axes[2].plot(
+            rows.index + 1,
+            rows["epsilon"] / base["epsilon"],
+            label=label_of(name),
+            **look,
+        )
     axes[1].axhline(0, **NOISE_FREE)
     for axis, label in zip(
         axes,
@@ -55,7 +70,9 @@ def one_training(histories: Mapping[str, pd.DataFrame]) -> Figure:
     return figure
 
 
-def noise_and_leakage(change: pd.DataFrame, loss: pd.DataFrame, ratio: pd.DataFrame, floor: float) -> Figure:
+def noise_and_leakage(
+    change: pd.DataFrame, loss: pd.DataFrame, ratio: pd.DataFrame, floor: float
+) -> Figure:
     r"""Draw changes of accuracy and loss, and EqualAlloc's :math:`\varepsilon` over AdaScale's, against :math:`\nu`.
 
     The tables have a row a seed and a column a :math:`\nu`: points and nats against no noise, and the ratio.
@@ -76,7 +93,10 @@ def noise_and_leakage(change: pd.DataFrame, loss: pd.DataFrame, ratio: pd.DataFr
     axes[0].annotate(" mean floor", (floor, 0.1), xycoords=("data", "axes fraction"))
     axes[0].set_ylabel("change of\naccuracy [points]")
     axes[1].set_ylabel("change of\ntest loss [nats]")
-    axes[2].set(xlabel="noise budget $\\nu$", ylabel="$\\varepsilon$, EqualAlloc\nrelative to AdaScale")
+    axes[2].set(
+        xlabel="noise budget $\\nu$",
+        ylabel="$\\varepsilon$, EqualAlloc\nrelative to AdaScale",
+    )
     return figure
 
 
@@ -88,8 +108,15 @@ def lost_and_gap(rows: pd.DataFrame, marks: Mapping[str, float]) -> Figure:
     """
     rows = rows.sort_values("budget")
     figure, axes = panels(2, 2.7, sharex=True)
-    for axis, column, style, level in zip(axes, ("lost", "gap"), ("AdaScale", "EqualAlloc"), (0, 1), strict=True):
-        bars(axis, rows["budget"], rows[[column, f"{column}_low", f"{column}_high"]].to_numpy().tolist(), STYLE[style])
+    for axis, column, style, level in zip(
+        axes, ("lost", "gap"), ("AdaScale", "EqualAlloc"), (0, 1), strict=True
+    ):
+        bars(
+            axis,
+            rows["budget"],
+            rows[[column, f"{column}_low", f"{column}_high"]].to_numpy().tolist(),
+            STYLE[style],
+        )
         axis.axhline(level, **NOISE_FREE)
     axes[0].set_ylabel("accuracy lost to\nnoise, AdaScale [points]")
     axes[1].set(
@@ -102,8 +129,18 @@ def lost_and_gap(rows: pd.DataFrame, marks: Mapping[str, float]) -> Figure:
     low, high = rows["nu"].min(), rows["nu"].max()
     for i, (name, factor) in enumerate(marks.items()):
         height = 0.92 - 0.1 * i
-        axes[0].axvspan(low * factor, high * factor, ymin=height, ymax=height + 0.012, color=PAPER["color"])
-        beside: Look = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "ha": "right"}
+        axes[0].axvspan(
+            low * factor,
+            high * factor,
+            ymin=height,
+            ymax=height + 0.012,
+            color=PAPER["color"],
+        )
+        beside: Look = {
+            "xycoords": ("data", "axes fraction"),
+            "textcoords": "offset points",
+            "ha": "right",
+        }
         axes[0].annotate(name, (low * factor, height), (-4, -2), **beside)
     axes[0].set_xlim(left=low / 4)
     return figure
@@ -120,19 +157,34 @@ def falls(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float]) -> Fi
     looks = shades(len(tables))
     for i, (name, table) in enumerate(tables.items()):
         levels = sorted(table)
-        shift = 1.06 ** (i - (len(tables) - 1) / 2)  # so that bars do not hide each other
+        shift = 1.06 ** (
+            i - (len(tables) - 1) / 2
+        )  # so that bars do not hide each other
         fall = [interval(table[nu] - table[levels[0]]) for nu in levels[1:]]
         bars(axis, [nu * shift for nu in levels[1:]], fall, looks[i] | {"label": name})
     axis.axhline(0, color="0.45", linewidth=1)
     star = PAPER | {"markersize": 12, "linestyle": "none"}
-    axis.plot(ends.max(), -100 * (quoted[0] - quoted[1]), label="quoted by the paper", **star)
-    axis.set(xscale="log", xlabel="noise budget $\\nu$", ylabel=f"accuracy above that\nat {min(ends):g} [points]")
-    label_budgets(axis, sorted(set().union(*(set(sorted(table)[1:]) for table in tables.values()))))
+    axis.plot(
+        ends.max(), -100 * (quoted[0] - quoted[1]), label="quoted by the paper", **star
+    )
+    axis.set(
+        xscale="log",
+        xlabel="noise budget $\\nu$",
+        ylabel=f"accuracy above that\nat {min(ends):g} [points]",
+    )
+    label_budgets(
+        axis,
+        sorted(set().union(*(set(sorted(table)[1:]) for table in tables.values()))),
+    )
     name_curves(axis)
     return figure
 
 
-def weights(responses: pd.DataFrame, fitted: Mapping[str, NDArray[np.float64]], lost: pd.DataFrame) -> Figure:
+def weights(
+    responses: pd.DataFrame,
+    fitted: Mapping[str, NDArray[np.float64]],
+    lost: pd.DataFrame,
+) -> Figure:
     r"""Draw when noise hurts: the response to noise in one round, and all noise in one third of the rounds.
 
     ``responses`` has ``setting, seed, later, response``; ``fitted`` the weights of the rounds of each setting, (T,);
@@ -143,15 +195,39 @@ def weights(responses: pd.DataFrame, fitted: Mapping[str, NDArray[np.float64]], 
     columns = ["early", "middle", "late", "even"]
     for shift, (setting, curve) in enumerate(fitted.items()):
         look = looks[setting] | {"linestyle": "none", "label": setting}
-        found = [interval(rows) for _, rows in responses[responses.setting == setting].groupby("later").response]
+        found = [
+            interval(rows)
+            for _, rows in responses[responses.setting == setting]
+            .groupby("later")
+            .response
+        ]
         scale = max(each.centre for each in found)
         later = np.sort(responses.later.unique())
-        left.plot(np.arange(len(curve)) + 1, curve[::-1] / scale, color=look["color"], linewidth=1)
+        left.plot(
+            np.arange(len(curve)) + 1,
+            curve[::-1] / scale,
+            color=look["color"],
+            linewidth=1,
+        )
         bars(left, later + 1, (np.array(found) / scale).tolist(), look)
-        bars(right, np.arange(4) + 0.15 * shift, [interval(lost.loc[setting, when]) for when in columns], look)
-    left.set(xscale="log", xlabel="rounds from the noise to the end", ylabel="response (no unit)")
+        bars(
+            right,
+            np.arange(4) + 0.15 * shift,
+            [interval(lost.loc[setting, when]) for when in columns],
+            look,
+        )
+    left.set(
+        xscale="log",
+        xlabel="rounds from the noise to the end",
+        ylabel="response (no unit)",
+    )
     right.axhline(0, color="0.45", linewidth=1)
-    right.set(xticks=np.arange(4) + 0.07, xticklabels=columns, xlabel="noise", ylabel="change of accuracy [points]")
+    right.set(
+        xticks=np.arange(4) + 0.07,
+        xticklabels=columns,
+        xlabel="noise",
+        ylabel="change of accuracy [points]",
+    )
     name_curves(left)
     name_curves(right)
     return figure

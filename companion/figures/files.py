@@ -20,7 +20,9 @@ KEY = "adascale-figure"
 """The name of the files in the metadata of an output."""
 
 
-def in_notebook(figure: Figure, include: Any = None, exclude: Any = None) -> tuple[dict[str, Any], dict[str, Any]]:
+def in_notebook(
+    figure: Figure, include: Any = None, exclude: Any = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return data and metadata of a figure in a notebook, as IPython asks a class for them.
 
     The data are :func:`~companion.figures.described`, beside the picture, which matplotlib's backend draws; the figure
@@ -28,7 +30,10 @@ def in_notebook(figure: Figure, include: Any = None, exclude: Any = None) -> tup
     """
     if not (figure.axes or figure.lines):
         return {}, {}
-    files = {"svg": as_svg(figure), "csv": drawn_data(figure).to_csv(index=False, float_format="%.6g")}
+    files = {
+        "svg": as_svg(figure),
+        "csv": drawn_data(figure).to_csv(index=False, float_format="%.6g"),
+    }
     return {"text/plain": described(figure)}, {KEY: packed(files)}
 
 
@@ -62,7 +67,17 @@ def unpacked(word: str) -> dict[str, str]:
 def _saved(figure: Figure) -> str:
     """The figure as SVG, without a date, and clear, since a page is light or dark."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="svg", bbox_inches="tight", metadata={"Date": None}, transparent=True)
+    figure.savefig(
+        buffer,
+        format="svg",
+        bbox_inches="tight",
+        metadata={"Date": None},
+        transparent=True,
+    )
     # two decimals of a point are enough for what is seen
     digits, drawn = re.compile(r"(\d+\.\d\d)\d+"), buffer.getvalue().decode()
-    return re.sub(r'(?<= (?:d|x|y)=")[^"]*|(?<=translate\()[^)]*', lambda found: digits.sub(r"\1", found[0]), drawn)
+    return re.sub(
+        r'(?<= (?:d|x|y)=")[^"]*|(?<=translate\()[^)]*',
+        lambda found: digits.sub(r"\1", found[0]),
+        drawn,
+    )

@@ -19,12 +19,23 @@ def poured(floor: FloatArray, level: float) -> Figure:
     figure, axis = plt.subplots()
     ground, rounds = np.sort(floor), np.arange(1, floor.size + 1)
     schedule = np.maximum(level, ground)
-    axis.fill_between(rounds, 0, ground, color="0.8", linewidth=0, label="floor $w_{\\min,t}$")
-    axis.fill_between(rounds, ground, schedule, color=_WATER, linewidth=0, label="added noise")
+    axis.fill_between(
+        rounds, 0, ground, color="0.8", linewidth=0, label="floor $w_{\\min,t}$"
+    )
+    axis.fill_between(
+        rounds, ground, schedule, color=_WATER, linewidth=0, label="added noise"
+    )
     axis.plot(rounds, schedule, color="black", label="schedule $w_t$")
-    axis.annotate("water level, the same for all", (5, level), (0, 4), textcoords="offset points")
+    axis.annotate(
+        "water level, the same for all", (5, level), (0, 4), textcoords="offset points"
+    )
     axis.text(0.15 * floor.size, 0.6 * level, "added noise", ha="center")
-    axis.text(0.98 * floor.size, 0.2 * level, "floor: noise that the weakest device forces", ha="right")
+    axis.text(
+        0.98 * floor.size,
+        0.2 * level,
+        "floor: noise that the weakest device forces",
+        ha="right",
+    )
     axis.set(
         xlim=(1, floor.size),
         ylim=(0, 3 * level),
@@ -39,16 +50,29 @@ def over_rounds(floor: FloatArray, levels: tuple[float, float]) -> Figure:
     figure, axes = panels(len(floor), 1.5, sharex=True, sharey=True)
     for lane, (axis, row) in enumerate(zip(axes, floor, strict=True), 1):
         axis.axhspan(*levels, color="grey", alpha=0.3, linewidth=0)
-        axis.plot(row, ".", color=_HIGH["color"], markersize=3, label=f"realisation {lane}")
+        axis.plot(
+            row, ".", color=_HIGH["color"], markersize=3, label=f"realisation {lane}"
+        )
         axis.text(0.01, 0.97, f"realisation {lane}", transform=axis.transAxes, va="top")
         axis.set(yscale="log", ylim=(1e-3, 1e3))
-    axes[0].text(0.99, 0.86, "shaded: the paper's range of $\\nu$", transform=axes[0].transAxes, ha="right")
+    axes[0].text(
+        0.99,
+        0.86,
+        "shaded: the paper's range of $\\nu$",
+        transform=axes[0].transAxes,
+        ha="right",
+    )
     axes[1].set_ylabel("floor $w_{\\min,t}$ [squared gradient]")
     axes[-1].set_xlabel("round $t$")
     return figure
 
 
-def running_mean(over_scale: FloatArray, rounds: FloatArray, quantiles: FloatArray, theory: FloatArray) -> Figure:
+def running_mean(
+    over_scale: FloatArray,
+    rounds: FloatArray,
+    quantiles: FloatArray,
+    theory: FloatArray,
+) -> Figure:
     r"""Draw the tail of the floors beside its law, and quantiles of their running mean beside Landau's.
 
     ``over_scale`` has simulated :math:`w_{\min,t}/\omega`; ``quantiles, theory`` the 5 %, 50 % and 95 %
@@ -56,14 +80,24 @@ def running_mean(over_scale: FloatArray, rounds: FloatArray, quantiles: FloatArr
     """
     figure, (left, right) = panels(2, 2.6)
     w = np.logspace(-0.5, 4, 20)
-    left.loglog(w, [(over_scale > x).mean() for x in w], "o", color=_MIDDLE["color"], label="simulated")
+    left.loglog(
+        w,
+        [(over_scale > x).mean() for x in w],
+        "o",
+        color=_MIDDLE["color"],
+        label="simulated",
+    )
     left.loglog(w, -np.expm1(-1 / w), color="black", label="$1 - e^{-\\omega/w}$")
     left.set(xlabel="$w / \\omega$ [no unit]", ylabel="share of floors above $w$")
     lowest, middle, highest = quantiles
     right.semilogx(rounds, highest, "^", color=_HIGH["color"], label="95 %, simulated")
-    right.semilogx(rounds, middle, "o", color=_MIDDLE["color"], label="median, simulated")
+    right.semilogx(
+        rounds, middle, "o", color=_MIDDLE["color"], label="median, simulated"
+    )
     right.semilogx(rounds, lowest, "v", color=_LOW["color"], label="5 %, simulated")
-    right.semilogx(rounds, theory.T, "k-", linewidth=1, label=["Landau (lines)", None, None])
+    right.semilogx(
+        rounds, theory.T, "k-", linewidth=1, label=["Landau (lines)", None, None]
+    )
     right.set(xlabel="horizon $T$ [rounds]", ylabel="mean floor / $\\omega$ [no unit]")
     right.set_ylim(top=55)
     name_curves(left)
@@ -81,7 +115,9 @@ def farthest(scenario: Scenario, distance: FloatArray, omega: FloatArray) -> Fig
     line = np.linspace(last.min(), 200, 50)
     unit = scenario.noise_scale / scenario.x_max
     alone = unit * channel.cost_hata_path_loss(line) * scenario.batch_second_moment
-    axis.plot(last, omega, "o", color=_MIDDLE["color"], markersize=3, label="one realisation")
+    axis.plot(
+        last, omega, "o", color=_MIDDLE["color"], markersize=3, label="one realisation"
+    )
     axis.plot(line, alone, color="black", label="farthest device alone")
     axis.set(
         yscale="log",

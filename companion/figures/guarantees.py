@@ -14,7 +14,15 @@ from adascale.problem import RoundLeakage
 from adascale.scenario import FloatArray
 from adascale.statistics import interval
 from companion.bounds import QueueLimits
-from companion.figures.style import CONTEXT, PAPER, STYLE, Look, name_curves, panels, shades
+from companion.figures.style import (
+    CONTEXT,
+    PAPER,
+    STYLE,
+    Look,
+    name_curves,
+    panels,
+    shades,
+)
 
 _MEASURED = STYLE["AdaScale"]
 _BOUND, _OURS = shades(2)
@@ -33,8 +41,18 @@ def queue_limits(runs: Mapping[float, tuple[FloatArray, QueueLimits]]) -> Figure
         rounds = np.arange(1, queue.size)
         for name, limit in limits._asdict().items():
             axis.loglog(rounds, limit[1:], markevery=0.12, **_LIMITS[name])
-        axis.loglog(rounds, np.maximum(queue[1:], 1e-2), color=_MEASURED["color"], label="queue, from 0.01")
-        axis.set(xlabel="rounds $R$", ylabel="queue $Q_R$ (no unit)", title=f"$\\nu = {nu}$", ylim=(8e-3, 2e4))
+        axis.loglog(
+            rounds,
+            np.maximum(queue[1:], 1e-2),
+            color=_MEASURED["color"],
+            label="queue, from 0.01",
+        )
+        axis.set(
+            xlabel="rounds $R$",
+            ylabel="queue $Q_R$ (no unit)",
+            title=f"$\\nu = {nu}$",
+            ylim=(8e-3, 2e4),
+        )
         name_curves(axis)
     return figure
 
@@ -54,7 +72,11 @@ class Bounded(NamedTuple):
 
 def against_penalty(penalty: FloatArray, quantities: Sequence[Bounded]) -> Figure:
     """Draw means over realisations with their 95 % t intervals against V, and the bounds, a panel each."""
-    style = {"bound on the mean": _OURS, "paper's bound": PAPER, "on every channel": _BOUND}
+    style = {
+        "bound on the mean": _OURS,
+        "paper's bound": PAPER,
+        "on every channel": _BOUND,
+    }
     figure, axes = panels(len(quantities), 1.9, sharex=True)
     for axis, panel in zip(axes, quantities, strict=True):
         if panel.small is None:
@@ -63,7 +85,9 @@ def against_penalty(penalty: FloatArray, quantities: Sequence[Bounded]) -> Figur
             axis.axhline(0, color="black", linewidth=0.8)
             axis.set_yscale("symlog", linthresh=panel.small)
         centre, _, high = np.array([interval(row) for row in panel.values]).T
-        axis.errorbar(penalty, centre, high - centre, capsize=2, label="AdaScale", **_MEASURED)
+        axis.errorbar(
+            penalty, centre, high - centre, capsize=2, label="AdaScale", **_MEASURED
+        )
         for name, bound in panel.bounds.items():
             axis.plot(penalty, bound, label=name, **style[name])
         axis.set(xscale="log", ylabel=panel.name.replace(" [", "\n["))
@@ -80,16 +104,36 @@ def two_futures(leakage: RoundLeakage, floor: float, budget: float) -> Figure:
     for name, level, rise, style in (("A", 1, 0, lines[0]), ("B", 2, 2, lines[1])):
         ground = (floor / budget + rise * np.array([0, 0, 1, 1])).tolist()
         color = style["color"]
-        left.plot([0, 0.5, 0.5, 1], ground, color=color, linestyle=style["linestyle"], label=f"floors of {name}")
-        left.axhline(floor / budget + level, color=color, linestyle=":", label=f"water level of {name}")
+        left.plot(
+            [0, 0.5, 0.5, 1],
+            ground,
+            color=color,
+            linestyle=style["linestyle"],
+            label=f"floors of {name}",
+        )
+        left.axhline(
+            floor / budget + level,
+            color=color,
+            linestyle=":",
+            label=f"water level of {name}",
+        )
         rest = leakage(floor + rise * budget + 2 * budget - spent)
-        regrets.append(1e3 * ((leakage(floor + spent) + rest) / 2 - leakage(floor + level * budget)))
-        right.plot(spent / budget, regrets[-1], markevery=50, label=f"$r_{name}$", **style)
+        regrets.append(
+            1e3
+            * ((leakage(floor + spent) + rest) / 2 - leakage(floor + level * budget))
+        )
+        right.plot(
+            spent / budget, regrets[-1], markevery=50, label=f"$r_{name}$", **style
+        )
     gap = float(np.maximum(*regrets).min())
     left.set(xlabel="round $t/T$", ylabel="noise energy over $\\nu$", ylim=(0, None))
     name_curves(left)
     right.axhline(gap, color="black", linestyle=":", label="$\\Delta$")
-    right.set(xlabel="spent in the first half, $s/\\nu$", ylabel="regret at least [$10^{-3}$ nats]", ylim=(0, 6 * gap))
+    right.set(
+        xlabel="spent in the first half, $s/\\nu$",
+        ylabel="regret at least [$10^{-3}$ nats]",
+        ylim=(0, 6 * gap),
+    )
     name_curves(right)
     return figure
 
@@ -105,19 +149,36 @@ def scaling(table: pd.DataFrame, starts: ArrayLike) -> Figure:
     exponents = sorted(near["beta"].unique())
     for beta, look in zip(exponents, shades(len(exponents)), strict=True):
         rows = near[near["beta"] == beta]
-        columns = (rows["violation"], rows["leakage"] / rows["optimum"] - 1, rows["leakage"] / rows["optimum_at_cost"])
+        columns = (
+            rows["violation"],
+            rows["leakage"] / rows["optimum"] - 1,
+            rows["leakage"] / rows["optimum_at_cost"],
+        )
         for axis, column in zip(axes, columns, strict=True):
             groups = column.groupby(rows["T"])
             centre, _, high = np.array([interval(values) for _, values in groups]).T
-            axis.errorbar(list(groups.groups), centre, high - centre, label=f"β = {beta:g}", **look)
+            axis.errorbar(
+                list(groups.groups),
+                centre,
+                high - centre,
+                label=f"β = {beta:g}",
+                **look,
+            )
         rows = far[far["beta"] == beta]
         if len(rows):
             mean = (rows["leakage"] / rows["optimum_at_cost"]).groupby(rows["T"]).mean()
             name = "far start" if beta == exponents[-1] else ""
-            axes[2].plot(mean.index, mean, color=look["color"], linestyle=":", label=name)
+            axes[2].plot(
+                mean.index, mean, color=look["color"], linestyle=":", label=name
+            )
     axes[0].set(xscale="log", yscale="log", ylabel="violation (no unit)")
     axes[1].set(xscale="log", ylabel="regret / leakage\nof the optimum", ylim=(-1, 0.1))
-    axes[2].set(xscale="log", xlabel="rounds $T$", ylabel="leakage / optimum\nat the cost paid", ylim=(0.99, 1.14))
+    axes[2].set(
+        xscale="log",
+        xlabel="rounds $T$",
+        ylabel="leakage / optimum\nat the cost paid",
+        ylim=(0.99, 1.14),
+    )
     axes[1].axhline(0, color="black", linewidth=0.8)
     axes[2].axhline(9 / 8, color="0.4", linewidth=0.8, label="9/8")
     for axis in axes:

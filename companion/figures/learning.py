@@ -33,14 +33,24 @@ def accuracy(table: pd.DataFrame, quoted: tuple[float, float]) -> Figure:
     ``table`` has ``policy, nu, seed, test_accuracy``.  The lower panel has differences from ``NoiseFree`` in the
     realisations that all policies have.  Bars are 95 % t intervals.
     """
-    points = 100 * table.pivot(index="seed", columns=["policy", "nu"], values="test_accuracy")
+    points = 100 * table.pivot(
+        index="seed", columns=["policy", "nu"], values="test_accuracy"
+    )
     noise_free = points.pop("NoiseFree").iloc[:, 0]
     shared = points.notna().T.groupby(level="policy").any().all() & noise_free.notna()
     figure, (above, below) = panels(2, 2.7)
-    drawn, own = list(dict.fromkeys(points.columns.get_level_values("policy"))), points["AdaScale"]
+    drawn, own = (
+        list(dict.fromkeys(points.columns.get_level_values("policy"))),
+        points["AdaScale"],
+    )
     label = f"{label_of('AdaScale')}, {own.notna().sum().max()} realisations"
     _bars(above, own, policy_style("AdaScale", drawn) | {"label": label})
-    above.plot([min(own), max(own)], 100 * np.array(quoted), label="the paper's two ends", **PAPER)
+    above.plot(
+        [min(own), max(own)],
+        100 * np.array(quoted),
+        label="the paper's two ends",
+        **PAPER,
+    )
     above.set_ylabel("test accuracy [%]")
     above.axhline(noise_free.mean(), label="no receiver noise", **NOISE_FREE)
     below.axhline(0, **NOISE_FREE)
@@ -48,7 +58,10 @@ def accuracy(table: pd.DataFrame, quoted: tuple[float, float]) -> Figure:
         look = policy_style(policy, drawn) | {"label": label_of(policy)}
         apart = points.loc[shared, policy].sub(noise_free[shared], axis=0)
         _bars(below, apart, look, 1.06 ** (i - (len(drawn) - 1) / 2))
-    below.set(ylabel="accuracy minus accuracy\nwithout noise [points]", title=f"{shared.sum()} shared realisations")
+    below.set(
+        ylabel="accuracy minus accuracy\nwithout noise [points]",
+        title=f"{shared.sum()} shared realisations",
+    )
     for axis in (above, below):
         axis.set(xscale="log", xlabel="noise budget $\\nu$")
         label_budgets(axis, own.columns)
@@ -62,14 +75,17 @@ def _bars(axis: Axes, values: pd.DataFrame, look: Look, apart: float = 1.0) -> N
     bars(axis, nus * apart, [interval(values[nu].dropna()) for nu in nus], look)
 
 
-def accuracy_ends(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float]) -> Figure:
+def accuracy_ends(
+    tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float]
+) -> Figure:
     r"""Draw test accuracy at both ends of the range of :math:`\nu`, a bar a realisation, beside the paper's.
 
     ``tables`` have ``nu, seed, test_accuracy, floor_mean`` of one policy.  A bar goes from the accuracy at the smallest
     :math:`\nu`, a full dot, to that at the largest, a hollow one.
     """
     wide = {
-        label: 100 * table.pivot(index="seed", columns="nu", values="test_accuracy").dropna()
+        label: 100
+        * table.pivot(index="seed", columns="nu", values="test_accuracy").dropna()
         for label, table in tables.items()
     }
     floors = pd.concat(tables.values()).groupby("seed")["floor_mean"].first()
@@ -85,35 +101,61 @@ def accuracy_ends(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float
             bars.append((1 + seeds.index(seed) + apart, ends, colors[i], label))
     for place, ends, color, label in bars:
         known = axis.get_legend_handles_labels()[1]
-        axis.plot([place] * 2, ends, color=color, linewidth=2.5, label=None if label in ("", *known) else label)
+        axis.plot(
+            [place] * 2,
+            ends,
+            color=color,
+            linewidth=2.5,
+            label=None if label in ("", *known) else label,
+        )
         axis.plot(place, ends[0], "o", color=color)
         axis.plot(place, ends[1], "o", color=color, markerfacecolor="white")
     for nu, fill in zip(levels, ("grey", "white"), strict=True):
-        axis.plot([], [], "o", color="grey", markerfacecolor=fill, label=f"$\\nu$ = {nu:g}")
-    names = ["the paper", *(f"realisation {seed},\nmean floor\n{floors[seed]:.2f}" for seed in seeds)]
+        axis.plot(
+            [], [], "o", color="grey", markerfacecolor=fill, label=f"$\\nu$ = {nu:g}"
+        )
+    names = [
+        "the paper",
+        *(f"realisation {seed},\nmean floor\n{floors[seed]:.2f}" for seed in seeds),
+    ]
     axis.set_xticks(range(len(names)), names)
     axis.set(ylabel="test accuracy [%]", xlim=(-0.5, len(names) - 0.5))
     axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
     return figure
 
 
-def learning_curves(table: pd.DataFrame, curves: pd.DataFrame, nus: Sequence[float]) -> Figure:
+def learning_curves(
+    table: pd.DataFrame, curves: pd.DataFrame, nus: Sequence[float]
+) -> Figure:
     r"""Draw accuracy, and epsilon so far, against the round: means over the realisations that all of the lines share.
 
     The accuracy is what a training has above its own without noise: the curves themselves would lie on each other.  The
     tables are of :func:`adascale.runs.sweep.tables`.
     """
     chosen = table[table["nu"].isin(nus) | (table["policy"] == "NoiseFree")]
-    seeds = set.intersection(*(set(rows["seed"]) for _, rows in chosen.groupby(["policy", "nu"])))
-    joined = curves.merge(chosen[chosen["seed"].isin(seeds)][["run", "policy", "nu", "seed"]], on="run")
+    seeds = set.intersection(
+        *(set(rows["seed"]) for _, rows in chosen.groupby(["policy", "nu"]))
+    )
+    joined = curves.merge(
+        chosen[chosen["seed"].isin(seeds)][["run", "policy", "nu", "seed"]], on="run"
+    )
     figure, axes = panels(2, 2.9, sharex=True)
     drawn = [name for name in table["policy"].unique() if name != "NoiseFree"]
     lines = dict(zip(sorted(nus), ("-", "--", ":"), strict=False))
-    noise_free = joined[joined["policy"] == "NoiseFree"].groupby("round")["accuracy"].mean()
-    for (policy, nu), rows in joined[joined["policy"] != "NoiseFree"].groupby(["policy", "nu"], sort=False):
+    noise_free = (
+        joined[joined["policy"] == "NoiseFree"].groupby("round")["accuracy"].mean()
+    )
+    for (policy, nu), rows in joined[joined["policy"] != "NoiseFree"].groupby(
+        ["policy", "nu"], sort=False
+    ):
         means = rows.groupby("round")[["accuracy", "epsilon"]].mean()
-        look = policy_style(policy, drawn) | {"linestyle": lines[nu], "label": f"{label_of(policy)}, $\\nu$ = {nu:g}"}
-        axes[0].plot(means.index + 1, 100 * (means["accuracy"] - noise_free), markevery=4, **look)
+        look = policy_style(policy, drawn) | {
+            "linestyle": lines[nu],
+            "label": f"{label_of(policy)}, $\\nu$ = {nu:g}",
+        }
+        axes[0].plot(
+            means.index + 1, 100 * (means["accuracy"] - noise_free), markevery=4, **look
+        )
         axes[1].plot(means.index + 1, means["epsilon"], markevery=4, **look)
     axes[0].axhline(0, **NOISE_FREE)
     axes[0].set_ylabel("accuracy minus accuracy\nwithout noise [points]")

@@ -18,8 +18,12 @@ def download_link(table: pd.DataFrame, filename: str) -> HTML:
     """The table as a CSV of six significant digits behind a link that needs no file and no network."""
     from IPython.display import HTML
 
-    data = base64.b64encode(table.to_csv(index=False, float_format="%.6g").encode()).decode()
-    return HTML(f'<a download="{filename}" href="data:text/csv;base64,{data}">Download the data ({filename})</a>')
+    data = base64.b64encode(
+        table.to_csv(index=False, float_format="%.6g").encode()
+    ).decode()
+    return HTML(
+        f'<a download="{filename}" href="data:text/csv;base64,{data}">Download the data ({filename})</a>'
+    )
 
 
 def embedded(figure: Figure, alt: str) -> HTML:

@@ -44,10 +44,15 @@ def leakage(table: pd.DataFrame) -> Figure:
         for policy, rows in _shown(table, column):
             name = policy_label(policy, rows, table.attrs.get("labels"))
             means = rows.dropna(subset=["cost"]).groupby("nu")[column].mean()
-            axis.plot(means, label=name, linewidth=1, **policy_style(policy, table["policy"]))
+            axis.plot(
+                means, label=name, linewidth=1, **policy_style(policy, table["policy"])
+            )
         axis.set(xscale="log", yscale="log")
         axis.set_ylabel(
-            PANELS[column].format(order=table["order"].iloc[0], delta=_power_of_ten(table["delta"].iloc[0]))
+            PANELS[column].format(
+                order=table["order"].iloc[0],
+                delta=_power_of_ten(table["delta"].iloc[0]),
+            )
         )
         label_levels(axis)
         label_budgets(axis, table["nu"])
@@ -64,12 +69,18 @@ def realisations(table: pd.DataFrame) -> Figure:
     """
     figure, axes = panels(1 + len(PANELS), 2.3, sharex=True)
     look = policy_style("AdaScale")
-    each = table[table["policy"] == "AdaScale"].pivot(index="nu", columns="seed", values="rdp")
+    each = table[table["policy"] == "AdaScale"].pivot(
+        index="nu", columns="seed", values="rdp"
+    )
     band = np.array([log_interval(row) for row in each.to_numpy()])
-    axes[0].fill_between(each.index, band[:, 1], band[:, 2], color=look["color"], alpha=0.15, linewidth=0)
+    axes[0].fill_between(
+        each.index, band[:, 1], band[:, 2], color=look["color"], alpha=0.15, linewidth=0
+    )
     for seed, values in each.items():
         axes[0].plot(values, label=f"realisation {seed + 1}", **look | {"linewidth": 1})
-    axes[0].set_ylabel(f"AdaScale: RDP leakage\nat order {table['order'].iloc[0]:g} [nats]")
+    axes[0].set_ylabel(
+        f"AdaScale: RDP leakage\nat order {table['order'].iloc[0]:g} [nats]"
+    )
     for axis, column in zip(axes[1:], PANELS, strict=True):
         best = table[table["policy"] == "Optimal"].set_index(["nu", "seed"])[column]
         for policy, rows in _shown(table, column):
@@ -77,9 +88,15 @@ def realisations(table: pd.DataFrame) -> Figure:
             look = policy_style(policy, table["policy"])
             means = np.exp(np.log(ratio).groupby("nu").mean())
             axis.plot(means, label=label_of(policy), color=look["color"], linewidth=1)
-            points = look | {"linestyle": "none", "markersize": 3.5, "label": f"_{policy}, realisations"}
+            points = look | {
+                "linestyle": "none",
+                "markersize": 3.5,
+                "label": f"_{policy}, realisations",
+            }
             axis.plot(ratio.index.get_level_values("nu"), ratio, **points)
-        axis.set_ylabel(f"{'RDP' if column == 'rdp' else 'DP'} leakage\nrelative to Optimal")
+        axis.set_ylabel(
+            f"{'RDP' if column == 'rdp' else 'DP'} leakage\nrelative to Optimal"
+        )
     for axis in axes:
         axis.set(xscale="log", yscale="log")
         label_levels(axis)
@@ -89,7 +106,9 @@ def realisations(table: pd.DataFrame) -> Figure:
     return figure
 
 
-def paper_panel(protocols: Mapping[str, pd.DataFrame], metric: str, quoted: tuple[float, float]) -> Figure:
+def paper_panel(
+    protocols: Mapping[str, pd.DataFrame], metric: str, quoted: tuple[float, float]
+) -> Figure:
     r"""Draw one panel of the paper's Figures 1 and 2 with its own marks, and what another protocol changes in it.
 
     ``protocols`` are two tables as for ``leakage``, by name, on the same realisations.  Above are means of the first,
@@ -99,24 +118,47 @@ def paper_panel(protocols: Mapping[str, pd.DataFrame], metric: str, quoted: tupl
     (first, table), (second, other) = protocols.items()
     kind = {"rdp": "RDP leakage [nats]", "epsilon": "DP leakage $\\varepsilon$"}[metric]
     figure, (above, below) = panels(2, 2.7, sharex=True, height_ratios=(3, 2))
-    here, there = (each.pivot(index=["nu", "seed"], columns="policy", values=metric) for each in (table, other))
-    for policy in (name for name in STYLE if name in here and not (metric == "rdp" and name in NOT_IN_RDP)):
+    here, there = (
+        each.pivot(index=["nu", "seed"], columns="policy", values=metric)
+        for each in (table, other)
+    )
+    for policy in (
+        name
+        for name in STYLE
+        if name in here and not (metric == "rdp" and name in NOT_IN_RDP)
+    ):
         look = policy_style(policy) | {"label": label_of(policy)}
         above.plot(here[policy].groupby("nu").mean(), **look)
         ratio = (there[policy] / here[policy]).dropna()
         if (ratio != 1).any():
             found = {nu: log_interval(each) for nu, each in ratio.groupby("nu")}
-            bars(below, [*found], (100 * np.array([*found.values()]) - 100).tolist(), look | {"linewidth": 1})
+            bars(
+                below,
+                [*found],
+                (100 * np.array([*found.values()]) - 100).tolist(),
+                look | {"linewidth": 1},
+            )
     above.set(xscale="log", yscale="log", ylabel=f"mean {kind}\n{first}")
     below.axhline(0, color=CONTEXT["color"], linewidth=1, zorder=1)
     below.set(xlabel="noise budget $\\nu$", ylabel=f"change\n{second} [%]")
     low, high = below.get_ylim()
-    below.set_ylim(min(low, -5), max(high, 12))  # a change of nothing is not to fill the panel
+    below.set_ylim(
+        min(low, -5), max(high, 12)
+    )  # a change of nothing is not to fill the panel
     label_levels(above)
     nus = here.index.unique("nu")
-    for nu, accuracy, side in zip((nus[0], nus[-1]), quoted, ("left", "right"), strict=True):
-        where = {"xycoords": ("data", "axes fraction"), "va": "bottom", "ha": side, "color": PAPER["color"]}
-        above.annotate(f"the paper:\n{100 * accuracy:.0f} % accuracy", (nu, 1.02), **where)
+    for nu, accuracy, side in zip(
+        (nus[0], nus[-1]), quoted, ("left", "right"), strict=True
+    ):
+        where = {
+            "xycoords": ("data", "axes fraction"),
+            "va": "bottom",
+            "ha": side,
+            "color": PAPER["color"],
+        }
+        above.annotate(
+            f"the paper:\n{100 * accuracy:.0f} % accuracy", (nu, 1.02), **where
+        )
     label_budgets(above, nus)
     for axis in (above, below):
         name_curves(axis)
@@ -126,7 +168,11 @@ def paper_panel(protocols: Mapping[str, pd.DataFrame], metric: str, quoted: tupl
 def _shown(table: pd.DataFrame, column: str) -> list[tuple[str, pd.DataFrame]]:
     """The rows of each policy that the paper's panel of this leakage has."""
     groups = table.groupby("policy", sort=False)
-    return [(name, rows) for name, rows in groups if not (column == "rdp" and name in NOT_IN_RDP)]
+    return [
+        (name, rows)
+        for name, rows in groups
+        if not (column == "rdp" and name in NOT_IN_RDP)
+    ]
 
 
 def gap(table: pd.DataFrame, metric: str | Sequence[str] = "rdp") -> Figure:
@@ -147,17 +193,29 @@ def _gap(axis: Axes, table: pd.DataFrame, metric: str) -> None:
     labels = table.attrs.get("labels", {})
     values = table.pivot(index=["seed", "nu"], columns="policy", values=metric)
     ratio = values.div(values["Optimal"], axis=0).groupby("nu")
-    middle, low, high = ratio.median(), ratio.quantile((1 - 0.9) / 2), ratio.quantile((1 + 0.9) / 2)
+    middle, low, high = (
+        ratio.median(),
+        ratio.quantile((1 - 0.9) / 2),
+        ratio.quantile((1 + 0.9) / 2),
+    )
     omitted = ("Optimal", *(NOT_IN_RDP if metric == "rdp" else ()))
     drawn = [name for name in table["policy"].unique() if name not in omitted]
     for i, policy in enumerate(drawn):
         label = policy_label(policy, table[table["policy"] == policy], labels)
-        look: Look = policy_style(policy, table["policy"]) | {"linewidth": 0.6, "elinewidth": 1.6, "label": label}
+        look: Look = policy_style(policy, table["policy"]) | {
+            "linewidth": 0.6,
+            "elinewidth": 1.6,
+            "label": label,
+        }
         bars = [middle[policy] - low[policy], high[policy] - middle[policy]]
         aside = 1.1 ** (i - (len(drawn) - 1) / 2)  # so that bars do not hide each other
         axis.errorbar(middle.index * aside, middle[policy], yerr=bars, **look)
     axis.axhline(1, color=STYLE["Optimal"]["color"], linewidth=1)
-    leakage_of = {"rdp": "RDP leakage", "epsilon": "DP leakage", "exact": "exact $\\varepsilon$"}[metric]
+    leakage_of = {
+        "rdp": "RDP leakage",
+        "epsilon": "DP leakage",
+        "exact": "exact $\\varepsilon$",
+    }[metric]
     axis.set(xscale="log", yscale="log", ylabel=f"{leakage_of} relative to Optimal")
     label_levels(axis)
     label_budgets(axis, middle.index)
@@ -166,4 +224,8 @@ def _gap(axis: Axes, table: pd.DataFrame, metric: str) -> None:
 
 def _power_of_ten(value: float) -> str:
     exponent = np.log10(value)
-    return f"$10^{{{exponent:.0f}}}$" if np.isclose(exponent, round(exponent)) else f"{value:g}"
+    return (
+        f"$10^{{{exponent:.0f}}}$"
+        if np.isclose(exponent, round(exponent))
+        else f"{value:g}"
+    )

@@ -63,7 +63,9 @@ NOT_IN_RDP = ("PowerControl", "LyapunovPowerControl")
 
 SPARE: list[Look] = [
     {"color": color, "marker": marker}
-    for color, marker in zip(["#AA4499", "#332288", "#DDCC77", "#44AA99", "#661100"], "hHp*d", strict=True)
+    for color, marker in zip(
+        ["#AA4499", "#332288", "#DDCC77", "#44AA99", "#661100"], "hHp*d", strict=True
+    )
 ]
 """For policies that the book does not know."""
 
@@ -96,23 +98,34 @@ def use_style() -> None:
 
 def policy_style(policy: str, among: Iterable[str] = ()) -> Look:
     """Colour and marker of ``policy``; one that the book does not know takes its own spare ``among`` those drawn."""
-    strangers = [name for name in dict.fromkeys(among) if name.partition(",")[0] not in STYLE]
+    strangers = [
+        name for name in dict.fromkeys(among) if name.partition(",")[0] not in STYLE
+    ]
     known = policy.partition(",")[0]
-    return STYLE[known] if known in STYLE else SPARE[strangers.index(policy) % len(SPARE)]
+    return (
+        STYLE[known] if known in STYLE else SPARE[strangers.index(policy) % len(SPARE)]
+    )
 
 
 def shades(number: int) -> list[Look]:
     """Looks for up to six values of a parameter in their order, from light to dark."""
     colors = [to_hex(_VIOLET(each)) for each in np.linspace(0, 1, number)]
-    return [{"color": color, "marker": marker} for color, marker in zip(colors, "o^sDvP", strict=False)]
+    return [
+        {"color": color, "marker": marker}
+        for color, marker in zip(colors, "o^sDvP", strict=False)
+    ]
 
 
-def panels(rows: int, height: float = 2.3, **options: Any) -> tuple[Figure, NDArray[Any]]:
+def panels(
+    rows: int, height: float = 2.3, **options: Any
+) -> tuple[Figure, NDArray[Any]]:
     """Panels under each other, of one width."""
     return plt.subplots(rows, 1, figsize=(WIDTH, rows * height + 0.3), **options)
 
 
-def bars(axis: Axes, at: ArrayLike, found: Sequence[Sequence[float]], look: Look) -> None:
+def bars(
+    axis: Axes, at: ArrayLike, found: Sequence[Sequence[float]], look: Look
+) -> None:
     """Draw means with their intervals, (centre, low, high) each; none where one of them is infinite."""
     centre, low, high = np.array(found).T
     apart = [centre - low, high - centre] if np.isfinite(low).all() else None
@@ -121,12 +134,23 @@ def bars(axis: Axes, at: ArrayLike, found: Sequence[Sequence[float]], look: Look
 
 def say(finding: str) -> None:
     """Write the finding over the current figure."""
-    title: Look = {"x": 0.01, "ha": "left", "fontsize": 11, "fontweight": "bold", "linespacing": 1.25}
+    title: Look = {
+        "x": 0.01,
+        "ha": "left",
+        "fontsize": 11,
+        "fontweight": "bold",
+        "linespacing": 1.25,
+    }
     lines = -(-len(finding) // 54)
-    plt.gcf().suptitle(fill(finding, min(54, len(finding) // lines + 6), break_on_hyphens=False), **title)
+    plt.gcf().suptitle(
+        fill(finding, min(54, len(finding) // lines + 6), break_on_hyphens=False),
+        **title,
+    )
 
 
-def name_curves(axis: Axes, width: int = 16, names: Mapping[str, str] | None = None) -> None:
+def name_curves(
+    axis: Axes, width: int = 16, names: Mapping[str, str] | None = None
+) -> None:
     """Write the name of each curve at its right end, in its colour; names that would touch are moved apart.
 
     Call it last, as the places depend on the limits of the axes.  A line has ``width`` letters; ``names`` has other
@@ -142,21 +166,42 @@ def name_curves(axis: Axes, width: int = 16, names: Mapping[str, str] | None = N
         line: Any = handle[0] if isinstance(handle, tuple) else handle
         name = (names or {}).get(label, label)
         if text := name if "$" in name else fill(name, width):
-            points = axis.transData.transform(np.column_stack(line.get_data()).astype(float))
+            points = axis.transData.transform(
+                np.column_stack(line.get_data()).astype(float)
+            )
             points = points[np.isfinite(points).all(axis=1)]
             end = points[points[:, 0].argmax(), 1] if len(points) else 0.0
-            found.append((axis.transAxes.inverted().transform((0, end))[1], text, line.get_color()))
+            found.append(
+                (
+                    axis.transAxes.inverted().transform((0, end))[1],
+                    text,
+                    line.get_color(),
+                )
+            )
     found.sort(key=lambda each: each[0])
     lines = np.array([1 + text.count("\n") for _, text, _ in found])
     row = 1.2 * plt.rcParams["font.size"] * figure.dpi / 72 / axis.bbox.height
-    middle = row * (np.cumsum(lines) - lines / 2)  # of names that follow each other closely
+    middle = row * (
+        np.cumsum(lines) - lines / 2
+    )  # of names that follow each other closely
     apart, n = [end for end, _, _ in found] - middle, len(found)
     # isotonic regression, by its formula, as scipy's is slow to import
-    rising = [max(min(apart[i:j].mean() for j in range(k + 1, n + 1)) for i in range(k + 1)) for k in range(n)]
+    rising = [
+        max(min(apart[i:j].mean() for j in range(k + 1, n + 1)) for i in range(k + 1))
+        for k in range(n)
+    ]
     place = np.clip(rising, 0, max(1 - row * lines.sum(), 0)) + middle
     for height, (_, text, color) in zip(place, found, strict=True):
         dark = tuple(0.75 * part for part in to_rgb(color))
-        axis.text(1.02, height, text, transform=axis.transAxes, color=dark, va="center", linespacing=1)
+        axis.text(
+            1.02,
+            height,
+            text,
+            transform=axis.transAxes,
+            color=dark,
+            va="center",
+            linespacing=1,
+        )
 
 
 def label_of(method: str) -> str:
@@ -165,7 +210,9 @@ def label_of(method: str) -> str:
     return LABELS.get(policy, policy) + comma + rest
 
 
-def policy_label(policy: str, rows: pd.DataFrame, labels: Mapping[str, str] | None = None) -> str:
+def policy_label(
+    policy: str, rows: pd.DataFrame, labels: Mapping[str, str] | None = None
+) -> str:
     r"""The policy's name for a legend, with what must be said of its cost: leakages compare at equal cost only.
 
     ``rows`` are the policy's rows of a leakage table.  A budget counts as unreached where the cost is NaN, and the cost
@@ -192,6 +239,8 @@ def label_levels(axis: Axes) -> None:
     """Plain numbers on a logarithmic axis of few decades; powers of ten would be sparse there."""
     low, high = axis.get_ylim()
     if high / low < 300:
-        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low > 4 else (1, 1.2, 1.5, 2, 3, 5)))
+        axis.yaxis.set_major_locator(
+            LogLocator(subs=(1, 2, 5) if high / low > 4 else (1, 1.2, 1.5, 2, 3, 5))
+        )
         axis.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
         axis.yaxis.set_minor_formatter(NullFormatter())

@@ -15,8 +15,15 @@ def _block(axis: Axes, x: float, y: float, text: str, color: str = "black") -> N
     axis.text(x, y, text, ha="center", va="center", bbox=box, color=color)
 
 
-def _arrow(axis: Axes, start: tuple[float, float], end: tuple[float, float], linestyle: str = "-") -> None:
-    axis.annotate("", end, start, arrowprops={"arrowstyle": "->", "linestyle": linestyle})
+def _arrow(
+    axis: Axes,
+    start: tuple[float, float],
+    end: tuple[float, float],
+    linestyle: str = "-",
+) -> None:
+    axis.annotate(
+        "", end, start, arrowprops={"arrowstyle": "->", "linestyle": linestyle}
+    )
 
 
 def one_round() -> Figure:
@@ -26,7 +33,13 @@ def one_round() -> Figure:
     axis.axis("off")
     for y, name in [(8, "1"), (6, "2"), (4, "M")]:
         _block(axis, 0.7, y, f"$g_{{{name},t}}$")
-        _block(axis, 3.5, y, f"$\\times\\ \\sqrt{{\\eta_t}}\\,/\\,(M h_{{{name},t}})$", _KNOB)
+        _block(
+            axis,
+            3.5,
+            y,
+            f"$\\times\\ \\sqrt{{\\eta_t}}\\,/\\,(M h_{{{name},t}})$",
+            _KNOB,
+        )
         _arrow(axis, (1.3, y), (1.9, y))
         x = np.linspace(5.2, 7.3, 100)
         line = y + (6 - y) * (x - 5.2) / 2.5

@@ -21,7 +21,9 @@ from companion.shi import filled_lyapunov
 from companion.summary import promises
 
 CHOICES = ["EstimFuture, devices", "PowerControl, minimum"]
-CHOICES += [f"PowerControl, {each}" for each in ("r = 0.999", "r = 0.99", "not subtracted")]
+CHOICES += [
+    f"PowerControl, {each}" for each in ("r = 0.999", "r = 0.99", "not subtracted")
+]
 """Choices that change a method of the figures."""
 
 
@@ -32,17 +34,33 @@ def both_protocols(table: pd.DataFrame, levels: Sequence[float]) -> pd.DataFrame
     tune.  A row a method and level: the mean of ``epsilon`` over Optimal's ``in_hindsight`` and ``unseen``, on the same
     realisations; ``cost`` and ``spread``, mean and standard deviation of the cost over :math:`\nu`, unseen.
     """
-    names = ("ConstantLevel", "AdaScale", "EstimFuture", "PowerControl", "LyapunovPowerControl", "EqualAlloc")
-    seen = {"ConstantLevel": "Optimal", "EstimFuture": "EstimFuture", "EqualAlloc": "EqualAlloc"}
+    names = (
+        "ConstantLevel",
+        "AdaScale",
+        "EstimFuture",
+        "PowerControl",
+        "LyapunovPowerControl",
+        "EqualAlloc",
+    )
+    seen = {
+        "ConstantLevel": "Optimal",
+        "EstimFuture": "EstimFuture",
+        "EqualAlloc": "EqualAlloc",
+    }
     kept = promises(table).set_index(["policy", "nu"])
     unseen = kept.loc[
-        pd.MultiIndex.from_product([names, levels], names=["policy", "nu"]), ["epsilon", "cost", "spread"]
+        pd.MultiIndex.from_product([names, levels], names=["policy", "nu"]),
+        ["epsilon", "cost", "spread"],
     ]
-    tuned = [kept.epsilon[seen.get(name, name + HINDSIGHT), nu] for name, nu in unseen.index]
+    tuned = [
+        kept.epsilon[seen.get(name, name + HINDSIGHT), nu] for name, nu in unseen.index
+    ]
     return unseen.rename(columns={"epsilon": "unseen"}).assign(in_hindsight=tuned)
 
 
-def late_share(problem: ReceiveScalingProblem, w: FloatArray, rounds: int) -> FloatArray:
+def late_share(
+    problem: ReceiveScalingProblem, w: FloatArray, rounds: int
+) -> FloatArray:
     """The share of the RDP leakage that the last ``rounds`` rounds carry, of every lane."""
     loss = RoundLeakage(problem.scenario)(w)
     return np.asarray(loss[..., -rounds:].sum(axis=-1) / loss.sum(axis=-1))
@@ -57,7 +75,11 @@ def full_power(problem: ReceiveScalingProblem, w: FloatArray) -> dict[str, Float
     floor = problem.min_noise_energy
     full, optimal = w <= floor, policies.Optimal().schedule(problem) <= floor
     needless, total = full & ~optimal, loss.sum(axis=-1)
-    rounds = {"at full power": full, "... under the optimum": optimal, "needlessly": needless}
+    rounds = {
+        "at full power": full,
+        "... under the optimum": optimal,
+        "needlessly": needless,
+    }
     return {name: each.mean(axis=-1) for name, each in rounds.items()} | {
         "RDP of needless rounds": (loss * needless).sum(axis=-1) / total,
         "... of the first ten": (loss * needless)[..., :10].sum(axis=-1) / total,
@@ -65,45 +87,86 @@ def full_power(problem: ReceiveScalingProblem, w: FloatArray) -> dict[str, Float
     }
 
 
-def order_table(dataset: str, levels: Sequence[float], seeds: Iterable[int], orders: Sequence[float]) -> pd.DataFrame:
+def order_table(
+    dataset: str, levels: Sequence[float], seeds: Iterable[int], orders: Sequence[float]
+) -> pd.DataFrame:
     r"""The epsilon of AdaScale, tuned at several orders, over that at the first of them; a row a level and seed."""
     scenario, seeds = presets.load(dataset).scenario, list(seeds)
     tables = {
-        order: leakage_table(replace(scenario, order=order), levels, seeds, {"AdaScale": METHODS["AdaScale"]})
+        order: leakage_table(
+            replace(scenario, order=order),
+            levels,
+            seeds,
+            {"AdaScale": METHODS["AdaScale"]},
+        )
         for order in orders
     }
-    wide = pd.DataFrame({order: table.set_index(["nu", "seed"])["epsilon"] for order, table in tables.items()})
+    wide = pd.DataFrame(
+        {
+            order: table.set_index(["nu", "seed"])["epsilon"]
+            for order, table in tables.items()
+        }
+    )
     return wide.div(wide[orders[0]], axis=0)
 
 
-def choices_table(dataset: str, levels: Sequence[float], seeds: Iterable[int]) -> pd.DataFrame:
+def choices_table(
+    dataset: str, levels: Sequence[float], seeds: Iterable[int]
+) -> pd.DataFrame:
     """What each choice that the paper leaves open does: epsilon with it, over epsilon as in the figures.
 
     A row a choice and level: ``choice, nu, ratio, low, high`` (geometric mean and 95 % interval).
     """
     scenario, seeds = presets.load(dataset).scenario, list(seeds)
-    known = METHODS | VARIANTS | {CHOICES[2]: TunedOnRealisation(policies.PowerControl, contraction=0.999)}
-    table = leakage_table(
-        scenario, levels, seeds, {name: known[name] for name in ("EstimFuture", "PowerControl", *CHOICES)}
+    known = (
+        METHODS
+        | VARIANTS
+        | {CHOICES[2]: TunedOnRealisation(policies.PowerControl, contraction=0.999)}
     )
-    made = [compare(table, "epsilon", name, name.partition(",")[0]).assign(choice=name) for name in CHOICES]
+    table = leakage_table(
+        scenario,
+        levels,
+        seeds,
+        {name: known[name] for name in ("EstimFuture", "PowerControl", *CHOICES)},
+    )
+    made = [
+        compare(table, "epsilon", name, name.partition(",")[0]).assign(choice=name)
+        for name in CHOICES
+    ]
 
     gain = channel.draw(scenario.num_devices, scenario.num_rounds, seeds).gain
-    problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), np.array(levels)[:, None])
+    problem = ReceiveScalingProblem(
+        scenario, scenario.min_gain(gain), np.array(levels)[:, None]
+    )
     matched = match_lyapunov(problem)
-    by_lane, kept = matched.pairs.groupby("lane")["epsilon"], matched.penalty / matched.rate**3
+    by_lane, kept = (
+        matched.pairs.groupby("lane")["epsilon"],
+        matched.penalty / matched.rate**3,
+    )
     kindest = by_lane.min().to_numpy()
     others = {"worst pair on the grid": by_lane.max().to_numpy()}
     for r in (0.999, 0.99):
         pairs = match_lyapunov(problem, contraction=r).pairs
         others[f"r = {r:g}"] = pairs.groupby("lane")["epsilon"].min().to_numpy()
-    for name, multiple in (("queue filled at the start", kept), ("filled, and V = 30 η̄³", 30.0)):
-        others[name] = problem.epsilon(filled_lyapunov(problem, multiple=multiple).schedule(problem)).ravel()
-    ratios = {f"LyapunovPowerControl, {name}": (each / kindest).reshape(problem.lanes) for name, each in others.items()}
+    for name, multiple in (
+        ("queue filled at the start", kept),
+        ("filled, and V = 30 η̄³", 30.0),
+    ):
+        others[name] = problem.epsilon(
+            filled_lyapunov(problem, multiple=multiple).schedule(problem)
+        ).ravel()
+    ratios = {
+        f"LyapunovPowerControl, {name}": (each / kindest).reshape(problem.lanes)
+        for name, each in others.items()
+    }
     by_order = order_table(dataset, levels, seeds, (scenario.order, 32))[32]
     ratios["AdaScale, order 32"] = by_order.to_numpy().reshape(problem.lanes)
     columns = ["choice", "nu", "ratio", "low", "high"]
     rows = [
-        (name, nu, *log_interval(row)) for name, each in ratios.items() for nu, row in zip(levels, each, strict=True)
+        (name, nu, *log_interval(row))
+        for name, each in ratios.items()
+        for nu, row in zip(levels, each, strict=True)
     ]
-    return pd.concat([*made, pd.DataFrame(rows, columns=columns)], ignore_index=True)[columns]
+    return pd.concat([*made, pd.DataFrame(rows, columns=columns)], ignore_index=True)[
+        columns
+    ]

@@ -25,9 +25,17 @@ from companion.results import Made, wide_csv
 
 SEEDS, DATASETS = range(100), ("mnist", "cifar10")
 """The realisations of the figures of a hundred, and their scenarios."""
-_FIRST_PAGE = ("Optimal", "ConstantLevel", "Learn", "Learn, hard", "EqualAlloc", "EstimFuture")
+_FIRST_PAGE = (
+    "Optimal",
+    "ConstantLevel",
+    "Learn",
+    "Learn, hard",
+    "EqualAlloc",
+    "EstimFuture",
+)
 HEADLINE: dict[str, Method] = {
-    name: causal.methods()[name] for name in (*_FIRST_PAGE, *(name + causal.HINDSIGHT for name in causal.TUNED))
+    name: causal.methods()[name]
+    for name in (*_FIRST_PAGE, *(name + causal.HINDSIGHT for name in causal.TUNED))
 }
 """What the first page compares. The optimum, three that see no future, and the paper's others under its protocol."""
 _KEYS = ["policy", "nu", "seed"]
@@ -42,9 +50,19 @@ def exact_table(
 ) -> pd.DataFrame:
     r"""The DP leakage of methods by both accountants, ``policy, nu, seed, epsilon, exact``, at a preset's levels."""
     preset, seeds = presets.load(dataset), list(seeds)
-    levels, progress = preset.levels if budgets is None else budgets, sys.stderr.isatty()
+    levels, progress = (
+        preset.levels if budgets is None else budgets,
+        sys.stderr.isatty(),
+    )
     by = {
-        name: leakage_table(preset.scenario, levels, seeds, chosen, accountant=accountant, progress=progress)
+        name: leakage_table(
+            preset.scenario,
+            levels,
+            seeds,
+            chosen,
+            accountant=accountant,
+            progress=progress,
+        )
         for name, accountant in (("epsilon", None), ("exact", SharpAccountant()))
     }
     return by["epsilon"][[*_KEYS, "epsilon"]].assign(exact=by["exact"]["epsilon"])
@@ -53,8 +71,12 @@ def exact_table(
 def with_exact(table: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
     r"""A leakage table with a column ``exact``, from the committed table of the same schedules; or a ``ValueError``."""
     found = table[_KEYS].merge(stored, on=_KEYS, how="left", validate="one_to_one")
-    if not np.allclose(found["epsilon"], table["epsilon"], rtol=3e-6, atol=0):  # seven digits are stored
-        raise ValueError("the stored epsilon must be that of the table, got another one: schedules differ")
+    if not np.allclose(
+        found["epsilon"], table["epsilon"], rtol=3e-6, atol=0
+    ):  # seven digits are stored
+        raise ValueError(
+            "the stored epsilon must be that of the table, got another one: schedules differ"
+        )
     return table.assign(exact=found["exact"].to_numpy())
 
 
@@ -68,10 +90,19 @@ def looseness(table: pd.DataFrame) -> pd.DataFrame:
     loose = (table["epsilon"] / table["exact"]).groupby([table["policy"], table["nu"]])
     parts = []
     for policy in dict.fromkeys(table["policy"]):
-        renyi, exact = (compare(table, metric, policy, "AdaScale") for metric in _STORED)
+        renyi, exact = (
+            compare(table, metric, policy, "AdaScale") for metric in _STORED
+        )
         own = [log_interval(loose.get_group((policy, nu))).centre for nu in renyi.nu]
-        columns = {"lead": renyi.ratio, "lead_exact": exact.ratio, "ahead": renyi.share, "ahead_exact": exact.share}
-        parts.append(pd.DataFrame({"policy": policy, "nu": renyi.nu, "loose": own} | columns))
+        columns = {
+            "lead": renyi.ratio,
+            "lead_exact": exact.ratio,
+            "ahead": renyi.share,
+            "ahead_exact": exact.share,
+        }
+        parts.append(
+            pd.DataFrame({"policy": policy, "nu": renyi.nu, "loose": own} | columns)
+        )
     return pd.concat(parts, ignore_index=True)
 
 
@@ -83,19 +114,29 @@ def leads(loose: pd.DataFrame) -> pd.DataFrame:
     """
     words = {
         "Rényi over exact": loose.loose.map("{:.2f}".format),
-        "lead": loose.lead.map("{:.3f}".format) + loose.lead_exact.map(" → {:.3f}".format),
-        "ahead in": loose.ahead.map("{:.0%}".format) + loose.ahead_exact.map(" → {:.0%}".format),
+        "lead": loose.lead.map("{:.3f}".format)
+        + loose.lead_exact.map(" → {:.3f}".format),
+        "ahead in": loose.ahead.map("{:.0%}".format)
+        + loose.ahead_exact.map(" → {:.0%}".format),
     }
     order = [
-        (name, what) for name in dict.fromkeys(loose.policy) for what in [*words][: 1 if name == "AdaScale" else 3]
+        (name, what)
+        for name in dict.fromkeys(loose.policy)
+        for what in [*words][: 1 if name == "AdaScale" else 3]
     ]
     long = loose.assign(**words).melt(["policy", "nu"], [*words], "what")
-    return long.pivot(index=["policy", "what"], columns="nu", values="value").loc[order].rename(columns="{:g}".format)
+    return (
+        long.pivot(index=["policy", "what"], columns="nu", values="value")
+        .loc[order]
+        .rename(columns="{:g}".format)
+    )
 
 
 def committed() -> Made:
     """The committed tables: a data set each, and the headline's."""
-    made = [(dataset, SEEDS, METHODS) for dataset in DATASETS] + [("mnist", causal.SEEDS, HEADLINE)]
+    made = [(dataset, SEEDS, METHODS) for dataset in DATASETS] + [
+        ("mnist", causal.SEEDS, HEADLINE)
+    ]
     for dataset, seeds, chosen in made:
         about = {"scenario": dataset, "seeds": f"{seeds[0]}-{seeds[-1]}", "threads": 1}
         yield wide_csv(exact_table(dataset, seeds, chosen=chosen), _STORED), about

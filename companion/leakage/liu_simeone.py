@@ -27,7 +27,11 @@ class OfflinePowerControl(Policy):
     contraction: float = 1.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "privacy_budget", check.positive("privacy_budget", self.privacy_budget))
+        object.__setattr__(
+            self,
+            "privacy_budget",
+            check.positive("privacy_budget", self.privacy_budget),
+        )
         check_contraction(self.contraction)
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
@@ -35,10 +39,14 @@ class OfflinePowerControl(Policy):
         weight = self.contraction ** (-0.5 * np.arange(problem.num_rounds))
         mean = np.broadcast_to(self.privacy_budget, problem.lanes) / problem.num_rounds
         tau = capped_level(problem.max_eta, mean, weight)
-        return problem.noise_energy(np.minimum(tau[..., None] * weight, problem.max_eta))
+        return problem.noise_energy(
+            np.minimum(tau[..., None] * weight, problem.max_eta)
+        )
 
 
-def scaling_budget(scenario: Scenario, epsilon: ArrayLike, delta: float = 1e-5) -> FloatArray:
+def scaling_budget(
+    scenario: Scenario, epsilon: ArrayLike, delta: float = 1e-5
+) -> FloatArray:
     r"""Return the largest sum of scalings under :math:`(\varepsilon, \delta)`-DP, in watts, ignoring subsampling.
 
     .. math::
@@ -48,10 +56,14 @@ def scaling_budget(scenario: Scenario, epsilon: ArrayLike, delta: float = 1e-5) 
     with Lambert's W and :math:`B = \min_m B_m` (:eq:`eq:scaling-budget`).
     """
     c = _tail(delta)
-    return _unit(scenario) * (np.sqrt(check.positive("epsilon", epsilon) + c**2) - c) ** 2
+    return (
+        _unit(scenario) * (np.sqrt(check.positive("epsilon", epsilon) + c**2) - c) ** 2
+    )
 
 
-def spent_epsilon(scenario: Scenario, total_eta: ArrayLike, delta: float = 1e-5) -> FloatArray:
+def spent_epsilon(
+    scenario: Scenario, total_eta: ArrayLike, delta: float = 1e-5
+) -> FloatArray:
     r"""Return the :math:`\varepsilon` of a sum of scalings, as the inverse of :func:`scaling_budget`.
 
     .. math:: \varepsilon = R + 2 c \sqrt R, \qquad R = \frac{G^2}{M^2 B^2 \sigma_n^2} \sum_t \eta_t
@@ -62,9 +74,14 @@ def spent_epsilon(scenario: Scenario, total_eta: ArrayLike, delta: float = 1e-5)
 
 def _tail(delta: float) -> float:
     """Return c with exp(-c^2) / (c sqrt(pi)) = delta."""
-    return float(np.sqrt(lambertw(2 / np.pi / check.fraction("delta", delta) ** 2).real / 2))
+    return float(
+        np.sqrt(lambertw(2 / np.pi / check.fraction("delta", delta) ** 2).real / 2)
+    )
 
 
 def _unit(scenario: Scenario) -> float:
     noise_power = scenario.noise_share * scenario.noise_power
-    return float(noise_power * (scenario.num_devices * np.min(scenario.batch_size) / scenario.clip_norm) ** 2)
+    return float(
+        noise_power
+        * (scenario.num_devices * np.min(scenario.batch_size) / scenario.clip_norm) ** 2
+    )

@@ -51,7 +51,12 @@ def published_budget(epsilon: ArrayLike, delta: float) -> FloatArray:
 
 
 def published_plan(
-    caps: ArrayLike, weights: ArrayLike, budget: float, *, stop: tuple[float, float], root: bool = False
+    caps: ArrayLike,
+    weights: ArrayLike,
+    budget: float,
+    *,
+    stop: tuple[float, float],
+    root: bool = False,
 ) -> FloatArray:
     r"""The :math:`a_j` of a plan, its multiplier found as in the scripts: an interval is halved down to a given width.
 
@@ -70,7 +75,9 @@ def published_plan(
         return np.minimum(weights / (np.sqrt(multiplier) if root else multiplier), caps)
 
     low, (high, width) = 0.0, stop
-    while high - low > max(width, _SMALLEST) and low < (middle := (low + high) / 2) < high:
+    while (
+        high - low > max(width, _SMALLEST) and low < (middle := (low + high) / 2) < high
+    ):
         low, high = (low, middle) if plan(middle).sum() <= budget else (middle, high)
     return plan((low + high) / 2)
 
@@ -84,7 +91,10 @@ def forecast(gain: ArrayLike, later: int, rice: float) -> FloatArray:
     :math:`\kappa = 0`, Rayleigh fading without memory, it is the mean.  Gains are in units of their mean.
     """
     faded = (np.arange(later + 1) == 0)[:, None]
-    return np.asarray((rice + faded) / (rice + 1) * check.positive("gain", gain) + (1 - faded) / (rice + 1))
+    return np.asarray(
+        (rice + faded) / (rice + 1) * check.positive("gain", gain)
+        + (1 - faded) / (rice + 1)
+    )
 
 
 @dataclass(frozen=True)
@@ -111,17 +121,28 @@ class Plan(NamedTuple):
 
 
 def training(
-    features: FloatArray, targets: FloatArray, contraction: float, settings: Published, rng: np.random.Generator
+    features: FloatArray,
+    targets: FloatArray,
+    contraction: float,
+    settings: Published,
+    rng: np.random.Generator,
 ) -> Iterator[Plan]:
     r"""Their online experiment: least squares over the air, a plan a round, nothing subtracted from the budget.
 
     The first n/M of the samples, (n, d) and (n,), are the first device's.  The step size is :math:`1 - r`, by the
     contraction :math:`r = 1 - \mu / L`.
     """
-    (n, d), T, M, clip = features.shape, settings.rounds, settings.devices, settings.clip
+    (n, d), T, M, clip = (
+        features.shape,
+        settings.rounds,
+        settings.devices,
+        settings.clip,
+    )
     budget = float(published_budget(settings.epsilon, settings.delta))
     line, scatter = np.sqrt(np.array([settings.rice, 0.5]) / (settings.rice + 1))
-    faded = line + scatter * (rng.standard_normal((T, M)) + 1j * rng.standard_normal((T, M)))
+    faded = line + scatter * (
+        rng.standard_normal((T, M)) + 1j * rng.standard_normal((T, M))
+    )
     gain, noise, share = np.abs(faded) ** 2, rng.standard_normal((T, d)), n // M
     model, bound = np.zeros(d), n / M * clip
     for t in range(T):
@@ -133,8 +154,13 @@ def training(
         spent = float(published_plan(caps, weights, budget, stop=STOP, root=True)[0])
         yield Plan(caps, weights, spent)
         amplitude = np.sqrt(spent / (2 * clip**2))
-        sums = gradients[: share * M].reshape(M, share, d).sum(axis=1) + 2 * share * settings.weight_decay * model
-        room = np.sqrt(settings.power * gain[t]) / amplitude / np.linalg.norm(sums, axis=1)
+        sums = (
+            gradients[: share * M].reshape(M, share, d).sum(axis=1)
+            + 2 * share * settings.weight_decay * model
+        )
+        room = (
+            np.sqrt(settings.power * gain[t]) / amplitude / np.linalg.norm(sums, axis=1)
+        )
         received = (np.minimum(1, room) @ sums + noise[t] / amplitude) / n
         bound = float(np.linalg.norm(received)) * n / M
         model = model - (1 - contraction) * received
@@ -146,53 +172,104 @@ def our_first(plan: Plan, budget: float, contraction: float) -> float:
     scenario = replace(Scenario.mnist(), num_rounds=plan.caps.size)
     now, later = plan.caps[[0, -1]] * (_WATT / scenario.x_max)
     policy = PowerControl(np.array([later]), np.array(budget * _WATT), contraction)
-    _, energy = policy.decide(policy.start(scenario, np.array(1.0)), scenario.floor(now))
+    _, energy = policy.decide(
+        policy.start(scenario, np.array(1.0)), scenario.floor(now)
+    )
     return float(scenario.noise_scale / energy) / _WATT
 
 
 def budgets() -> dict[str, Any]:
     """A row of the table: :func:`published_budget` beside :func:`~companion.leakage.liu_simeone.scaling_budget`."""
     scenario, epsilon = Scenario.mnist(), np.arange(1.0, 101.0)
-    unit = scenario.noise_power * (scenario.num_devices * np.min(scenario.batch_size) / scenario.clip_norm) ** 2
-    off = [scaling_budget(scenario, epsilon, delta) / unit / published_budget(epsilon, delta) for delta in (1e-2, 1e-5)]
-    return {"what": "budgets", "compared": 2 * epsilon.size, "solved": np.abs(np.array(off) - 1).max()}
+    unit = (
+        scenario.noise_power
+        * (scenario.num_devices * np.min(scenario.batch_size) / scenario.clip_norm) ** 2
+    )
+    off = [
+        scaling_budget(scenario, epsilon, delta)
+        / unit
+        / published_budget(epsilon, delta)
+        for delta in (1e-2, 1e-5)
+    ]
+    return {
+        "what": "budgets",
+        "compared": 2 * epsilon.size,
+        "solved": np.abs(np.array(off) - 1).max(),
+    }
 
 
 def offline(contraction: float, seeds: int = 30) -> dict[str, Any]:
     """A row: whole schedules beside :class:`~companion.leakage.liu_simeone.OfflinePowerControl`, a channel a round."""
     rounds, rice = 30, 10.0
-    rng, scenario, solved = np.random.default_rng(0), replace(Scenario.mnist(), num_rounds=rounds), []
+    rng, scenario, solved = (
+        np.random.default_rng(0),
+        replace(Scenario.mnist(), num_rounds=rounds),
+        [],
+    )
     weights = contraction ** ((rounds - np.arange(1, rounds + 1)) / 2)
     for _ in range(seeds):
-        faded = np.sqrt(rice) + np.sqrt(0.5) * (rng.standard_normal(rounds) + 1j * rng.standard_normal(rounds))
+        faded = np.sqrt(rice) + np.sqrt(0.5) * (
+            rng.standard_normal(rounds) + 1j * rng.standard_normal(rounds)
+        )
         caps = np.abs(faded) ** 2
         lane = ReceiveScalingProblem(scenario, caps * _WATT / scenario.x_max, 1.0)
         for epsilon in (1.0, 10.0, 100.0):  # few rounds at their caps, and many
             budget = float(published_budget(epsilon, 0.01))
-            ours = lane.eta(OfflinePowerControl(np.array(budget * _WATT), contraction).schedule(lane)) / _WATT
-            solved.append(np.abs(published_plan(caps, weights, budget, stop=(1e9, 0.0)) / ours - 1).max())
+            ours = (
+                lane.eta(
+                    OfflinePowerControl(np.array(budget * _WATT), contraction).schedule(
+                        lane
+                    )
+                )
+                / _WATT
+            )
+            solved.append(
+                np.abs(
+                    published_plan(caps, weights, budget, stop=(1e9, 0.0)) / ours - 1
+                ).max()
+            )
     about = {"what": "offline schedules", "contraction": contraction, "rounds": rounds}
     return about | {"compared": len(solved), "solved": max(solved)}
 
 
 def online(
-    features: FloatArray, targets: FloatArray, contraction: float, settings: Published, seeds: int = 10
+    features: FloatArray,
+    targets: FloatArray,
+    contraction: float,
+    settings: Published,
+    seeds: int = 10,
 ) -> dict[str, Any]:
     """A row: every round's plan of their experiment beside :class:`~adascale.policies.PowerControl`.
 
     ``solved`` is the largest relative difference with the multiplier found to the last digit, ``stopped`` theirs over
     ours with the multiplier found as their scripts do, ``spent`` what a training spends over its budget.
     """
-    budget, solved, stopped, total = float(published_budget(settings.epsilon, settings.delta)), [], [], []
+    budget, solved, stopped, total = (
+        float(published_budget(settings.epsilon, settings.delta)),
+        [],
+        [],
+        [],
+    )
     for seed in range(seeds):
-        plans = list(training(features, targets, contraction, settings, np.random.default_rng(seed)))
+        plans = list(
+            training(
+                features, targets, contraction, settings, np.random.default_rng(seed)
+            )
+        )
         total.append(sum(plan.spent for plan in plans) / budget)
         for plan in plans:
             ours = our_first(plan, budget, contraction)
-            exact = published_plan(plan.caps, plan.weights, budget, stop=(1e80, 0.0), root=True)[0]
+            exact = published_plan(
+                plan.caps, plan.weights, budget, stop=(1e80, 0.0), root=True
+            )[0]
             solved.append(abs(exact / ours - 1))
             stopped.append(plan.spent / ours)
-    about = {"what": "online plans", "contraction": contraction, "rounds": settings.rounds, "clip": settings.clip}
+    about = {
+        "what": "online plans",
+        "contraction": contraction,
+        "rounds": settings.rounds,
+        "clip": settings.clip,
+    }
     about |= {"compared": len(solved), "solved": max(solved)}
     about |= {"stopped_low": min(stopped), "stopped_high": max(stopped)}
     return about | {"spent_low": min(total), "spent_high": max(total)}
@@ -200,14 +277,28 @@ def online(
 
 def committed(source: Path) -> Made:
     """The committed table, of a clone at :data:`COMMIT`: a row a comparison."""
-    git = subprocess.run(["git", "-C", str(source), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
+    git = subprocess.run(
+        ["git", "-C", str(source), "rev-parse", "HEAD"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     if (found := git.stdout.strip()) != COMMIT:
         raise SystemExit(f"{source} must be at commit {COMMIT}, it is at {found}")
     data = loadmat(source / "generated_Data_dim10.mat")
     contraction = 1 - data["mu"].item() / data["L"].item()
     given = data["X"].astype(float), data["Y"].astype(float).ravel(), contraction
     rows = [budgets(), offline(contraction), offline(1 - 1e-3)]
-    rows += [online(*given, Published(rounds, clip)) for clip in (4.0, 20.0) for rounds in (10, 20, 30, 70)]
+    rows += [
+        online(*given, Published(rounds, clip))
+        for clip in (4.0, 20.0)
+        for rounds in (10, 20, 30, 70)
+    ]
     table = pd.DataFrame(rows, columns=[*rows[-1]]).astype({"rounds": "Int64"})
-    about = {"repository": REPOSITORY, "repository_commit": COMMIT, "contraction": contraction, "seeds": 10}
+    about = {
+        "repository": REPOSITORY,
+        "repository_commit": COMMIT,
+        "contraction": contraction,
+        "seeds": 10,
+    }
     yield table.to_csv(index=False, float_format="%.3g"), about

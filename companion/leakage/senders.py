@@ -17,15 +17,24 @@ from adascale.scenario import FloatArray, Scenario
 from companion.results import Made
 
 SCENARIOS = {"MNIST": Scenario.mnist(), "CIFAR-10": Scenario.cifar10()}
-BUDGETS, CURVE, SEEDS, PARTS = (0.01, 0.04, 0.16), (0.0025, 0.02, 0.08, 0.32, 0.64, 1.28), range(20), (0, -3, -6, -10)
+BUDGETS, CURVE, SEEDS, PARTS = (
+    (0.01, 0.04, 0.16),
+    (0.0025, 0.02, 0.08, 0.32, 0.64, 1.28),
+    range(20),
+    (0, -3, -6, -10),
+)
 
 
-def at_level(scenario: Scenario, gain: FloatArray, number: ArrayLike, total: float) -> Selection:
+def at_level(
+    scenario: Scenario, gain: FloatArray, number: ArrayLike, total: float
+) -> Selection:
     """Let the best ``number`` devices of each round send, with the noise energy at one level above their floors."""
     scaled, number = scenario.scaled_gain(gain), np.broadcast_to(number, gain.shape[-1])
     senders = np.argsort(np.argsort(-scaled, axis=0, kind="stable"), axis=0) < number
     weakest = np.where(senders, scaled, np.inf).min(axis=0)
-    floor = scenario.noise_scale / (scenario.x_max * weakest * (number / scenario.num_devices) ** 2)
+    floor = scenario.noise_scale / (
+        scenario.x_max * weakest * (number / scenario.num_devices) ** 2
+    )
     energy = np.maximum(water_level(floor, total - floor.mean()), floor)
     return Selection(scenario, scenario.noise_scale / energy, senders)
 
@@ -33,9 +42,13 @@ def at_level(scenario: Scenario, gain: FloatArray, number: ArrayLike, total: flo
 def by_error(scenario: Scenario, gain: FloatArray) -> NDArray[np.intp]:
     r"""Choose :math:`K_t` for the least :math:`w_t / 2 + 4G^2(1 - K_t/M)^2` at full power (arXiv 2108.07644)."""
     share = np.arange(1, scenario.num_devices + 1)[:, None] / scenario.num_devices
-    weakest = -np.sort(-scenario.scaled_gain(gain), axis=0)  # of the best 1, 2, ... M devices
+    weakest = -np.sort(
+        -scenario.scaled_gain(gain), axis=0
+    )  # of the best 1, 2, ... M devices
     noise = scenario.noise_scale / (scenario.x_max * weakest * share**2) / 2
-    return np.asarray(1 + np.argmin(noise + 4 * scenario.clip_norm**2 * (1 - share) ** 2, axis=0))
+    return np.asarray(
+        1 + np.argmin(noise + 4 * scenario.clip_norm**2 * (1 - share) ** 2, axis=0)
+    )
 
 
 def optimum_on(chosen: Selection, gain: FloatArray) -> Selection:
@@ -43,73 +56,162 @@ def optimum_on(chosen: Selection, gain: FloatArray) -> Selection:
     s, grid = chosen.scenario, np.geomspace(1e-6, 1e4, 6000)
     slope, share = np.log(-RoundLeakage(s).slope(grid)), chosen.senders.mean(axis=0)
     weakest = np.where(chosen.senders, s.scaled_gain(gain), np.inf).min(axis=0)
-    floor, low, high = s.noise_scale / (s.x_max * weakest * share**2), slope[-1], slope[0]
-    for _ in range(100):  # off its floor a round has kappa^3 f'(kappa^2 w) = -exp(price)
+    floor, low, high = (
+        s.noise_scale / (s.x_max * weakest * share**2),
+        slope[-1],
+        slope[0],
+    )
+    for _ in range(
+        100
+    ):  # off its floor a round has kappa^3 f'(kappa^2 w) = -exp(price)
         price = (low + high) / 2
-        level = np.exp(np.interp(3 * np.log(share) - price, -slope, np.log(grid))) / share**2
+        level = (
+            np.exp(np.interp(3 * np.log(share) - price, -slope, np.log(grid)))
+            / share**2
+        )
         energy = np.maximum(level, floor)
         low, high = (price, high) if energy.mean() > chosen.total else (low, price)
     return Selection(s, s.noise_scale / energy, chosen.senders)
 
 
 def senders_rows(
-    dataset: str, nu: float, seed: int, more: bool = True, model: ChannelModel | None = None, total: float = 0.0
+    dataset: str,
+    nu: float,
+    seed: int,
+    more: bool = True,
+    model: ChannelModel | None = None,
+    total: float = 0.0,
 ) -> Iterator[dict[str, Any]]:
     """Yield a row per policy, at the ``total`` or at that of Optimal at ``nu``; with ``more``, of all policies."""
     s = SCENARIOS[dataset]
     gain = (model or Rayleigh()).draw(s.num_devices, s.num_rounds, seed).gain
-    W = total or nu + ReceiveScalingProblem(s, s.min_gain(gain), 1.0).min_noise_energy.mean()
+    W = (
+        total
+        or nu + ReceiveScalingProblem(s, s.min_gain(gain), 1.0).min_noise_energy.mean()
+    )
     cut = Truncated.of_total(s, gain, W).select(s, gain)
-    found = {"Optimal": at_level(s, gain, s.num_devices, W), "truncated": cut, "same senders": optimum_on(cut, gain)}
+    found = {
+        "Optimal": at_level(s, gain, s.num_devices, W),
+        "truncated": cut,
+        "same senders": optimum_on(cut, gain),
+    }
     for number in (8, 5, 9) if more else (8,):
         found[f"{number} best"] = Best.of_total(s, gain, W, number).select(s, gain)
     found |= {"least error": at_level(s, gain, by_error(s, gain), W)} if more else {}
     for name, each in found.items():
         epsilon, sent = each.epsilons(ExactAccountant()), each.participation
-        row = {"dataset": dataset, "antennas": getattr(model, "antennas", 1), "policy": name, "nu": nu, "seed": seed}
-        row |= {"total": float(each.total), "epsilon": epsilon.max(), "epsilon_mean": epsilon.mean()}
+        row = {
+            "dataset": dataset,
+            "antennas": getattr(model, "antennas", 1),
+            "policy": name,
+            "nu": nu,
+            "seed": seed,
+        }
+        row |= {
+            "total": float(each.total),
+            "epsilon": epsilon.max(),
+            "epsilon_mean": epsilon.mean(),
+        }
         row |= {"participation": sent.mean(), "participation_min": sent.min()}
-        yield row | {"bias": np.mean((2 * s.clip_norm * (1 - each.senders.mean(axis=0))) ** 2)}
+        yield row | {
+            "bias": np.mean((2 * s.clip_norm * (1 - each.senders.mean(axis=0))) ** 2)
+        }
 
 
 def noise_rows(nu: float, seed: int) -> Iterator[dict[str, Any]]:
     """Yield Optimal's mean epsilon for parts of the noise that protect, and for one and four antennas and chains."""
     s = SCENARIOS["MNIST"]
-    drawn, best = (each.draw(s.num_devices, s.num_rounds, seed) for each in (Rayleigh(), AntennaSelection(antennas=4)))
-    cases: list[tuple[str, int, Any, Any]] = [("one antenna", x, drawn.gain, 10 ** (-x / 10)) for x in PARTS]
-    cases += [("best of four, equal nu", 0, best.gain, 1.0), ("best of four", 0, best.gain, 1.0)]
+    drawn, best = (
+        each.draw(s.num_devices, s.num_rounds, seed)
+        for each in (Rayleigh(), AntennaSelection(antennas=4))
+    )
+    cases: list[tuple[str, int, Any, Any]] = [
+        ("one antenna", x, drawn.gain, 10 ** (-x / 10)) for x in PARTS
+    ]
+    cases += [
+        ("best of four, equal nu", 0, best.gain, 1.0),
+        ("best of four", 0, best.gain, 1.0),
+    ]
     if nu == BUDGETS[1]:
         normal = np.random.default_rng((seed, 4)).standard_normal
-        h = normal((s.num_rounds, s.num_devices, 8)).view(np.complex128) / np.sqrt(2 * drawn.path_loss[:, None])
+        h = normal((s.num_rounds, s.num_devices, 8)).view(np.complex128) / np.sqrt(
+            2 * drawn.path_loss[:, None]
+        )
         energy, rounds = abs(h) ** 2, np.arange(s.num_rounds)
-        beam = np.eye(4, dtype=complex)[energy.min(axis=1).argmax(axis=-1)]  # the best antenna, then a random search
+        beam = np.eye(4, dtype=complex)[
+            energy.min(axis=1).argmax(axis=-1)
+        ]  # the best antenna, then a random search
         for name, steps in ("antenna", ()), ("beam", np.geomspace(1, 0.02, 12)):
             for step in steps:
-                near = beam[:, None] + step * np.insert(normal((len(h), 200, 8)).view(np.complex128), 0, 0, axis=1)
+                near = beam[:, None] + step * np.insert(
+                    normal((len(h), 200, 8)).view(np.complex128), 0, 0, axis=1
+                )
                 near /= np.linalg.norm(near, axis=-1, keepdims=True)
-                beam = near[rounds, abs(np.einsum("tmn,tkn->tmk", h, near.conj())).min(axis=1).argmax(axis=-1)]
+                beam = near[
+                    rounds,
+                    abs(np.einsum("tmn,tkn->tmk", h, near.conj()))
+                    .min(axis=1)
+                    .argmax(axis=-1),
+                ]
             gain = abs(np.einsum("tmn,tn->mt", h, beam.conj())) ** 2
             chains = ("one chain", 1.0), ("four chains", energy.sum(axis=-1).T / gain)
-            cases += [(f"{name}, {each}", 0, gain, exposure) for each, exposure in chains]
-    floors = [ReceiveScalingProblem(s, s.min_gain(each[2]), 1.0).min_noise_energy.mean() for each in cases]
+            cases += [
+                (f"{name}, {each}", 0, gain, exposure) for each, exposure in chains
+            ]
+    floors = [
+        ReceiveScalingProblem(s, s.min_gain(each[2]), 1.0).min_noise_energy.mean()
+        for each in cases
+    ]
     for (name, decibel, gain, exposure), floor in zip(cases, floors, strict=True):
         budget = nu if "equal nu" in name else nu + floors[0] - floor
         problem = ReceiveScalingProblem(s, s.min_gain(gain), budget)
-        sigma = problem.noise_multiplier(Optimal().schedule(problem)) / np.sqrt(exposure)
-        epsilon = epsilon_by(ExactAccountant(), float(s.sampling_rate), sigma if np.ndim(exposure) else sigma[0], 1e-5)
+        sigma = problem.noise_multiplier(Optimal().schedule(problem)) / np.sqrt(
+            exposure
+        )
+        epsilon = epsilon_by(
+            ExactAccountant(),
+            float(s.sampling_rate),
+            sigma if np.ndim(exposure) else sigma[0],
+            1e-5,
+        )
         row = {"receiver": name, "decibel": decibel, "nu": nu, "seed": seed}
-        yield row | {"floor": floor, "total": floor + budget, "epsilon_mean": epsilon.mean()}
+        yield row | {
+            "floor": floor,
+            "total": floor + budget,
+            "epsilon_mean": epsilon.mean(),
+        }
 
 
 def committed() -> Made:
     """The committed table of senders."""
-    rows = [row for nu in (*BUDGETS, *CURVE) for i in SEEDS for row in senders_rows("MNIST", nu, i, nu in BUDGETS)]
-    rows += [row for i in SEEDS[:10] for row in senders_rows("CIFAR-10", BUDGETS[1], i, False)]
-    rows += [row for i in SEEDS for row in senders_rows("MNIST", 0.0, i, False, AntennaSelection(antennas=4), 0.05)]
-    yield pd.DataFrame(rows).to_csv(index=False, float_format="%.7g"), {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}"}
+    rows = [
+        row
+        for nu in (*BUDGETS, *CURVE)
+        for i in SEEDS
+        for row in senders_rows("MNIST", nu, i, nu in BUDGETS)
+    ]
+    rows += [
+        row
+        for i in SEEDS[:10]
+        for row in senders_rows("CIFAR-10", BUDGETS[1], i, False)
+    ]
+    rows += [
+        row
+        for i in SEEDS
+        for row in senders_rows(
+            "MNIST", 0.0, i, False, AntennaSelection(antennas=4), 0.05
+        )
+    ]
+    yield (
+        pd.DataFrame(rows).to_csv(index=False, float_format="%.7g"),
+        {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}"},
+    )
 
 
 def committed_noise() -> Made:
     """The committed table of receivers."""
     rows = [row for nu in BUDGETS for seed in SEEDS for row in noise_rows(nu, seed)]
-    yield pd.DataFrame(rows).to_csv(index=False, float_format="%.7g"), {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}"}
+    yield (
+        pd.DataFrame(rows).to_csv(index=False, float_format="%.7g"),
+        {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}"},
+    )

@@ -16,7 +16,9 @@ from companion.shi import capped_level, filled_lyapunov
 
 
 def penalty_scan(
-    problem: ReceiveScalingProblem, relative_rates: ArrayLike, relative_penalties: ArrayLike
+    problem: ReceiveScalingProblem,
+    relative_rates: ArrayLike,
+    relative_penalties: ArrayLike,
 ) -> FloatArray:
     r"""Cost over :math:`\nu` of Shi et al., from an empty queue, of one lane on a grid, shape (R, P).
 
@@ -25,9 +27,17 @@ def penalty_scan(
     """
     relative = check.positive("relative_rates", relative_rates)[:, None]
     multiple = check.positive("relative_penalties", relative_penalties)
-    rate = np.broadcast_to(relative * problem.eta(Optimal().schedule(problem)).mean(), (relative.size, multiple.size))
-    lanes = ReceiveScalingProblem(problem.scenario, problem.min_gain, np.full(rate.shape, problem.budget))
-    return np.asarray(lanes.cost(LyapunovPowerControl(multiple * rate**3, rate).schedule(lanes)) / problem.budget)
+    rate = np.broadcast_to(
+        relative * problem.eta(Optimal().schedule(problem)).mean(),
+        (relative.size, multiple.size),
+    )
+    lanes = ReceiveScalingProblem(
+        problem.scenario, problem.min_gain, np.full(rate.shape, problem.budget)
+    )
+    return np.asarray(
+        lanes.cost(LyapunovPowerControl(multiple * rate**3, rate).schedule(lanes))
+        / problem.budget
+    )
 
 
 def pair_table(problem: ReceiveScalingProblem, matched: LyapunovMatch) -> pd.DataFrame:
@@ -40,7 +50,9 @@ def pair_table(problem: ReceiveScalingProblem, matched: LyapunovMatch) -> pd.Dat
     )
 
 
-def lyapunov_starts(problem: ReceiveScalingProblem, matched: LyapunovMatch | None = None) -> pd.DataFrame:
+def lyapunov_starts(
+    problem: ReceiveScalingProblem, matched: LyapunovMatch | None = None
+) -> pd.DataFrame:
     r"""Shi et al. with its queue empty and filled, at equal cost: what the start explains, and what re-tuning V adds.
 
     ``"empty"`` is the kindest pair.  ``"filled"`` keeps its :math:`V / \bar\eta^3` in every lane and fills the queue to
@@ -53,7 +65,10 @@ def lyapunov_starts(problem: ReceiveScalingProblem, matched: LyapunovMatch | Non
     where leakage grows; and ``fill``, the queue at the start over what it holds at rest, a geometric mean.
     """
     found = match_lyapunov(problem) if matched is None else matched
-    mean_eta, kept = problem.eta(Optimal().schedule(problem)).mean(axis=-1), found.penalty / found.rate**3
+    mean_eta, kept = (
+        problem.eta(Optimal().schedule(problem)).mean(axis=-1),
+        found.penalty / found.rate**3,
+    )
 
     def empty(rate: FloatArray) -> LyapunovPowerControl:
         return LyapunovPowerControl(30 * rate**3, rate)
@@ -63,18 +78,36 @@ def lyapunov_starts(problem: ReceiveScalingProblem, matched: LyapunovMatch | Non
         "filled": filled_lyapunov(problem, multiple=kept),
         "at rest": filled_lyapunov(problem, multiple=kept, capped=True),
         "empty, 30": empty(match_budget(empty, problem, guess=mean_eta)),
-        **{f"filled, {k}": filled_lyapunov(problem, multiple=float(k)) for k in (3, 10, 30, 100)},
+        **{
+            f"filled, {k}": filled_lyapunov(problem, multiple=float(k))
+            for k in (3, 10, 30, 100)
+        },
         "at rest, 30": filled_lyapunov(problem, multiple=30.0, capped=True),
     }
     caps = np.broadcast_to(problem.max_eta, (*problem.lanes, problem.num_rounds))
     optimal, rows = problem.epsilon(Optimal().schedule(problem)), []
     for name, policy in chosen.items():
-        ratio = np.exp(np.log(problem.epsilon(policy.schedule(problem)) / optimal).mean(axis=-1))
+        ratio = np.exp(
+            np.log(problem.epsilon(policy.schedule(problem)) / optimal).mean(axis=-1)
+        )
         fill = np.zeros(len(ratio))
         if not name.startswith("empty"):
-            held = np.asarray(policy.initial_queue) * capped_level(caps, policy.rate) ** 2 / np.asarray(policy.penalty)
+            held = (
+                np.asarray(policy.initial_queue)
+                * capped_level(caps, policy.rate) ** 2
+                / np.asarray(policy.penalty)
+            )
             fill = np.exp(np.log(held).mean(axis=-1))
-        rows.append(pd.DataFrame({"start": name, "nu": np.ravel(problem.budget), "ratio": ratio, "fill": fill}))
+        rows.append(
+            pd.DataFrame(
+                {
+                    "start": name,
+                    "nu": np.ravel(problem.budget),
+                    "ratio": ratio,
+                    "fill": fill,
+                }
+            )
+        )
     table = pd.concat(rows, ignore_index=True)
     excess = table.ratio.to_numpy().reshape(len(chosen), -1) - 1
     return table.assign(gone=(1 - excess / excess[0]).ravel())

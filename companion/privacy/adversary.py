@@ -32,13 +32,20 @@ class Adversary(NamedTuple):
     found: float
 
 
-def matched_noise(epsilon: float, sampling_rate: float, rounds: int, delta: float = 1e-5) -> float:
+def matched_noise(
+    epsilon: float, sampling_rate: float, rounds: int, delta: float = 1e-5
+) -> float:
     r"""The :math:`\sigma` of every round that gives a training an exact :math:`\varepsilon`, to a millionth."""
-    target, q = float(check.positive("epsilon", epsilon)), float(check.sampling_rate("sampling_rate", sampling_rate))
+    target, q = (
+        float(check.positive("epsilon", epsilon)),
+        float(check.sampling_rate("sampling_rate", sampling_rate)),
+    )
     size = check.whole("rounds", rounds)
 
     def excess(log_sigma: float) -> float:
-        return float(sharp_epsilon(q, np.full(size, math.exp(log_sigma)), delta)) - target
+        return (
+            float(sharp_epsilon(q, np.full(size, math.exp(log_sigma)), delta)) - target
+        )
 
     low, high = math.log(0.5), math.log(2.0)
     while excess(high) > 0:
@@ -48,7 +55,9 @@ def matched_noise(epsilon: float, sampling_rate: float, rounds: int, delta: floa
     return math.exp(brentq(excess, low, high, xtol=1e-6))
 
 
-def adversary(epsilon: float, sampling_rate: float, rounds: int, delta: float = 1e-5) -> Adversary:
+def adversary(
+    epsilon: float, sampling_rate: float, rounds: int, delta: float = 1e-5
+) -> Adversary:
     r"""What an exact :math:`(\varepsilon, \delta)` means to an adversary who sees a training of constant noise.
 
     .. math:: \Pr[\text{best guess is right}] = \tfrac12 (1 + \delta(0))

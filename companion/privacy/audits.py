@@ -50,18 +50,31 @@ def audit_rows(dataset: str, nu: float, size: Size) -> list[dict[str, Any]]:
     """A row of each of :data:`SETTINGS`, of the training of a preset at seed 0 with the optimum's schedule."""
     given, short = _given(dataset, nu, None), _given(dataset, nu, size.broken_rounds)
     claimed = audit_gradients(*given, size.canaries, runs=size.runs)
-    broken = [audit_gradients(*short, size.broken, noise=False), audit_gradients(*short, size.broken, norm=10.0)]
-    return _rows(dataset, nu, [given, short, short, given], [claimed, *broken, audit_samples(*given, size.scans)])
+    broken = [
+        audit_gradients(*short, size.broken, noise=False),
+        audit_gradients(*short, size.broken, norm=10.0),
+    ]
+    return _rows(
+        dataset,
+        nu,
+        [given, short, short, given],
+        [claimed, *broken, audit_samples(*given, size.scans)],
+    )
 
 
-def paired_rows(nu: float, runs: int = 1000, broken_runs: int = 400, rounds: int = 20) -> list[dict[str, Any]]:
+def paired_rows(
+    nu: float, runs: int = 1000, broken_runs: int = 400, rounds: int = 20
+) -> list[dict[str, Any]]:
     """The same of paired runs on the digits: what the server hears in three settings, and the final model.
 
     Each run is one trial, so it takes many, and short ones.
     """
     given = _given("digits", nu, rounds)
     heard, final = audit_paired(given, runs)
-    broken = [audit_paired(given, broken_runs, **how)[0] for how in ({"noise": False}, {"norm": 10.0})]
+    broken = [
+        audit_paired(given, broken_runs, **how)[0]
+        for how in ({"noise": False}, {"norm": 10.0})
+    ]
     return _rows("digits", nu, [given] * 4, [heard, *broken, final])
 
 
@@ -69,14 +82,30 @@ def _given(dataset: str, nu: float, rounds: int | None) -> Audited:
     """What every audit takes first."""
     run = make_run(dataset, POLICY, nu, 0, rounds=rounds)
     problem, mean_gain = problem_of(run)
-    w = as_method(find_method(run.policy)[1], run.channel)(problem, mean_gain).schedule(problem)
-    return Audited(problem, w, run.training, data.load(run.training.dataset, run.training.input_scaling), 0)
+    w = as_method(find_method(run.policy)[1], run.channel)(problem, mean_gain).schedule(
+        problem
+    )
+    return Audited(
+        problem,
+        w,
+        run.training,
+        data.load(run.training.dataset, run.training.input_scaling),
+        0,
+    )
 
 
-def _rows(dataset: str, nu: float, given: Sequence[Audited], audits: Sequence[Audit]) -> list[dict[str, Any]]:
+def _rows(
+    dataset: str, nu: float, given: Sequence[Audited], audits: Sequence[Audit]
+) -> list[dict[str, Any]]:
     rows = []
     for setting, what, audit in zip(SETTINGS, given, audits, strict=True):
-        about = {"dataset": dataset, "nu": nu, "setting": setting, "policy": POLICY, "rounds": what.problem.num_rounds}
+        about = {
+            "dataset": dataset,
+            "nu": nu,
+            "setting": setting,
+            "policy": POLICY,
+            "rounds": what.problem.num_rounds,
+        }
         rows.append(about | audit._asdict() | {"refuted": " ".join(audit.refuted)})
     return rows
 
@@ -84,6 +113,9 @@ def _rows(dataset: str, nu: float, given: Sequence[Audited], audits: Sequence[Au
 def committed(name: str) -> Made:
     """A committed table: of a data set, or ``paired``."""
     torch.set_num_threads(1)
-    made = [paired_rows(nu) if name == "paired" else audit_rows(name, nu, SIZES[name]) for nu in BUDGETS[name]]
+    made = [
+        paired_rows(nu) if name == "paired" else audit_rows(name, nu, SIZES[name])
+        for nu in BUDGETS[name]
+    ]
     table = pd.DataFrame([row for rows in made for row in rows])
     yield table.to_csv(index=False, float_format="%.7g"), {"seed": 0, "threads": 1}

@@ -29,29 +29,46 @@ class SampleCanaries:
     training: Training
 
     @classmethod
-    def mislabelled(cls, dataset: Dataset, training: Training, count: int, seed: int) -> SampleCanaries:
+    def mislabelled(
+        cls, dataset: Dataset, training: Training, count: int, seed: int
+    ) -> SampleCanaries:
         """Draw test samples without replacement, each with a wrong label."""
         rng = stream(seed, AUDIT, PLACES)
         place = torch.as_tensor(rng.permutation(len(dataset.test_labels))[:count])
         classes = int(dataset.labels.max()) + 1
-        wrong = (dataset.test_labels[place] + torch.as_tensor(rng.integers(1, classes, count))) % classes
+        wrong = (
+            dataset.test_labels[place]
+            + torch.as_tensor(rng.integers(1, classes, count))
+        ) % classes
         return cls(dataset.test_images[place], wrong, coins(count, seed), training)
 
-    def signal(self, scenario: Scenario, chosen: NDArray[np.intp], parameters: Tensor) -> Tensor:
+    def signal(
+        self, scenario: Scenario, chosen: NDArray[np.intp], parameters: Tensor
+    ) -> Tensor:
         r"""Return what the chosen canaries add to :math:`\mathbf s_t`, shape (d,)."""
         if not chosen.size:
             return torch.zeros_like(parameters)
         place = torch.as_tensor(chosen)
-        weights = torch.full((chosen.size,), unit(scenario) / scenario.clip_norm, dtype=parameters.dtype)
+        weights = torch.full(
+            (chosen.size,), unit(scenario) / scenario.clip_norm, dtype=parameters.dtype
+        )
         models.assign(self._network, parameters)
-        batch = (self.images[place], self.labels[place], scenario.clip_norm, weights, self.training.chunk)
+        batch = (
+            self.images[place],
+            self.labels[place],
+            scenario.clip_norm,
+            weights,
+            self.training.chunk,
+        )
         return clipped_sum(self._network, *batch).gradient
 
     def losses(self, parameters: Tensor) -> NDArray[np.float64]:
         """Return the cross entropy of each canary in nats, shape (k,)."""
         models.assign(self._network, parameters)
         with torch.no_grad(), models.evaluation(self._network):
-            loss = torch.nn.functional.cross_entropy(self._network(self.images), self.labels, reduction="none")
+            loss = torch.nn.functional.cross_entropy(
+                self._network(self.images), self.labels, reduction="none"
+            )
         return np.asarray(loss.double().numpy())
 
     @cached_property
@@ -60,20 +77,36 @@ class SampleCanaries:
 
 
 def from_losses(
-    kind: str, runs: int, claim: Claim, loss: NDArray[np.float64], present: NDArray[np.bool_], accuracy: float
+    kind: str,
+    runs: int,
+    claim: Claim,
+    loss: NDArray[np.float64],
+    present: NDArray[np.bool_],
+    accuracy: float,
 ) -> Audit:
     """Compute the bound of a black box: guess the quarter of least loss to be in, and that of largest loss out."""
     m, quarter = loss.size, loss.size // 4
-    right = right_guesses(-loss, present, quarter) + right_guesses(loss, ~present, quarter)
+    right = right_guesses(-loss, present, quarter) + right_guesses(
+        loss, ~present, quarter
+    )
     bound = one_run_bound(m, 2 * quarter, right, claim.delta, claim.confidence)
-    return Audit(kind, runs, m, 2 * quarter, right, *claim[2:], bound, None, None, accuracy)
+    return Audit(
+        kind, runs, m, 2 * quarter, right, *claim[2:], bound, None, None, accuracy
+    )
 
 
 def audit_samples(
-    problem: ReceiveScalingProblem, w: ArrayLike, training: Training, dataset: Dataset, seed: int, canaries: int
+    problem: ReceiveScalingProblem,
+    w: ArrayLike,
+    training: Training,
+    dataset: Dataset,
+    seed: int,
+    canaries: int,
 ) -> Audit:
     """Audit with mislabelled samples; for the parameters see :func:`~adascale.audit.audit_gradients`."""
     claim = claimed(problem, w, delta=1e-5, confidence=0.95)
     drawn = SampleCanaries.mislabelled(dataset, training, canaries, seed)
     accuracy, last = observe(problem, w, training, dataset, seed, drawn)
-    return from_losses("samples", 1, claim, drawn.losses(last.parameters), drawn.present, accuracy)
+    return from_losses(
+        "samples", 1, claim, drawn.losses(last.parameters), drawn.present, accuracy
+    )

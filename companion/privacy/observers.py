@@ -68,14 +68,18 @@ def heard_better(rng: np.random.Generator, fade: FloatArray) -> dict[str, FloatA
     }
 
 
-def epsilon_at(rate: float, sigma: FloatArray, delta: float = 1e-5) -> tuple[float, bool]:
+def epsilon_at(
+    rate: float, sigma: FloatArray, delta: float = 1e-5
+) -> tuple[float, bool]:
     r"""The exact :math:`\varepsilon`, and whether it is only a lower bound: where :data:`LEAST_SIGMA` was put in."""
     low = sigma < LEAST_SIGMA
     value = float(sharp_epsilon(rate, np.where(low, LEAST_SIGMA, sigma), delta))
     return value, bool(low.any())
 
 
-def realisations(scenario: Scenario, nu: float, seeds: Iterable[int]) -> list[Realisation]:
+def realisations(
+    scenario: Scenario, nu: float, seeds: Iterable[int]
+) -> list[Realisation]:
     r"""What a victim has under Optimal at the budget :math:`\nu`, for each seed; the scenario's devices are alike."""
     found = []
     for seed in seeds:
@@ -87,7 +91,9 @@ def realisations(scenario: Scenario, nu: float, seeds: Iterable[int]) -> list[Re
     return found
 
 
-def listeners_table(budgets: Iterable[float] = (0.01, 0.16), seeds: Iterable[int] = range(9)) -> pd.DataFrame:
+def listeners_table(
+    budgets: Iterable[float] = (0.01, 0.16), seeds: Iterable[int] = range(9)
+) -> pd.DataFrame:
     r"""What each listener is left with, in the MNIST scenario with the policy Optimal.
 
     A row a listener and budget: ``listener, nu, sigma`` (the median of all rounds), ``epsilon`` (the exact one of the
@@ -97,15 +103,30 @@ def listeners_table(budgets: Iterable[float] = (0.01, 0.16), seeds: Iterable[int
     drawn, rows, rate = list(seeds), [], float(np.ravel(scenario.sampling_rate)[0])
     for nu in budgets:
         own: dict[str, list[FloatArray]] = {listener: [] for listener in ROWS}
-        for seed, (fade, sigma) in zip(drawn, realisations(scenario, nu, drawn), strict=True):
-            for listener, ratio in heard_better(np.random.default_rng([seed, 18]), fade).items():
+        for seed, (fade, sigma) in zip(
+            drawn, realisations(scenario, nu, drawn), strict=True
+        ):
+            for listener, ratio in heard_better(
+                np.random.default_rng([seed, 18]), fade
+            ).items():
                 own[listener].append(sigma / np.sqrt(ratio))
         for listener, restored in ROWS.items():
             if listener != "model":  # which hears what the server does
                 found = sorted(epsilon_at(rate, each) for each in own[listener])
             epsilon, beyond = found[len(found) // 2]
-            rows.append((listener, nu, float(np.median(own[listener])), epsilon, beyond, restored))
-    return pd.DataFrame(rows, columns=["listener", "nu", "sigma", "epsilon", "beyond", "restored"])
+            rows.append(
+                (
+                    listener,
+                    nu,
+                    float(np.median(own[listener])),
+                    epsilon,
+                    beyond,
+                    restored,
+                )
+            )
+    return pd.DataFrame(
+        rows, columns=["listener", "nu", "sigma", "epsilon", "beyond", "restored"]
+    )
 
 
 def energy_multiplier(sigma: ArrayLike, dimension: int, norm: float) -> FloatArray:
@@ -115,7 +136,9 @@ def energy_multiplier(sigma: ArrayLike, dimension: int, norm: float) -> FloatArr
     change.
     """
     sigma = check.positive("sigma", sigma)
-    return np.asarray(sigma * np.sqrt(1 + dimension * (sigma / check.positive("norm", norm)) ** 2))
+    return np.asarray(
+        sigma * np.sqrt(1 + dimension * (sigma / check.positive("norm", norm)) ** 2)
+    )
 
 
 def whole_device(scenario: Scenario, sigma: FloatArray) -> float:
@@ -127,7 +150,9 @@ def whole_device(scenario: Scenario, sigma: FloatArray) -> float:
         \delta = \Phi\Big(\frac\mu2 - \frac\varepsilon\mu\Big)
             - e^\varepsilon\, \Phi\Big(-\frac\mu2 - \frac\varepsilon\mu\Big)
     """
-    square = float(np.ravel(scenario.batch_size)[0]) ** 2 * float(np.ravel(scenario.batch_second_moment)[0])
+    square = float(np.ravel(scenario.batch_size)[0]) ** 2 * float(
+        np.ravel(scenario.batch_second_moment)[0]
+    )
     mu, delta = math.sqrt(square * float((1 / sigma**2).sum())), 1e-5
 
     def short(epsilon: float) -> float:
@@ -147,12 +172,16 @@ def replaced(rate: float, sigma: FloatArray) -> float:
     best, delta = math.inf, 1e-5
     for share in np.linspace(0.02, 0.98, 24):
         first = float(sharp_epsilon(rate, sigma, share * delta))
-        second = float(sharp_epsilon(rate, sigma, (1 - share) * delta * math.exp(-first)))
+        second = float(
+            sharp_epsilon(rate, sigma, (1 - share) * delta * math.exp(-first))
+        )
         best = min(best, first + second)
     return best
 
 
-def opposite_gradients(rate: float, sigma: FloatArray, orders: Sequence[float] = accounting.DEFAULT_ORDERS) -> float:
+def opposite_gradients(
+    rate: float, sigma: FloatArray, orders: Sequence[float] = accounting.DEFAULT_ORDERS
+) -> float:
     r"""Epsilon, by Rényi orders, of one replacement: a gradient of norm C by its opposite.
 
     .. math::
@@ -166,14 +195,23 @@ def opposite_gradients(rate: float, sigma: FloatArray, orders: Sequence[float] =
     values, count = np.unique(np.floor(1000 * sigma) / 1000, return_counts=True)
     total = np.zeros(chosen.shape)
     for each, times in zip(values, count, strict=True):
-        z = np.arange(-1 - 2 * chosen[-1] - 14 * each, 1 + 2 * chosen[-1] + 14 * each, each / 8)  # tilted means inside
+        z = np.arange(
+            -1 - 2 * chosen[-1] - 14 * each, 1 + 2 * chosen[-1] + 14 * each, each / 8
+        )  # tilted means inside
         base = -0.5 * (z / each) ** 2
         top, bottom = (
-            np.logaddexp(np.log1p(-rate) + base, np.log(rate) - 0.5 * ((z - mean) / each) ** 2) for mean in (1, -1)
+            np.logaddexp(
+                np.log1p(-rate) + base, np.log(rate) - 0.5 * ((z - mean) / each) ** 2
+            )
+            for mean in (1, -1)
         )
         for i, order in enumerate(chosen):
             integrand = order * top + (1 - order) * bottom
             peak = integrand.max()
             area = np.trapezoid(np.exp(integrand - peak), z)
-            total[i] += times * (peak + math.log(area / each / math.sqrt(2 * math.pi))) / (order - 1)
+            total[i] += (
+                times
+                * (peak + math.log(area / each / math.sqrt(2 * math.pi)))
+                / (order - 1)
+            )
     return float(accounting.to_dp(total, chosen, 1e-5).epsilon)

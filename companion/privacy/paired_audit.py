@@ -39,7 +39,9 @@ class PairedRuns(NamedTuple):
     accuracy: float
 
 
-def paired_runs(audited: Audited, runs: int, *, noise: bool = True, norm: float = 1.0) -> PairedRuns:
+def paired_runs(
+    audited: Audited, runs: int, *, noise: bool = True, norm: float = 1.0
+) -> PairedRuns:
     r"""Train repeatedly, including one mislabelled sample or not by a fair coin.
 
     The observer subtracts the result of the same round without sample and noise, :math:`\mathbf s_t`,
@@ -56,29 +58,54 @@ def paired_runs(audited: Audited, runs: int, *, noise: bool = True, norm: float 
     scenario, (rate, sigma) = problem.scenario, noise_of(problem, w)
     inside, outside, sample = neighbours(audited, norm)
     eta = problem.eta(w) if noise else np.full(problem.num_rounds, math.inf)
-    present, score, loss, accuracy = coins(runs, seed), np.zeros(runs), np.zeros(runs), 0.0
-    seeds = stream(seed, AUDIT, RUNS).integers(2**63, size=check.whole("runs", runs)).tolist()
+    present, score, loss, accuracy = (
+        coins(runs, seed),
+        np.zeros(runs),
+        np.zeros(runs),
+        0.0,
+    )
+    seeds = (
+        stream(seed, AUDIT, RUNS)
+        .integers(2**63, size=check.whole("runs", runs))
+        .tolist()
+    )
     for i, own_seed in enumerate(seeds):
         inside.seed = outside.seed = own_seed
         state = inside.start()
         for t, eta_t in enumerate(eta):
             after, _ = (inside if present[i] else outside).step(state, float(eta_t))
-            quiet, _ = outside.step(state, math.inf)  # momentum and weight decay are the same in both
+            quiet, _ = outside.step(
+                state, math.inf
+            )  # momentum and weight decay are the same in both
             sent = sample.signal(scenario, np.array([0]), state.parameters).double()
             length = float(sent.norm())
             if length != 0:  # a vanishing gradient carries no information
-                heard = float((after.velocity - quiet.velocity).double() @ sent) / length**2
-                score[i] += float(log_likelihood_ratio(heard, rate, sigma[t] * unit(scenario) / length))
+                heard = (
+                    float((after.velocity - quiet.velocity).double() @ sent) / length**2
+                )
+                score[i] += float(
+                    log_likelihood_ratio(
+                        heard, rate, sigma[t] * unit(scenario) / length
+                    )
+                )
             state = after
             if not torch.isfinite(state.parameters).all():
-                raise Diverged(f"run {i} diverged in round {t}: parameters are no longer finite")
+                raise Diverged(
+                    f"run {i} diverged in round {t}: parameters are no longer finite"
+                )
         loss[i] = sample.losses(state.parameters)[0]
         accuracy += inside.evaluate(state)[1] / runs
     return PairedRuns(present, score, loss, accuracy)
 
 
 def audit_paired(
-    audited: Audited, runs: int, *, delta: float = 1e-5, confidence: float = 0.95, noise: bool = True, norm: float = 1.0
+    audited: Audited,
+    runs: int,
+    *,
+    delta: float = 1e-5,
+    confidence: float = 0.95,
+    noise: bool = True,
+    norm: float = 1.0,
 ) -> tuple[Audit, Audit]:
     """Audit with :func:`paired_runs`, one trial per run (Jagielski, Ullman and Oprea 2020).
 
@@ -90,23 +117,48 @@ def audit_paired(
     planned = plan(claim.rate, claim.sigma, runs, delta, claim.each)
     seen = paired_runs(audited, runs, noise=noise, norm=norm)
     return (
-        from_scores("paired", runs, claim, planned, seen.score, seen.present, seen.accuracy),
-        from_losses("paired samples", runs, claim, seen.loss, seen.present, seen.accuracy),
+        from_scores(
+            "paired", runs, claim, planned, seen.score, seen.present, seen.accuracy
+        ),
+        from_losses(
+            "paired samples", runs, claim, seen.loss, seen.present, seen.accuracy
+        ),
     )
 
 
-def neighbours(audited: Audited, norm: float = 1.0) -> tuple[FedSGD, FedSGD, SampleCanaries]:
+def neighbours(
+    audited: Audited, norm: float = 1.0
+) -> tuple[FedSGD, FedSGD, SampleCanaries]:
     """Return the federation with the sample, the one without it, and the sample."""
     problem, _, training, dataset, seed = audited
     scenario = problem.scenario
-    clipping = replace(scenario, clip_norm=float(check.positive("norm", norm)) * scenario.clip_norm)
+    clipping = replace(
+        scenario, clip_norm=float(check.positive("norm", norm)) * scenario.clip_norm
+    )
     device = int(audited_devices(scenario)[-1])
-    dealt = data.partition(dataset.labels, scenario.num_devices, training.partition, seed, scenario.batch_size)
+    dealt = data.partition(
+        dataset.labels,
+        scenario.num_devices,
+        training.partition,
+        seed,
+        scenario.batch_size,
+    )
     place = int(dealt[device][-1])
     label = dataset.labels[place]
     images, others = dataset.images.clone(), (dataset.test_labels != label).nonzero()
-    images[place] = dataset.test_images[others[0, 0]]  # same label, so the partition does not change
-    inside, outside = (FedSGD(clipping, training, dataset._replace(images=images), seed) for _ in range(2))
+    images[place] = dataset.test_images[
+        others[0, 0]
+    ]  # same label, so the partition does not change
+    inside, outside = (
+        FedSGD(clipping, training, dataset._replace(images=images), seed)
+        for _ in range(2)
+    )
     # it is the last of its device, so that all others have the same draws; n_m, B_m and q_m are public constants
     outside.parts[device] = outside.parts[device][:-1]
-    return inside, outside, SampleCanaries(images[place : place + 1], label[None], np.array([True]), training)
+    return (
+        inside,
+        outside,
+        SampleCanaries(
+            images[place : place + 1], label[None], np.array([True]), training
+        ),
+    )

@@ -12,16 +12,25 @@ from adascale.accounting.exact.search import sharp
 from adascale.errors import CannotCertify
 
 
-def sharp_epsilon(sampling_rate: float, noise_multiplier: ArrayLike, delta: float = 1e-5) -> NDArray[np.float64]:
+def sharp_epsilon(
+    sampling_rate: float, noise_multiplier: ArrayLike, delta: float = 1e-5
+) -> NDArray[np.float64]:
     r"""Compute :math:`\varepsilon` of schedules of shape (..., T) of two rounds or more, not for rare samples."""
-    sigma, delta = check.positive("noise_multiplier", noise_multiplier), check.fraction("delta", delta)
+    sigma, delta = (
+        check.positive("noise_multiplier", noise_multiplier),
+        check.fraction("delta", delta),
+    )
 
     def value(lane: NDArray[np.float64]) -> float:
         try:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                return sharp(rounds_of(np.full(lane.shape, float(sampling_rate)), lane), delta)[0]
+                return sharp(
+                    rounds_of(np.full(lane.shape, float(sampling_rate)), lane), delta
+                )[0]
         except CannotCertify:
-            return accounting.epsilon([(float(sampling_rate), float(each)) for each in lane], delta).estimate
+            return accounting.epsilon(
+                [(float(sampling_rate), float(each)) for each in lane], delta
+            ).estimate
 
     return np.apply_along_axis(value, -1, sigma)
 

@@ -25,7 +25,9 @@ VALUE = level_value(F, LAW, NU)
 WRONG = RayleighFloors(2 * SCALE)  # path losses are believed 3 dB too large
 HARD = {law: policies.ReSolve(law=law, budget_mode="hard") for law in (LAW, WRONG)}
 # what a hard budget may cost: five times its leading term, for the constants
-MOST_HARD = float(1 + 5 * VALUE.log_coefficient * np.log(ROUNDS) / (ROUNDS * VALUE.leakage))
+MOST_HARD = float(
+    1 + 5 * VALUE.log_coefficient * np.log(ROUNDS) / (ROUNDS * VALUE.leakage)
+)
 
 
 def floors(lanes=400, block=1, rounds=ROUNDS):
@@ -39,7 +41,9 @@ def falling(floor):
 
 def halved(floor):
     """The same, with floors of a fifth in the second half: devices come closer."""
-    return np.concatenate([floor[:, : floor.shape[1] // 2], floor[:, floor.shape[1] // 2 :] / 5], axis=1)
+    return np.concatenate(
+        [floor[:, : floor.shape[1] // 2], floor[:, floor.shape[1] // 2 :] / 5], axis=1
+    )
 
 
 def energy_of(policy, floor):
@@ -60,7 +64,9 @@ def regret(floor, stiffness=1.0):
 
 def longer(arrange):
     """The regret of sixteen times the rounds with four times the V, over the regret as it was."""
-    short, long = (regret(arrange(floors(100, rounds=n**2 * ROUNDS)), n) / n for n in (1, 4))
+    short, long = (
+        regret(arrange(floors(100, rounds=n**2 * ROUNDS)), n) / n for n in (1, 4)
+    )
     return long / short.mean()
 
 
@@ -74,7 +80,9 @@ def warm(floor):
 
 def cost(floor, law=LAW):
     """Of a constant level, over the budget."""
-    return (energy_of(policies.ConstantLevel(law=law), floor) - floor).mean(axis=-1) / NU
+    return (energy_of(policies.ConstantLevel(law=law), floor) - floor).mean(
+        axis=-1
+    ) / NU
 
 
 def scatter(floor):
@@ -84,7 +92,9 @@ def scatter(floor):
 
 def over_optimum(floor, *chosen):
     """The least leakage of these policies, path by path, over the optimum's."""
-    leaked = np.min([F(energy_of(policy, floor)).sum(axis=-1) for policy in chosen], axis=0)
+    leaked = np.min(
+        [F(energy_of(policy, floor)).sum(axis=-1) for policy in chosen], axis=0
+    )
     return leaked / F(optimum(floor)).sum(axis=-1)
 
 
@@ -96,7 +106,10 @@ def hard_blocks(block):
     paths = []
     for rounds in (20, 200):
         floor, programme = floors(rounds=rounds), policies.DynamicProgramme(law=LAW)
-        state, energy = programme.start(replace(MNIST, num_rounds=rounds), np.full(400, NU)), []
+        state, energy = (
+            programme.start(replace(MNIST, num_rounds=rounds), np.full(400, NU)),
+            [],
+        )
         for t in range(rounds):
             state, energy_t = programme.decide(state, floor[:, t])
             energy.append(energy_t)
@@ -113,8 +126,12 @@ def estimated(error):
     alignment = drawn.coefficient / believed
     left = channel_estimates.true_noise_multiplier(accounted, alignment)
     rate = float(np.ravel(MNIST.sampling_rate)[0])
-    epsilon = [RenyiAccountant().epsilon(rate, sigma, 1e-5) for sigma in (left, accounted)]
-    variance = channel_estimates.alignment_law(believed, drawn.path_loss, error).variance
+    epsilon = [
+        RenyiAccountant().epsilon(rate, sigma, 1e-5) for sigma in (left, accounted)
+    ]
+    variance = channel_estimates.alignment_law(
+        believed, drawn.path_loss, error
+    ).variance
     added = 2 * channel_estimates.misalignment(MNIST, variance)
     return (epsilon[0] / epsilon[1]).max(axis=-1), np.median(added, axis=-1) / NU
 
@@ -142,8 +159,12 @@ COUNTEREXAMPLES = {
     "scatter": run(2.0, scatter, [floors(block=10)], [ANY]),
     "wrong law": run(1.05, cost, [FEWER, WRONG], [FEWER]),
     "two halves, level": run(1.05, cost, [halved(FEWER)], [FEWER]),
-    "wrong law, hard": run(MOST_HARD, over_optimum, [FEW, HARD[WRONG]], [FEW, HARD[LAW]]),
-    "two halves, hard": run(MOST_HARD, over_optimum, [halved(FEW), *BOTH], [FEW, *BOTH]),
+    "wrong law, hard": run(
+        MOST_HARD, over_optimum, [FEW, HARD[WRONG]], [FEW, HARD[LAW]]
+    ),
+    "two halves, hard": run(
+        MOST_HARD, over_optimum, [halved(FEW), *BOTH], [FEW, *BOTH]
+    ),
     "hard blocks": run(2.0, hard_blocks, [10], [1]),
     "estimated leakage": run(1.01, lambda error: estimated(error)[0], [1e-2], [1e-12]),
     "estimated sum": run(0.01, lambda error: estimated(error)[1], [1e-2], [1e-12]),

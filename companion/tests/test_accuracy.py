@@ -17,12 +17,22 @@ from companion import figures
 from companion.claims import CLOSE, compare
 from companion.methods import METHODS
 from companion.results import folder, load
-from companion.training.accuracy import accuracy_claims, reading_table, reading_verdicts, verdict_within
+from companion.training.accuracy import (
+    accuracy_claims,
+    reading_table,
+    reading_verdicts,
+    verdict_within,
+)
 
 QUOTED = (0.95, 0.90)
 RNG = np.random.default_rng(0)
-OWN_SEEDS = RNG.normal(0, 0.003, 6)  # what a realisation is worth, whatever the policy and nu
-FALLING, FLAT = {0.01: 0.95, 0.04: 0.93, 0.16: 0.90}, {0.01: 0.95, 0.04: 0.95, 0.16: 0.95}
+OWN_SEEDS = RNG.normal(
+    0, 0.003, 6
+)  # what a realisation is worth, whatever the policy and nu
+FALLING, FLAT = (
+    {0.01: 0.95, 0.04: 0.93, 0.16: 0.90},
+    {0.01: 0.95, 0.04: 0.95, 0.16: 0.95},
+)
 ENDS = {name: METHODS[name] for name in ("Optimal", "EqualAlloc")}
 SWEEPS = [f"mnist/{name}" for name in ("accuracy", "readings", "controls")]
 SWEEPS += ["cifar10/accuracy", "cifar10/readings", "cifar10/draws", "digits/accuracy"]
@@ -32,7 +42,12 @@ def trainings(accuracy, policy="AdaScale", noise=1e-4, seeds=6):
     """A table of trainings whose means are given: {nu: accuracy}."""
     rng = np.random.default_rng(1)
     rows = [
-        {"policy": policy, "nu": nu, "seed": seed, "test_accuracy": mean + OWN_SEEDS[seed] + rng.normal(0, noise)}
+        {
+            "policy": policy,
+            "nu": nu,
+            "seed": seed,
+            "test_accuracy": mean + OWN_SEEDS[seed] + rng.normal(0, noise),
+        }
         for nu, mean in accuracy.items()
         for seed in range(seeds)
     ]
@@ -76,15 +91,26 @@ def test_a_fall_is_evaluated_realisation_by_realisation():
 
 def test_methods_are_compared_where_both_were_trained_and_a_training_without_noise_is_none():
     other = trainings({0.01: 0.953, 0.04: 0.90}, "EqualAlloc", seeds=4)
-    claims = accuracy_claims(pd.concat([trainings(FALLING), other, trainings({0.01: 0.97}, "NoiseFree")]), QUOTED)
+    claims = accuracy_claims(
+        pd.concat([trainings(FALLING), other, trainings({0.01: 0.97}, "NoiseFree")]),
+        QUOTED,
+    )
     same = claims[claims.claim == "same"].set_index(["policy", "nu"])
-    assert same.verdict.to_dict() == {("EqualAlloc", 0.01): "holds", ("EqualAlloc", 0.04): "fails"}
-    assert same.realisations.to_dict() == {("EqualAlloc", 0.01): 4, ("EqualAlloc", 0.04): 4}
+    assert same.verdict.to_dict() == {
+        ("EqualAlloc", 0.01): "holds",
+        ("EqualAlloc", 0.04): "fails",
+    }
+    assert same.realisations.to_dict() == {
+        ("EqualAlloc", 0.01): 4,
+        ("EqualAlloc", 0.04): 4,
+    }
 
 
 def test_verdict_within_compares_the_whole_interval():
     cases = {"holds": [(-0.5, 0.5), (-1, 1)], "fails": [(1.1, 2), (-2, -1.1)]}
-    for verdict, ends in (cases | {"not settled": [(-1.1, 0.5), (0.5, 1.1), (-3, 3)]}).items():
+    for verdict, ends in (
+        cases | {"not settled": [(-1.1, 0.5), (0.5, 1.1), (-3, 3)]}
+    ).items():
         assert {verdict_within(*each, -1, 1) for each in ends} == {verdict}
 
 
@@ -94,18 +120,30 @@ class FakeRun:
     def __init__(self, policy, nu, factor=1.0, placement="radius", scenario=None):
         self.policy, self.nu, self.budget_factor = policy, nu, factor
         self.channel = channel.Rayleigh(placement=placement)
-        self.scenario, self.delta = scenario or replace(Scenario.mnist(), num_rounds=40), 1e-5
+        self.scenario, self.delta = (
+            scenario or replace(Scenario.mnist(), num_rounds=40),
+            1e-5,
+        )
 
 
-@pytest.mark.filterwarnings("ignore::adascale.accounting.OrdersTooFew")  # its own loop below reports at 63 too
+@pytest.mark.filterwarnings(
+    "ignore::adascale.accounting.OrdersTooFew"
+)  # its own loop below reports at 63 too
 def test_a_reading_has_its_accuracy_and_the_leakage_of_its_own_channels_and_budget():
     loud = replace(Scenario.mnist(), num_rounds=40, noise_power=1e-10)
-    entries = [("plain", FakeRun("AdaScale", nu)) for nu in (0.01, 0.16) for _ in range(2)]
-    entries += [("other", FakeRun("AdaScale", nu, 10.0, "area", loud)) for nu in (0.01, 0.16)]
+    entries = [
+        ("plain", FakeRun("AdaScale", nu)) for nu in (0.01, 0.16) for _ in range(2)
+    ]
+    entries += [
+        ("other", FakeRun("AdaScale", nu, 10.0, "area", loud)) for nu in (0.01, 0.16)
+    ]
     entries += [("other", FakeRun("EqualAlloc", 0.01))]
     made = [trainings({0.01: 0.95, 0.16: 0.90}), trainings({0.01: 0.80, 0.16: 0.75})]
     made.append(trainings({0.01: 0.10}, "EqualAlloc"))
-    results = pd.concat(each.assign(reading=name) for each, name in zip(made, ("plain", "other", "other"), strict=True))
+    results = pd.concat(
+        each.assign(reading=name)
+        for each, name in zip(made, ("plain", "other", "other"), strict=True)
+    )
     table = reading_table(entries, results, range(3))
     assert table.reading.tolist() == ["plain"] * 2 + ["other"] * 2
     assert table.nu.tolist() == [0.01, 0.16] * 2
@@ -115,8 +153,13 @@ def test_a_reading_has_its_accuracy_and_the_leakage_of_its_own_channels_and_budg
         ratios, epsilons, over, sums = [], [], [], np.zeros(2)
         for seed in range(3):
             drawn = channel.Rayleigh(placement=placement).draw(10, 40, seed)
-            problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), row.budget)
-            best, equal = (each().schedule(problem) for each in (policies.Optimal, policies.EqualAlloc))
+            problem = ReceiveScalingProblem(
+                scenario, scenario.min_gain(drawn.gain), row.budget
+            )
+            best, equal = (
+                each().schedule(problem)
+                for each in (policies.Optimal, policies.EqualAlloc)
+            )
             ratios.append(problem.rdp(equal) / problem.rdp(best))
             sums += problem.rdp(equal), problem.rdp(best)
             epsilons.append(problem.epsilon(best))
@@ -132,21 +175,60 @@ def test_a_reading_has_its_accuracy_and_the_leakage_of_its_own_channels_and_budg
 
 def readings(name, small, large, gap, wide=0.3, late=1.1):
     """Two rows of a reading table."""
-    table = pd.DataFrame({"reading": name, "nu": [0.01, 0.16], "accuracy": [small, large], "gap": [gap, late]})
-    table["accuracy_low"], table["accuracy_high"] = table.accuracy - wide, table.accuracy + wide
+    table = pd.DataFrame(
+        {
+            "reading": name,
+            "nu": [0.01, 0.16],
+            "accuracy": [small, large],
+            "gap": [gap, late],
+        }
+    )
+    table["accuracy_low"], table["accuracy_high"] = (
+        table.accuracy - wide,
+        table.accuracy + wide,
+    )
     table["gap_low"], table["gap_high"] = table.gap * 0.98, table.gap * 1.02
-    return table.assign(budget=table.nu, fall_low=small - large - 0.1, fall_high=small - large + 0.1)
+    return table.assign(
+        budget=table.nu, fall_low=small - large - 0.1, fall_high=small - large + 0.1
+    )
 
 
 def test_both_headlines_hold_only_where_all_parts_do():
-    tables = [readings("all", 95, 90, 5), readings("flat", 95, 95, 5), readings("no gap", 95, 90, 1.05)]
-    tables += [readings("open", 95, 90, 5, wide=3), readings("too little", 94, 91.8, 5, wide=2)]
-    found = reading_verdicts(pd.concat([*tables, readings("widens", 95, 90, 5, late=9)]), QUOTED)
+    tables = [
+        readings("all", 95, 90, 5),
+        readings("flat", 95, 95, 5),
+        readings("no gap", 95, 90, 1.05),
+    ]
+    tables += [
+        readings("open", 95, 90, 5, wide=3),
+        readings("too little", 94, 91.8, 5, wide=2),
+    ]
+    found = reading_verdicts(
+        pd.concat([*tables, readings("widens", 95, 90, 5, late=9)]), QUOTED
+    )
     both = found.both.to_dict()
-    assert (both.pop("all"), both.pop("open"), {*both.values()}) == ("holds", "not settled", {"fails"})
-    assert found.loc["flat"].tolist() == ["holds", "fails", "fails", "holds", "holds", "fails"]
+    assert (both.pop("all"), both.pop("open"), {*both.values()}) == (
+        "holds",
+        "not settled",
+        {"fails"},
+    )
+    assert found.loc["flat"].tolist() == [
+        "holds",
+        "fails",
+        "fails",
+        "holds",
+        "holds",
+        "fails",
+    ]
     assert found.loc["no gap", ["gap", "narrows"]].tolist() == ["fails", "fails"]
-    assert found.loc["too little"].tolist() == ["not settled", "not settled", "fails", "holds", "holds", "fails"]
+    assert found.loc["too little"].tolist() == [
+        "not settled",
+        "not settled",
+        "fails",
+        "holds",
+        "holds",
+        "fails",
+    ]
     assert found.loc["widens", "narrows"] == "fails"
 
 
@@ -154,23 +236,44 @@ def test_differences_to_the_training_without_noise_are_paired():
     free = trainings({0.01: 0.96}, "NoiseFree")
     table = pd.concat([trainings(FALLING), free])
     left, right = figures.accuracy(table, QUOTED).axes
-    by = table[table.policy == "AdaScale"].pivot(index="seed", columns="nu", values="test_accuracy")
+    by = table[table.policy == "AdaScale"].pivot(
+        index="seed", columns="nu", values="test_accuracy"
+    )
     expected = by.sub(free.set_index("seed").test_accuracy, axis=0).mean()
     (bars,) = right.containers
     np.testing.assert_allclose(bars.lines[0].get_ydata(), 100 * expected)
-    assert f"AdaScale, {by.notna().any(axis=1).sum()} realisations" in left.get_legend_handles_labels()[1]
+    assert (
+        f"AdaScale, {by.notna().any(axis=1).sum()} realisations"
+        in left.get_legend_handles_labels()[1]
+    )
 
 
 def test_learning_curves_average_the_realisations_that_all_lines_share():
-    rows = pd.concat([trainings({0.01: 0.9}), trainings({0.01: 0.9}, "NoiseFree", seeds=2)], ignore_index=True)
+    rows = pd.concat(
+        [trainings({0.01: 0.9}), trainings({0.01: 0.9}, "NoiseFree", seeds=2)],
+        ignore_index=True,
+    )
     rows["run"] = [f"{i}" for i in range(len(rows))]
     curves = rows[["run", "seed"]].merge(pd.DataFrame({"round": [24, 49]}), how="cross")
-    curves["accuracy"], curves["epsilon"] = 0.5 + 0.1 * curves.seed + 0.001 * curves["round"], 1.0 + curves.seed
+    curves["accuracy"], curves["epsilon"] = (
+        0.5 + 0.1 * curves.seed + 0.001 * curves["round"],
+        1.0 + curves.seed,
+    )
     curves = curves.drop(columns="seed")
     both = figures.learning_curves(rows, curves, [0.01])
-    free = curves.merge(rows[(rows.policy == "NoiseFree")], on="run").groupby("round").accuracy.mean()
-    own = curves.merge(rows[(rows.policy == "AdaScale") & (rows.seed < 2)], on="run").groupby("round").accuracy.mean()
-    np.testing.assert_allclose(both.axes[0].lines[0].get_ydata(), 100 * (own - free), atol=1e-12)  # of seeds 0 and 1
+    free = (
+        curves.merge(rows[(rows.policy == "NoiseFree")], on="run")
+        .groupby("round")
+        .accuracy.mean()
+    )
+    own = (
+        curves.merge(rows[(rows.policy == "AdaScale") & (rows.seed < 2)], on="run")
+        .groupby("round")
+        .accuracy.mean()
+    )
+    np.testing.assert_allclose(
+        both.axes[0].lines[0].get_ydata(), 100 * (own - free), atol=1e-12
+    )  # of seeds 0 and 1
     assert both.axes[0].lines[0].get_xdata().tolist() == [25, 50]
     np.testing.assert_allclose(both.axes[1].lines[0].get_ydata(), [1.5, 1.5])
     assert len(both.axes[1].lines) == 1  # nothing leaks without noise: everything does
@@ -179,12 +282,16 @@ def test_learning_curves_average_the_realisations_that_all_lines_share():
 @pytest.mark.parametrize("name", SWEEPS)
 def test_a_committed_table_is_the_whole_of_its_sweep_and_in_its_order(name):
     entries, table = read_sweep(folder() / f"{name}.toml"), load(name)
-    assert [(entry.reading, entry.run.address) for entry in entries] == list(zip(table.reading, table.run, strict=True))
+    assert [(entry.reading, entry.run.address) for entry in entries] == list(
+        zip(table.reading, table.run, strict=True)
+    )
     assert not table.shortened.any()
     assert table[["test_accuracy", "test_loss", "epsilon"]].notna().all(axis=None)
     curves = load(f"{name}-curves")
     last = curves.groupby("run")["round"].last()
-    assert (last == table.set_index("run").rounds.groupby(level=0).first()[last.index] - 1).all()
+    assert (
+        last == table.set_index("run").rounds.groupby(level=0).first()[last.index] - 1
+    ).all()
     ends = curves.groupby("run").accuracy.last()
     assert (ends[table.run].to_numpy() == table.test_accuracy).all()
     assert set(curves.run) == set(table.run)
@@ -199,7 +306,9 @@ def test_what_needs_no_training_is_computed_again_from_the_channel(name):
         problem, mean_gain = problem_of(run)
         assert row.floor_max == pytest.approx(problem.min_noise_energy.max(), rel=1e-12)
         assert row.floor_max_round == problem.min_noise_energy.argmax()
-        assert row.floor_mean == pytest.approx(problem.min_noise_energy.mean(), rel=1e-12)
+        assert row.floor_mean == pytest.approx(
+            problem.min_noise_energy.mean(), rel=1e-12
+        )
         if run.policy == NOISE_FREE:
             continue
         w = find_method(run.policy)[1](problem, mean_gain).schedule(problem)
@@ -216,15 +325,26 @@ def test_leakage_along_curves_of_cifar10_is_computed_again():
         w = find_method(run.policy)[1](problem, mean_gain).schedule(problem)
         for row in curves[curves.run == run.address].itertuples():
             so_far = slice(0, row.round + 1)
-            begun = ReceiveScalingProblem(run.scenario, problem.min_gain[so_far], problem.budget)
+            begun = ReceiveScalingProblem(
+                run.scenario, problem.min_gain[so_far], problem.budget
+            )
             # 1e-6: V is tuned to 1e-9 of the cost, and leakage is steep in it at small nu
-            assert row.epsilon == pytest.approx(float(begun.epsilon(w[so_far], delta=run.delta)), rel=1e-6)
+            assert row.epsilon == pytest.approx(
+                float(begun.epsilon(w[so_far], delta=run.delta)), rel=1e-6
+            )
 
 
 def test_with_m_squared_nu_there_is_little_to_gain_on_cifar10_at_any_nu():
     scenario = Scenario.cifar10()
-    table = leakage_table(scenario, [scenario.num_devices**2 * nu for nu in (0.01, 0.32)], range(20), ENDS)
+    table = leakage_table(
+        scenario, [scenario.num_devices**2 * nu for nu in (0.01, 0.32)], range(20), ENDS
+    )
     gap = compare(table, "rdp", "EqualAlloc", "Optimal")
     assert (gap.high < CLOSE).all()
-    as_stated = compare(leakage_table(scenario, [0.01, 0.32], range(20), ENDS), "rdp", "EqualAlloc", "Optimal")
+    as_stated = compare(
+        leakage_table(scenario, [0.01, 0.32], range(20), ENDS),
+        "rdp",
+        "EqualAlloc",
+        "Optimal",
+    )
     assert as_stated.low.iloc[0] > 2

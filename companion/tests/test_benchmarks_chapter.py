@@ -16,7 +16,15 @@ from hypothesis import strategies as st
 from adascale import Scenario, cli, policies
 from companion.leakage import published
 from companion.leakage.liu_simeone import OfflinePowerControl, scaling_budget
-from companion.leakage.published import Plan, Published, forecast, our_first, published_budget, published_plan, training
+from companion.leakage.published import (
+    Plan,
+    Published,
+    forecast,
+    our_first,
+    published_budget,
+    published_plan,
+    training,
+)
 from tests.problems import drawn
 
 MNIST = Scenario.mnist()
@@ -24,16 +32,22 @@ SHORT = replace(MNIST, name="short", num_rounds=12)
 CHAPTER = Path(__file__).parents[2] / "notebooks/07_benchmarks.md"
 
 
-shares = st.lists(st.floats(0, 1), min_size=12, max_size=12).filter(lambda share: sum(share) > 1e-3)
+shares = st.lists(st.floats(0, 1), min_size=12, max_size=12).filter(
+    lambda share: sum(share) > 1e-3
+)
 UNIT = MNIST.noise_power * (MNIST.num_devices * MNIST.batch_size / MNIST.clip_norm) ** 2
 
 
 @given(shares, st.floats(1e-3, 10), st.integers(0, 5))
-def test_no_schedule_of_the_same_cost_has_a_smaller_sum_of_scalings_than_the_optimum(share, budget, seed):
+def test_no_schedule_of_the_same_cost_has_a_smaller_sum_of_scalings_than_the_optimum(
+    share, budget, seed
+):
     problem, _ = drawn(SHORT, budget, seed)
     extra = np.array(share) / np.sum(share) * budget * 12
     total = np.sum(SHORT.noise_scale / (problem.min_noise_energy + extra))
-    assert total >= problem.eta(policies.Optimal().schedule(problem)).sum() * (1 - 1e-12)  # roundings
+    assert total >= problem.eta(policies.Optimal().schedule(problem)).sum() * (
+        1 - 1e-12
+    )  # roundings
 
 
 def test_a_larger_cost_needs_a_smaller_sum_and_a_vanishing_one_full_power():
@@ -49,9 +63,16 @@ def test_a_privacy_budget_below_the_least_sum_cannot_reach_the_cost():
     problem, mean_gain = drawn(MNIST, 0.04)
     least = problem.eta(policies.Optimal().schedule(problem)).sum()
     for share in (0.5, 0.9, 0.999):
-        assert problem.cost(policies.PowerControl(mean_gain, share * least).schedule(problem)) > 0.04
+        assert (
+            problem.cost(
+                policies.PowerControl(mean_gain, share * least).schedule(problem)
+            )
+            > 0.04
+        )
         assert problem.cost(OfflinePowerControl(share * least).schedule(problem)) > 0.04
-    assert problem.cost(OfflinePowerControl(1.001 * least).schedule(problem)) < 0.04  # the control
+    assert (
+        problem.cost(OfflinePowerControl(1.001 * least).schedule(problem)) < 0.04
+    )  # the control
 
 
 def test_the_aim_of_power_control_never_falls_and_steps_by_what_a_weak_round_leaves():
@@ -71,14 +92,21 @@ def test_the_aim_of_power_control_never_falls_and_steps_by_what_a_weak_round_lea
 
 
 @pytest.mark.parametrize("start", [0.9, 1.1])
-@pytest.mark.parametrize(("over_rate_cubed", "settles"), [(5.0, True), (0.5, True), (0.3, True), (0.2, False)])
-def test_the_resting_queue_repels_below_a_quarter_of_the_cubed_rate(over_rate_cubed, settles, start):
+@pytest.mark.parametrize(
+    ("over_rate_cubed", "settles"),
+    [(5.0, True), (0.5, True), (0.3, True), (0.2, False)],
+)
+def test_the_resting_queue_repels_below_a_quarter_of_the_cubed_rate(
+    over_rate_cubed, settles, start
+):
     scenario = replace(MNIST, num_rounds=400)
     gain = np.full(400, 1e-11)
     rate = 0.1 * scenario.x_max * 1e-11
     policy = policies.LyapunovPowerControl(over_rate_cubed * rate**3, rate)
     resting = over_rate_cubed * rate
-    state = replace(policy.start(scenario, np.array(1.0)), queue=np.array(start * resting))
+    state = replace(
+        policy.start(scenario, np.array(1.0)), queue=np.array(start * resting)
+    )
     distance = []
     for one in gain:
         state, _ = policy.decide(state, scenario.floor(one))
@@ -86,21 +114,38 @@ def test_the_resting_queue_repels_below_a_quarter_of_the_cubed_rate(over_rate_cu
     assert (max(distance[-50:]) < 0.02) is settles
 
 
-def test_the_chapter_s_own_policy_runs_from_the_command_line_as_it_says(tmp_path, monkeypatch, capsys):
+def test_the_chapter_s_own_policy_runs_from_the_command_line_as_it_says(
+    tmp_path, monkeypatch, capsys
+):
     notebook = nbformat.read(CHAPTER.with_suffix(".ipynb"), as_version=4)
-    (cell,) = (cell for cell in notebook.cells if "own-policy" in cell.metadata.get("tags", []))
+    (cell,) = (
+        cell for cell in notebook.cells if "own-policy" in cell.metadata.get("tags", [])
+    )
     (tmp_path / "my_module.py").write_text(cell.source)
-    (command,) = re.findall(r"^adascale (leakage .*my_module:MyPolicy.*)$", CHAPTER.read_text(), re.MULTILINE)
+    (command,) = re.findall(
+        r"^adascale (leakage .*my_module:MyPolicy.*)$",
+        CHAPTER.read_text(),
+        re.MULTILINE,
+    )
     monkeypatch.chdir(tmp_path)
     try:
-        assert cli.main([*shlex.split(command), "--realisations", "2", "--out", "own.csv"]) == 0
+        assert (
+            cli.main([*shlex.split(command), "--realisations", "2", "--out", "own.csv"])
+            == 0
+        )
     finally:
         sys.modules.pop("my_module", None)
     assert "MyPolicy" in capsys.readouterr().out
-    table = pd.read_csv("own.csv").pivot(index=["nu", "seed"], columns="policy", values=["cost", "rdp"])
+    table = pd.read_csv("own.csv").pivot(
+        index=["nu", "seed"], columns="policy", values=["cost", "rdp"]
+    )
     budgets = table.index.get_level_values("nu")
-    np.testing.assert_allclose(table["cost", "MyPolicy"], budgets, rtol=1e-8)  # tuned to 1e-9
-    np.testing.assert_allclose(table["rdp", "MyPolicy"], table["rdp", "Optimal"], rtol=1e-6)  # 1e-9 of the budget
+    np.testing.assert_allclose(
+        table["cost", "MyPolicy"], budgets, rtol=1e-8
+    )  # tuned to 1e-9
+    np.testing.assert_allclose(
+        table["rdp", "MyPolicy"], table["rdp", "Optimal"], rtol=1e-6
+    )  # 1e-9 of the budget
 
 
 @pytest.fixture(scope="module")
@@ -108,23 +153,37 @@ def data():
     """A least-squares problem like theirs, in small."""
     rng = np.random.default_rng(0)
     features = rng.standard_normal((400, 3)) / np.sqrt(3)
-    return features, features @ np.array([1.0, -2.0, 0.5]) + 0.2 * rng.standard_normal(400)
+    return features, features @ np.array([1.0, -2.0, 0.5]) + 0.2 * rng.standard_normal(
+        400
+    )
 
 
 @given(st.floats(0.1, 1e3), st.floats(1e-12, 0.3))
 def test_the_published_budget_is_ours(epsilon, delta):
     ours = float(scaling_budget(MNIST, epsilon, delta)) / UNIT
-    assert published_budget(epsilon, delta) == pytest.approx(ours, rel=1e-11)  # two differences of like numbers
+    assert published_budget(epsilon, delta) == pytest.approx(
+        ours, rel=1e-11
+    )  # two differences of like numbers
 
 
-@given(st.floats(0.01, 10), st.floats(0.01, 10), st.integers(1, 40), st.floats(0.05, 0.99), st.floats(0.05, 1.0))
-def test_the_published_plan_begins_as_ours_when_its_multiplier_is_found_to_the_last_digit(now, later, n, share, r):
+@given(
+    st.floats(0.01, 10),
+    st.floats(0.01, 10),
+    st.integers(1, 40),
+    st.floats(0.05, 0.99),
+    st.floats(0.05, 1.0),
+)
+def test_the_published_plan_begins_as_ours_when_its_multiplier_is_found_to_the_last_digit(
+    now, later, n, share, r
+):
     caps = np.array([now] + [later] * (n - 1))
     weights = r ** ((n - np.arange(1, n + 1)) / 2)
     plan, budget = Plan(caps, weights, 0.0), share * caps.sum()
     theirs = published_plan(caps, weights, budget, stop=(1e80, 0.0), root=True)
     assert theirs.sum() == pytest.approx(budget, rel=1e-9)
-    assert theirs[0] == pytest.approx(our_first(plan, budget, r), rel=1e-8)  # steps of the sum, 40 rounds apart
+    assert theirs[0] == pytest.approx(
+        our_first(plan, budget, r), rel=1e-8
+    )  # steps of the sum, 40 rounds apart
 
 
 def test_a_multiplier_found_to_an_absolute_width_misses_where_early_noise_is_forgotten():
@@ -134,8 +193,16 @@ def test_a_multiplier_found_to_an_absolute_width_misses_where_early_noise_is_for
     coarse = published_plan(caps, weights, budget, stop=published.STOP, root=True)
     assert coarse[0] < 1e-3 * exact[0]
     assert exact.sum() == pytest.approx(budget, rel=1e-9)
-    mild = published_plan(caps, 0.99 ** ((n - np.arange(1, n + 1)) / 2), budget, stop=published.STOP, root=True)
-    assert mild.sum() == pytest.approx(budget, rel=1e-6)  # the control: it is the contraction, not the horizon
+    mild = published_plan(
+        caps,
+        0.99 ** ((n - np.arange(1, n + 1)) / 2),
+        budget,
+        stop=published.STOP,
+        root=True,
+    )
+    assert mild.sum() == pytest.approx(
+        budget, rel=1e-6
+    )  # the control: it is the contraction, not the horizon
     kept = published_plan(np.array([1.0, 2.0]), [1.0, 1.0], 3.5, stop=published.STOP)
     assert kept.tolist() == [1.0, 2.0]  # caps that keep the budget are the plan
 
@@ -148,9 +215,15 @@ def test_offline_schedules_are_ours():
 def test_a_forecast_scales_today_s_gain_and_is_the_mean_under_rayleigh_fading_alone():
     today = np.array([0.2, 3.0])
     np.testing.assert_allclose(forecast(today, 2, rice=0.0), [today, [1, 1], [1, 1]])
-    np.testing.assert_allclose(forecast(today, 2, rice=5.0)[1:], [5 / 6 * today + 1 / 6] * 2)
-    rng = np.random.default_rng(0)  # rounds without memory: what comes does not depend on today
-    drawn = np.sqrt(5 / 6) + np.sqrt(1 / 12) * (rng.standard_normal(10**5) + 1j * rng.standard_normal(10**5))
+    np.testing.assert_allclose(
+        forecast(today, 2, rice=5.0)[1:], [5 / 6 * today + 1 / 6] * 2
+    )
+    rng = np.random.default_rng(
+        0
+    )  # rounds without memory: what comes does not depend on today
+    drawn = np.sqrt(5 / 6) + np.sqrt(1 / 12) * (
+        rng.standard_normal(10**5) + 1j * rng.standard_normal(10**5)
+    )
     assert np.mean(np.abs(drawn) ** 2) == pytest.approx(1, abs=0.01)
 
 
@@ -161,16 +234,35 @@ def test_their_training_learns_and_spends_more_than_its_budget(data):
     assert row["compared"] == 24
     assert row["solved"] < 1e-9
     assert row["spent_low"] > 1.05  # nothing is subtracted
-    quiet = list(training(features, targets, 0.3, replace(settings, epsilon=1e9), np.random.default_rng(0)))
-    assert all(plan.spent == plan.caps[0] for plan in quiet)  # the control: a budget that never binds
+    quiet = list(
+        training(
+            features,
+            targets,
+            0.3,
+            replace(settings, epsilon=1e9),
+            np.random.default_rng(0),
+        )
+    )
+    assert all(
+        plan.spent == plan.caps[0] for plan in quiet
+    )  # the control: a budget that never binds
     assert [plan.caps.size for plan in quiet] == list(range(12, 0, -1))
 
 
 def test_bad_arguments_are_named():
     for name, function, arguments in (
-        [("epsilon", published_budget, (-1.0, 0.1)), ("delta", published_budget, (1.0, 2.0))]
-        + [("caps", published_plan, ([0.0], [1.0], 1.0)), ("budget", published_plan, ([1.0], [1.0], 0.0))]
+        [
+            ("epsilon", published_budget, (-1.0, 0.1)),
+            ("delta", published_budget, (1.0, 2.0)),
+        ]
+        + [
+            ("caps", published_plan, ([0.0], [1.0], 1.0)),
+            ("budget", published_plan, ([1.0], [1.0], 0.0)),
+        ]
         + [("gain", forecast, ([-1.0], 2, 5.0))]
     ):
         with pytest.raises(ValueError, match=f"^{name} must"):
-            function(*arguments, **({"stop": published.STOP} if function is published_plan else {}))
+            function(
+                *arguments,
+                **({"stop": published.STOP} if function is published_plan else {}),
+            )

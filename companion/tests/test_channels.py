@@ -9,14 +9,22 @@ from companion.summary import promises
 from companion.theory.correlated import BLOCK_OPTIMUM, BLOCK_PREDICTED
 from companion.theory.rounds_inside import ONE_GAIN, inside_table
 
-SLOW, RICIAN, MOVING = "Gauss-Markov, r = 0.99", "Rician, believed Rayleigh", "moving at 1.5 m/s"
+SLOW, RICIAN, MOVING = (
+    "Gauss-Markov, r = 0.99",
+    "Rician, believed Rayleigh",
+    "moving at 1.5 m/s",
+)
 TABLE, ACCOUNTED = load("channels/table"), load("channels/exact")
 KEPT = promises(TABLE).set_index(["world", "policy", "nu"])
 AT_MIDDLE = KEPT.xs(worlds.MIDDLE, level="nu")
 
 
 def test_a_hard_budget_is_kept_in_every_world():
-    for name in [*TABLE.policy[TABLE.policy.str.endswith(", hard")].unique(), "EstimFuture", "EqualAlloc"]:
+    for name in [
+        *TABLE.policy[TABLE.policy.str.endswith(", hard")].unique(),
+        "EstimFuture",
+        "EqualAlloc",
+    ]:
         assert (KEPT.xs(name, level="policy").over == 0).all()
     assert KEPT.loc[(SLOW, "ConstantLevel", worlds.MIDDLE)].over > 0.2  # the control
 
@@ -24,27 +32,44 @@ def test_a_hard_budget_is_kept_in_every_world():
 def test_in_slow_fading_the_coherence_seen_saves_a_hard_budget():
     """Where rounds are independent it costs next to nothing."""
     for name in ("ReSolve", "Learn"):
-        plain, seen = (KEPT.loc[(SLOW, f"{name}{how}, hard", worlds.MIDDLE)] for how in ("", ", coherent"))
+        plain, seen = (
+            KEPT.loc[(SLOW, f"{name}{how}, hard", worlds.MIDDLE)]
+            for how in ("", ", coherent")
+        )
         assert seen.rdp < plain.rdp / 4
         assert seen.rdp_worst < plain.rdp_worst / 4
         for world in worlds.KNOWN:
             for nu in TABLE[TABLE["world"] == world].nu.unique():
                 pair = f"{name}, coherent, hard", f"{name}, hard"
-                assert ratio(TABLE[TABLE["world"] == world], *pair, nu=nu).estimate < 1.02
+                assert (
+                    ratio(TABLE[TABLE["world"] == world], *pair, nu=nu).estimate < 1.02
+                )
 
 
 def test_the_exact_table_has_the_schedules_of_the_table_of_worlds():
     """The same RDP, realisation by realisation; and the exact value is below that of the Rényi conversion."""
-    both = ACCOUNTED.merge(TABLE, on=["world", "policy", "nu", "seed"], suffixes=("", "_stored"), validate="one_to_one")
+    both = ACCOUNTED.merge(
+        TABLE,
+        on=["world", "policy", "nu", "seed"],
+        suffixes=("", "_stored"),
+        validate="one_to_one",
+    )
     assert len(both) == len(ACCOUNTED)
-    np.testing.assert_allclose(both.rdp, both.rdp_stored, rtol=3e-6)  # seven digits are stored
+    np.testing.assert_allclose(
+        both.rdp, both.rdp_stored, rtol=3e-6
+    )  # seven digits are stored
     assert (both.exact < both.epsilon).all()
 
 
 def test_nobody_leaks_less_in_the_mean_than_the_optimum_of_blocks():
     """In ratios of means; single realisations scatter.  What has the length of the blocks comes close at 0.04."""
     blocks = load("channels/table_blocks")
-    mean = blocks[blocks["nu"] == worlds.MIDDLE].groupby(["block", "policy"]).ratio.mean().unstack("policy")
+    mean = (
+        blocks[blocks["nu"] == worlds.MIDDLE]
+        .groupby(["block", "policy"])
+        .ratio.mean()
+        .unstack("policy")
+    )
     others = mean.drop(columns=[BLOCK_OPTIMUM, BLOCK_PREDICTED])
     assert (others.min(axis=1) > 0.99 * mean[BLOCK_OPTIMUM]).all()
     assert mean[BLOCK_OPTIMUM].is_monotonic_increasing  # longer blocks, fewer chances
@@ -67,8 +92,13 @@ def test_a_warm_queue_is_ahead_in_slow_fading_and_motion():
     assert low("ConstantLevel", "AdaScale, warm")[MOVING] > 1
     assert low("ReSolve, hard", "ReSolve, coherent, hard")[SLOW] > 1
     assert AT_MIDDLE.rdp[SLOW, "ConstantLevel"] < AT_MIDDLE.rdp[SLOW, "AdaScale, warm"]
-    assert AT_MIDDLE.spread[SLOW, "ConstantLevel"] > 3 * AT_MIDDLE.spread[SLOW, "AdaScale, warm"]
-    assert AT_MIDDLE.rdp[SLOW, "Learn, coherent, hard"] > AT_MIDDLE.rdp[SLOW, "EqualAlloc"]
+    assert (
+        AT_MIDDLE.spread[SLOW, "ConstantLevel"]
+        > 3 * AT_MIDDLE.spread[SLOW, "AdaScale, warm"]
+    )
+    assert (
+        AT_MIDDLE.rdp[SLOW, "Learn, coherent, hard"] > AT_MIDDLE.rdp[SLOW, "EqualAlloc"]
+    )
 
 
 def test_two_blocks_double_the_floor_and_a_narrow_band_does_nothing():
@@ -76,5 +106,7 @@ def test_two_blocks_double_the_floor_and_a_narrow_band_does_nothing():
     cases["16 subcarriers over 100 kHz, even"] = TappedDelayLine(subcarriers=16)
     cases = {("MNIST", name): model for name, model in cases.items()}
     floor = inside_table(0.04, range(30), cases).floor["MNIST"]
-    assert abs(floor["2 blocks, energy anywhere"] / floor[ONE_GAIN] - 2) < 0.1  # thirty realisations
+    assert (
+        abs(floor["2 blocks, energy anywhere"] / floor[ONE_GAIN] - 2) < 0.1
+    )  # thirty realisations
     assert abs(floor["16 subcarriers over 100 kHz, even"] / floor[ONE_GAIN] - 1) < 0.05

@@ -11,9 +11,13 @@ from scipy import optimize, stats
 from companion.theory import convergence as theory
 from companion.theory.least_squares import LeastSquares, empirical_constants, simulate
 
-PROBLEM = LeastSquares(np.array([0.5, 1.5]), np.array([[1.0, 0.0], [0.0, -2.0], [0.5, 0.5]]), 0.4)
+PROBLEM = LeastSquares(
+    np.array([0.5, 1.5]), np.array([[1.0, 0.0], [0.0, -2.0], [0.5, 0.5]]), 0.4
+)
 TRAINING = theory.Training(PROBLEM, np.array([2.0, 1.0]), 0.05, np.full(30, 2.0), 3, 12)
-NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(4)  # exact for the moments up to order 7 of a Gaussian
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(
+    4
+)  # exact for the moments up to order 7 of a Gaussian
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 coordinates = st.floats(-5, 5)
 FEATURES, LABELS = (array[0] for array in PROBLEM.draw(np.random.default_rng(3), 1, 8))
@@ -21,20 +25,28 @@ EMPIRICAL = empirical_constants(FEATURES, LABELS)
 
 
 def half_width(values, tests=1):
-    return stats.norm.ppf(1 - 0.0005 / tests) * stats.sem(values)  # fails by chance once in a thousand seeds
+    return stats.norm.ppf(1 - 0.0005 / tests) * stats.sem(
+        values
+    )  # fails by chance once in a thousand seeds
 
 
 def test_every_expectation_of_the_two_lemmas_is_met():
-    moments = theory.step_moments(TRAINING, [0.3, -0.4], np.random.default_rng(1), 20_000)
+    moments = theory.step_moments(
+        TRAINING, [0.3, -0.4], np.random.default_rng(1), 20_000
+    )
     for name, (values, exact) in moments.items():
         assert abs(values.mean() - exact) < half_width(values, len(moments)), name
     values, _ = moments["squared batch size / B²"]
-    assert abs(values.mean() - 1) > half_width(values)  # negative control: batches are not of one size
+    assert abs(values.mean() - 1) > half_width(
+        values
+    )  # negative control: batches are not of one size
 
 
 def test_only_data_that_are_kept_bias_the_gradient():
     for reuse in (True, False):
-        estimate, error = theory.relative_bias(TRAINING, np.random.default_rng(3), 2000, reuse=reuse)
+        estimate, error = theory.relative_bias(
+            TRAINING, np.random.default_rng(3), 2000, reuse=reuse
+        )
         assert abs(estimate[0]) < 4 * error[0]
         assert (estimate[-1] < -4 * error[-1]) == reuse
 
@@ -49,7 +61,9 @@ def by_loop(samples, T):
 
 @pytest.mark.parametrize("T", [4, 17, 462, 2000])
 def test_left_side_on_reused_data_is_that_of_the_recursion(T):
-    assert float(theory.reuse_left_side(20, T)) == pytest.approx(by_loop(20, T), rel=1e-11)
+    assert float(theory.reuse_left_side(20, T)) == pytest.approx(
+        by_loop(20, T), rel=1e-11
+    )
 
 
 @pytest.mark.parametrize(("k2", "T"), [(2, 1722), (1, 462)])
@@ -80,47 +94,74 @@ def test_decay_by_the_server_breaks_the_bound_from_there_on(zeta):
     assert decay_by_loop(zeta, broken_from) > 4 / broken_from
     assert decay_by_loop(zeta, broken_from - 1) <= 4 / (broken_from - 1)
     # negative control: at q = 1 there is hardly any variance
-    assert theory.server_decay(zeta, batch_size=100, dataset_size=100.0000001) > 1000 * broken_from
+    assert (
+        theory.server_decay(zeta, batch_size=100, dataset_size=100.0000001)
+        > 1000 * broken_from
+    )
 
 
 def test_a_device_whose_samples_agree_uses_all_of_its_power():
     agreeing = LeastSquares(np.ones(1), np.zeros((2, 1)), 1e-9)
-    near, far = (theory.used_power(agreeing, [model], 1e-3, 4, 0.01, np.random.default_rng(4)) for model in (1e-9, 1e6))
+    near, far = (
+        theory.used_power(agreeing, [model], 1e-3, 4, 0.01, np.random.default_rng(4))
+        for model in (1e-9, 1e6)
+    )
     assert near < 1e-6
-    assert far == pytest.approx(1, abs=0.02)  # all gradients are clipped to one and the same
+    assert far == pytest.approx(
+        1, abs=0.02
+    )  # all gradients are clipped to one and the same
 
 
-@pytest.mark.parametrize(("name", "shape", "hidden"), [("mnist_cnn", (1, 28, 28), 32), ("tanh_cnn", (3, 32, 32), 128)])
+@pytest.mark.parametrize(
+    ("name", "shape", "hidden"),
+    [("mnist_cnn", (1, 28, 28), 32), ("tanh_cnn", (3, 32, 32), 128)],
+)
 def test_the_networks_have_no_smoothness_constant(name, shape, hidden):
     """The curvature of the cross entropy: (H + 1)/2 along the last layer, c^2 along a hidden bias."""
     torch = pytest.importorskip("torch")
     from adascale.learning import models
 
-    network, images = getattr(models, name)().double(), torch.zeros(4, *shape, dtype=torch.float64)
-    *_, inner, outer = (key for key, layer in network.named_modules() if isinstance(layer, torch.nn.Linear))
+    network, images = (
+        getattr(models, name)().double(),
+        torch.zeros(4, *shape, dtype=torch.float64),
+    )
+    *_, inner, outer = (
+        key
+        for key, layer in network.named_modules()
+        if isinstance(layer, torch.nn.Linear)
+    )
     weight, bias, hidden_bias = f"{outer}.weight", f"{outer}.bias", f"{inner}.bias"
     values = {
-        key: torch.zeros_like(network.get_parameter(key)) for key in (weight, bias, f"{inner}.weight", hidden_bias)
+        key: torch.zeros_like(network.get_parameter(key))
+        for key in (weight, bias, f"{inner}.weight", hidden_bias)
     }
     assert values[weight].shape == (10, hidden)
 
     def curvature(along):
         def loss(step):
-            moved = {key: each + step * along.get(key, 0) for key, each in values.items()}
+            moved = {
+                key: each + step * along.get(key, 0) for key, each in values.items()
+            }
             shown = torch.func.functional_call(network, moved, images)
             return torch.nn.functional.cross_entropy(shown, torch.arange(4))
 
-        return torch.func.grad(torch.func.grad(loss))(torch.zeros((), dtype=torch.float64)).item()
+        return torch.func.grad(torch.func.grad(loss))(
+            torch.zeros((), dtype=torch.float64)
+        ).item()
 
     apart = torch.zeros(10, 1, dtype=torch.float64)
     apart[:2, 0] = torch.tensor([1.0, -1.0]) / np.sqrt(2 * (hidden + 1))
     values[hidden_bias] += 25.0  # tanh = 1
     values[bias][2:] = -50.0
-    assert curvature({weight: apart, bias: apart[:, 0]}) == pytest.approx((hidden + 1) / 2, rel=1e-4)
+    assert curvature({weight: apart, bias: apart[:, 0]}) == pytest.approx(
+        (hidden + 1) / 2, rel=1e-4
+    )
     values[hidden_bias] *= 0
     for c in (1.0, 10.0, 100.0):
         values[weight][:2, 0] = torch.tensor([c, -c])
-        assert curvature({hidden_bias: torch.eye(len(values[hidden_bias]))[0]}) == pytest.approx(c**2, rel=1e-4)
+        assert curvature(
+            {hidden_bias: torch.eye(len(values[hidden_bias]))[0]}
+        ) == pytest.approx(c**2, rel=1e-4)
 
 
 @pytest.mark.parametrize(("mu", "lam"), [(0.0, 0.25), (0.9, 0.25), (0.5, 1.3)])
@@ -129,15 +170,23 @@ def test_momentum_is_that_of_the_recursion_of_moments(mu, lam):
     for _ in range(3000):
         new_vv = mu**2 * vv + xx + 2 * mu * xv + 0.5  # E xi^2 = w / 2 with w = 1
         moved = mu * xv + xx
-        xx, xv, vv = xx - 2 * lam * moved + lam**2 * new_vv, moved - lam * new_vv, new_vv
+        xx, xv, vv = (
+            xx - 2 * lam * moved + lam**2 * new_vv,
+            moved - lam * new_vv,
+            new_vv,
+        )
     ratio = float(theory.momentum_over_bound(mu, lam))
     assert xx / (lam / 2) == pytest.approx(ratio, rel=1e-10)
-    assert (ratio <= 1) == (mu == 0)  # negative control: without momentum the bound holds
+    assert (ratio <= 1) == (
+        mu == 0
+    )  # negative control: without momentum the bound holds
 
 
 def test_batches_beyond_the_data_are_refused_by_name():
     with pytest.raises(ValueError, match="batch_size"):
-        next(simulate(PROBLEM, np.random.default_rng(0), [0.0, 0.0], 0.1, [1.0], 13, 12))
+        next(
+            simulate(PROBLEM, np.random.default_rng(0), [0.0, 0.0], 0.1, [1.0], 13, 12)
+        )
 
 
 def test_comparison_is_that_of_each_training():
@@ -147,7 +196,9 @@ def test_comparison_is_that_of_each_training():
     assert (found["near"] < found["total"]).all()
     assert found["noise"][1] == pytest.approx(3 * found["noise"][0], rel=1e-14)
     assert found["exact"][0] == quiet.exact()
-    parts = sum(found[name] for name in ("initial", "heterogeneity", "sampling", "noise"))
+    parts = sum(
+        found[name] for name in ("initial", "heterogeneity", "sampling", "noise")
+    )
     np.testing.assert_allclose(found["total"], parts, rtol=1e-14)
 
 
@@ -182,14 +233,18 @@ def test_no_constant_of_the_sample_noise_can_be_smaller():
     known = PROBLEM.constants
     at_its_target = np.trace(sample_moments(PROBLEM, PROBLEM.targets[0], 0)[1])
     assert at_its_target == pytest.approx(known.A2, rel=1e-12)
-    far = PROBLEM.targets[0] + np.array([1e4, 0.0])  # along the axis of the least variance
+    far = PROBLEM.targets[0] + np.array(
+        [1e4, 0.0]
+    )  # along the axis of the least variance
     mean, covariance = sample_moments(PROBLEM, far, 0)
     assert np.trace(covariance) > (1 - 1e-6) * known.A1 * mean @ mean + known.A2
 
 
 def test_minimum_and_smoothness_are_those_of_the_loss():
     found = optimize.minimize(PROBLEM.loss, np.zeros(2), tol=1e-12)
-    np.testing.assert_allclose(found.x, PROBLEM.minimiser, atol=1e-5)  # the loss is flat: half of its digits
+    np.testing.assert_allclose(
+        found.x, PROBLEM.minimiser, atol=1e-5
+    )  # the loss is flat: half of its digits
     assert found.fun == pytest.approx(PROBLEM.constants.f_star, rel=1e-10)
     step = np.eye(2)[1]
     curvature = PROBLEM.loss(step) - 2 * PROBLEM.loss(0 * step) + PROBLEM.loss(-step)
@@ -206,8 +261,12 @@ def by_matrices(problem, start, lam, noise_energy, B, n):
         root = np.linalg.cholesky(U + 1e-15 * np.eye(d)) * np.sqrt(d)
         noise = np.zeros((d, d))
         for column, sign, m in itertools.product(range(d), (-1, 1), range(M)):
-            mean, covariance = sample_moments(problem, problem.minimiser + sign * root[:, column], m)
-            noise += ((1 - B / n) * np.outer(mean, mean) + covariance) / (2 * d * M**2 * B)
+            mean, covariance = sample_moments(
+                problem, problem.minimiser + sign * root[:, column], m
+            )
+            noise += ((1 - B / n) * np.outer(mean, mean) + covariance) / (
+                2 * d * M**2 * B
+            )
         shrink = np.eye(d) - lam * S
         U = shrink @ U @ shrink + lam**2 * (noise + w / (2 * d) * np.eye(d))
     return np.array(out)
@@ -217,30 +276,76 @@ def test_exact_second_moments_agree_with_quadrature():
     start, w = np.array([2.0, 1.0]), np.linspace(0, 3, 25)
     left = PROBLEM.expected_squared_gradients(start, 0.1, w, 3, 12)
     # the root of a singular U is taken 1e-15 beside it
-    np.testing.assert_allclose(left, by_matrices(PROBLEM, start, 0.1, w, 3, 12), rtol=1e-10)
+    np.testing.assert_allclose(
+        left, by_matrices(PROBLEM, start, 0.1, w, 3, 12), rtol=1e-10
+    )
 
 
 def test_simulation_has_the_exact_second_moment():
-    rounds = simulate(PROBLEM, np.random.default_rng(0), [2.0, 1.0], 0.1, np.full(21, 2.0), 3, 12, runs=4000)
+    rounds = simulate(
+        PROBLEM,
+        np.random.default_rng(0),
+        [2.0, 1.0],
+        0.1,
+        np.full(21, 2.0),
+        3,
+        12,
+        runs=4000,
+    )
     values = np.sum(PROBLEM.gradient(list(rounds)[-1].model) ** 2, axis=1)
-    half = stats.norm.ppf(0.9995) * stats.sem(values)  # fails by chance once in a thousand seeds
-    for energy, batch, agrees in ((2.0, 3, True), (4.0, 3, False), (2.0, 1.5, False)):  # two negative controls
-        exact = PROBLEM.expected_squared_gradients([2.0, 1.0], 0.1, np.full(21, energy), batch, 12)[-1]
+    half = stats.norm.ppf(0.9995) * stats.sem(
+        values
+    )  # fails by chance once in a thousand seeds
+    for energy, batch, agrees in (
+        (2.0, 3, True),
+        (4.0, 3, False),
+        (2.0, 1.5, False),
+    ):  # two negative controls
+        exact = PROBLEM.expected_squared_gradients(
+            [2.0, 1.0], 0.1, np.full(21, energy), batch, 12
+        )[-1]
         assert (abs(values.mean() - exact) < half) == agrees
 
 
 def test_signal_is_the_poisson_average_and_fixed_data_give_fixed_gradients():
     data = PROBLEM.draw(np.random.default_rng(1), 1, 12)
-    rounds = list(simulate(PROBLEM, np.random.default_rng(2), [0.0, 0.0], 1e-9, np.zeros(3), 12, 12, runs=2, data=data))
+    rounds = list(
+        simulate(
+            PROBLEM,
+            np.random.default_rng(2),
+            [0.0, 0.0],
+            1e-9,
+            np.zeros(3),
+            12,
+            12,
+            runs=2,
+            data=data,
+        )
+    )
     features, labels = data[0][0], data[1][0]
     expected = np.zeros(2)
     for m in range(3):
         for i in range(12):
             expected -= features[m, i] * labels[m, i] / 36
     for now in rounds:
-        np.testing.assert_allclose(now.full_gradient, np.tile(expected, (2, 1)), rtol=1e-6)  # the step is 1e-9
-        np.testing.assert_array_equal(now.signal, now.full_gradient)  # q = 1: every sample is in the batch
-    fresh = list(simulate(PROBLEM, np.random.default_rng(2), [0.0, 0.0], 1e-9, np.zeros(3), 12, 12, runs=2))
+        np.testing.assert_allclose(
+            now.full_gradient, np.tile(expected, (2, 1)), rtol=1e-6
+        )  # the step is 1e-9
+        np.testing.assert_array_equal(
+            now.signal, now.full_gradient
+        )  # q = 1: every sample is in the batch
+    fresh = list(
+        simulate(
+            PROBLEM,
+            np.random.default_rng(2),
+            [0.0, 0.0],
+            1e-9,
+            np.zeros(3),
+            12,
+            12,
+            runs=2,
+        )
+    )
     assert not np.allclose(fresh[0].full_gradient, fresh[1].full_gradient)
 
 
@@ -256,13 +361,19 @@ def excess(model, known):
     local, v = plain_gradients(FEATURES, LABELS, model)
     gradient = local.mean(axis=0)
     third = (v - known.A1 * np.sum(local**2, axis=1) - known.A2).max()
-    fourth = np.mean(np.sum((local - gradient) ** 2, axis=1)) - known.C1 * gradient @ gradient - known.C2
+    fourth = (
+        np.mean(np.sum((local - gradient) ** 2, axis=1))
+        - known.C1 * gradient @ gradient
+        - known.C2
+    )
     return np.array([third, fourth])
 
 
 @given(st.floats(-30, 30), st.floats(-30, 30))
 def test_empirical_constants_satisfy_the_assumptions(first, second):
-    assert (excess(np.array([first, second]), EMPIRICAL) <= 1e-9).all()  # rounding of values up to 1e4
+    assert (
+        excess(np.array([first, second]), EMPIRICAL) <= 1e-9
+    ).all()  # rounding of values up to 1e4
 
 
 @pytest.mark.parametrize(("row", "changed"), [(0, {"A2": 0.98}), (1, {"C2": 0.98})])
@@ -271,7 +382,10 @@ def test_empirical_constants_are_attained(row, changed):
     ((name, factor),) = changed.items()
     smaller = EMPIRICAL._replace(**{name: factor * getattr(EMPIRICAL, name)})
     worst = -min(
-        optimize.minimize(lambda x: -excess(x, smaller)[row], x0, method="Nelder-Mead").fun for x0 in PROBLEM.targets
+        optimize.minimize(
+            lambda x: -excess(x, smaller)[row], x0, method="Nelder-Mead"
+        ).fun
+        for x0 in PROBLEM.targets
     )
     assert worst > 0
 

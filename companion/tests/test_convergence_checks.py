@@ -17,7 +17,9 @@ def test_the_interval_of_a_mean_is_students():
     values = np.random.default_rng(0).standard_normal(30)
     for tests in (1, 10):
         mean, half = checks.mean_interval(values, tests)
-        low, high = stats.t.interval(1 - 0.05 / tests, 29, values.mean(), stats.sem(values))
+        low, high = stats.t.interval(
+            1 - 0.05 / tests, 29, values.mean(), stats.sem(values)
+        )
         np.testing.assert_allclose([mean - half, mean + half], [low, high], rtol=1e-12)
 
 
@@ -29,12 +31,16 @@ def test_the_second_moment_of_the_signal_is_between_its_bounds():
     assert found["exact"] == pytest.approx(exact, rel=1e-12)
     _, A1, A2, C1, C2, _ = PROBLEM.constants
     g2 = np.sum(PROBLEM.gradient(model) ** 2)
-    assert found["the paper"] == pytest.approx(2 * 2 * (A1 + 1) * ((C1 + 1) * g2 + C2) + 2 * A2, rel=1e-12)
+    assert found["the paper"] == pytest.approx(
+        2 * 2 * (A1 + 1) * ((C1 + 1) * g2 + C2) + 2 * A2, rel=1e-12
+    )
 
 
 def test_the_nearly_exact_bound_is_the_nearest_and_every_bound_holds():
     for rate, energy in ((0.02, 5), (0.02, 100), (0.005, 5)):
-        found = checks.over_exact(CENTRE._replace(learning_rate=rate, noise_energy=np.full(1000, energy)))
+        found = checks.over_exact(
+            CENTRE._replace(learning_rate=rate, noise_energy=np.full(1000, energy))
+        )
         assert 1 < found.pop("nearly exact") < min(1.04, *found.values())
 
 
@@ -42,29 +48,52 @@ def test_wrong_forms_of_the_theorem_are_broken_and_the_right_one_is_not():
     found = checks.broken_bounds(CENTRE, (0.1, 0.5, 1.0), 20_000, 100.0)
     assert len(found) == 5
     assert max(found.values()) < 1
-    assert checks.over_exact(CENTRE._replace(noise_energy=np.full(1000, 100.0)))["nearly exact"] > 1
+    assert (
+        checks.over_exact(CENTRE._replace(noise_energy=np.full(1000, 100.0)))[
+            "nearly exact"
+        ]
+        > 1
+    )
 
 
 def test_simulated_trainings_have_the_exact_left_side():
-    cases = [CENTRE._replace(noise_energy=np.full(50, energy)) for energy in (0.5, 50.0)]
+    cases = [
+        CENTRE._replace(noise_energy=np.full(50, energy)) for energy in (0.5, 50.0)
+    ]
     mean, half = checks.measured(cases, 3, runs=200, tests=2)
     assert (np.abs(mean - [case.exact() for case in cases]) < 2 * half).all()
-    assert abs(mean[0] - cases[1].exact()) > 2 * half[0]  # negative control: the other noise
+    assert (
+        abs(mean[0] - cases[1].exact()) > 2 * half[0]
+    )  # negative control: the other noise
 
 
 def test_the_paper_refuses_the_noise_that_reaches_the_target():
     found = checks.allowances(CENTRE, 0.1)
     admitted = found["at_reached"]
-    assert admitted["the paper's"] < 0 < admitted["shorter form"] < admitted["nearly exact"] < 5
-    for name, row in found.iterrows():  # what is admitted, put back into the bound, is the target
+    assert (
+        admitted["the paper's"]
+        < 0
+        < admitted["shorter form"]
+        < admitted["nearly exact"]
+        < 5
+    )
+    for (
+        name,
+        row,
+    ) in found.iterrows():  # what is admitted, put back into the bound, is the target
         again = CENTRE._replace(noise_energy=np.full(1000, row.at_target))
-        bounds = {"the paper's": again.paper().total, "nearly exact": again.nearly_exact().total}
+        bounds = {
+            "the paper's": again.paper().total,
+            "nearly exact": again.nearly_exact().total,
+        }
         bound = (bounds | {"shorter form": again.halved()})[name]
         assert float(bound) == pytest.approx(0.1, rel=1e-9)
 
 
 def test_both_theorems_hold_for_the_loss_on_the_data_at_hand():
-    found = checks.fixed_data(PROBLEM, np.random.default_rng(60), 0.004, np.full(600, 5.0), 4, 40, 100)
+    found = checks.fixed_data(
+        PROBLEM, np.random.default_rng(60), 0.004, np.full(600, 5.0), 4, 40, 100
+    )
     assert found.left + 2 * found.half < found.near < found.paper
     pairs = (PROBLEM.constants, CENTRE.initial_gap), (found.constants, found.gap)
     population, these = (checks.promised(known, gap, 0.1, 1000) for known, gap in pairs)
@@ -76,7 +105,9 @@ def test_running_floors_are_means_of_inverse_exponentials():
     rng = np.random.default_rng(1)
     for lane in found:
         floors = 1 / rng.standard_exponential(10)
-        np.testing.assert_allclose(lane, [floors[0], floors[:3].mean(), floors.mean()], rtol=1e-13)
+        np.testing.assert_allclose(
+            lane, [floors[0], floors[:3].mean(), floors.mean()], rtol=1e-13
+        )
 
 
 def test_the_scale_of_the_floors_times_the_devices_has_a_limit():
@@ -85,22 +116,33 @@ def test_the_scale_of_the_floors_times_the_devices_has_a_limit():
         terms = scenario.noise_scale / scenario.x_max
         places = channel.draw(size, 1, seed=range(300)).path_loss
         product = size * terms * (1 / scenario.mean_gain(places)).sum(axis=-1)
-        assert abs(product.mean() - limit_of_scale(scenario)) < 2.6 * product.std() / 300**0.5
+        assert (
+            abs(product.mean() - limit_of_scale(scenario))
+            < 2.6 * product.std() / 300**0.5
+        )
 
 
 def test_the_running_mean_of_the_floors_has_landaus_law():
     rounds = 4096
-    last = checks.running_floors(np.random.default_rng(0), [rounds], 800)[:, 0] - np.log(rounds) - 1
+    last = (
+        checks.running_floors(np.random.default_rng(0), [rounds], 800)[:, 0]
+        - np.log(rounds)
+        - 1
+    )
     landau = stats.landau(loc=np.log(np.pi / 2), scale=np.pi / 2)
     assert stats.kstest(last + 2 * np.euler_gamma, landau.cdf).pvalue > 0.01
-    assert stats.kstest(last + np.euler_gamma, landau.cdf).pvalue < 1e-6  # negative control: the wrong centring
+    assert (
+        stats.kstest(last + np.euler_gamma, landau.cdf).pvalue < 1e-6
+    )  # negative control: the wrong centring
 
 
 def test_less_power_is_used_with_larger_batches_and_near_the_minimiser():
     features, labels = PROBLEM.draw(np.random.default_rng(80), 2000, 20)
     clip = float(np.median(np.linalg.norm(features * labels[..., None], axis=-1)))
     used = {
-        (size, name): used_power(PROBLEM, place, clip, size, 0.01, np.random.default_rng(80))
+        (size, name): used_power(
+            PROBLEM, place, clip, size, 0.01, np.random.default_rng(80)
+        )
         for size in (4, 60)
         for name, place in (("first", np.zeros(5)), ("last", PROBLEM.minimiser))
     }

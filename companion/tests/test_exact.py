@@ -20,23 +20,37 @@ TABLES = {dataset: load(f"exact/{dataset}") for dataset in DATASETS}
 
 @pytest.mark.parametrize(
     ("dataset", "policy", "nu", "seed"),
-    [("mnist", "PowerControl", 0.16, 3), ("mnist", "LyapunovPowerControl", 0.16, 53)]  # the loosest of all
+    [
+        ("mnist", "PowerControl", 0.16, 3),
+        ("mnist", "LyapunovPowerControl", 0.16, 53),
+    ]  # the loosest of all
     + [("cifar10", "AdaScale", 0.08, 7)],
 )
-def test_the_certified_bracket_of_a_drawn_row_holds_the_stored_value(dataset, policy, nu, seed):
+def test_the_certified_bracket_of_a_drawn_row_holds_the_stored_value(
+    dataset, policy, nu, seed
+):
     stored = TABLES[dataset].set_index(["policy", "nu", "seed"]).exact[policy, nu, seed]
     problem, mean_gain = drawn(presets.load(dataset).scenario, nu, seed)
-    sigma = problem.noise_multiplier(METHODS[policy](problem, mean_gain).schedule(problem))[0]
+    sigma = problem.noise_multiplier(
+        METHODS[policy](problem, mean_gain).schedule(problem)
+    )[0]
     lower, upper = exact_epsilon(problem.scenario.sampling_rate, sigma)[1:3]
     assert lower * (1 - 1e-6) <= stored <= upper * (1 + 1e-6)  # seven digits are stored
     assert upper - lower <= 1e-3 * upper
 
 
 def test_the_exact_value_is_joined_to_the_row_of_the_same_schedule():
-    table = leakage_table(presets.load("mnist").scenario, [0.04], [5, 2], {"EqualAlloc": METHODS["EqualAlloc"]})
+    table = leakage_table(
+        presets.load("mnist").scenario,
+        [0.04],
+        [5, 2],
+        {"EqualAlloc": METHODS["EqualAlloc"]},
+    )
     joined = with_exact(table, TABLES["mnist"])
     stored = TABLES["mnist"].set_index(["policy", "nu", "seed"]).exact
-    assert list(joined.exact) == [stored["EqualAlloc", 0.04, seed] for seed in table.seed]
+    assert list(joined.exact) == [
+        stored["EqualAlloc", 0.04, seed] for seed in table.seed
+    ]
     assert joined.attrs["labels"] == table.attrs["labels"]
     for wrong in (
         table.assign(epsilon=1.001 * table.epsilon),
@@ -49,7 +63,10 @@ def test_the_exact_value_is_joined_to_the_row_of_the_same_schedule():
 def test_statements_on_dp_are_evaluated_by_the_exact_value_too():
     table = TABLES["mnist"].assign(rdp=1.0)
     claims = paper_claims(table)
-    pairs = {metric: rows[["claim", "policy", "nu"]].to_numpy().tolist() for metric, rows in claims.groupby("metric")}
+    pairs = {
+        metric: rows[["claim", "policy", "nu"]].to_numpy().tolist()
+        for metric, rows in claims.groupby("metric")
+    }
     assert pairs["exact"] == pairs["epsilon"]
     assert {*paper_claims(table.drop(columns="exact")).metric} == {"rdp", "epsilon"}
 
@@ -60,14 +77,18 @@ def test_looseness_is_that_of_a_table_in_which_it_is_known():
         for policy, loose, exact in (("AdaScale", 1.2, 2.0), ("Other", 1.5, 1.9))
         for seed in range(4)
     ]
-    found = looseness(pd.DataFrame(rows, columns=["policy", "nu", "seed", "epsilon", "exact"]))
+    found = looseness(
+        pd.DataFrame(rows, columns=["policy", "nu", "seed", "epsilon", "exact"])
+    )
     own, other = found.itertuples()
     assert own[3:] == pytest.approx((1.2, 1, 1, 0, 0))
     assert other[3:] == pytest.approx((1.5, 2.85 / 2.4, 0.95, 1, 0))
     assert leads(found)["0.1"]["Other", "lead"] == "1.188 → 0.950"
 
 
-@pytest.mark.parametrize(("dataset", "least", "most"), [("mnist", 1.07, 2.5), ("cifar10", 1.07, 1.15)])
+@pytest.mark.parametrize(
+    ("dataset", "least", "most"), [("mnist", 1.07, 2.5), ("cifar10", 1.07, 1.15)]
+)
 def test_the_renyi_value_is_always_the_larger_one(dataset, least, most):
     ratio = TABLES[dataset].epsilon / TABLES[dataset].exact
     assert least < ratio.min()
@@ -76,22 +97,36 @@ def test_the_renyi_value_is_always_the_larger_one(dataset, least, most):
 
 def test_every_peer_of_the_committed_benchmark_encloses_or_touches_the_proven_bracket():
     table = load("benchmarks/accounting")
-    found = {name: rows.set_index("accountant") for name, rows in table.groupby("schedule")}
+    found = {
+        name: rows.set_index("accountant") for name, rows in table.groupby("schedule")
+    }
     assert len(found) == 4
     for rows in found.values():
-        ours, peers = rows.loc["adascale, certified"], rows[~rows.index.str.startswith("adascale")]
+        ours, peers = (
+            rows.loc["adascale, certified"],
+            rows[~rows.index.str.startswith("adascale")],
+        )
         assert len(peers) >= 3
         assert (peers.lower.fillna(-np.inf) <= ours.upper).all()
         assert (peers.upper.fillna(np.inf) >= ours.lower).all()
-        assert rows.loc["adascale, Renyi"].upper > peers.upper.max()  # control: the Renyi value lies outside of all
+        assert (
+            rows.loc["adascale, Renyi"].upper > peers.upper.max()
+        )  # control: the Renyi value lies outside of all
 
 
 def test_certified_interval_is_faster_than_every_peer_and_narrower_than_that_of_prv():
     table = load("benchmarks/accounting")
-    width = (table.upper - table.lower).groupby([table.schedule, table.accountant]).first().unstack()
+    width = (
+        (table.upper - table.lower)
+        .groupby([table.schedule, table.accountant])
+        .first()
+        .unstack()
+    )
     standard = width[width.index.str.startswith("q = ")]
     assert len(standard) == 2
-    assert (standard["adascale, certified"] < standard["Opacus PRV"] / 10).all()  # as paper.md says
+    assert (
+        standard["adascale, certified"] < standard["Opacus PRV"] / 10
+    ).all()  # as paper.md says
     peers = table[table.accountant.str.startswith(("Opacus", "dp-"))]
     constant = peers.schedule.str.contains("sigma")
     assert constant.sum() == (~constant).sum() == 6
@@ -104,7 +139,9 @@ HEADLINE = load("exact/headline")
 
 def test_a_ratio_is_the_geometric_mean_over_paired_realisations():
     found = ratios(HEADLINE)
-    by = HEADLINE[HEADLINE["nu"] == 0.04].pivot(index="seed", columns="policy", values="exact")
+    by = HEADLINE[HEADLINE["nu"] == 0.04].pivot(
+        index="seed", columns="policy", values="exact"
+    )
     expected = stats.gmean(by["EqualAlloc"] / by["Optimal"])
     assert found.centre["EqualAlloc", 0.04] == pytest.approx(expected, rel=1e-12)
     assert (found.low < found.centre).all()

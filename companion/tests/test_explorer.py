@@ -23,7 +23,15 @@ pytestmark = pytest.mark.filterwarnings("ignore::adascale.accounting.OrdersTooFe
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "book" / "_static" / "explorer"
-START = {"scenario": "mnist", "channel": "rayleigh", "draw": 0, "level": 12, "order": 3, "multiple": 1, "cap": None}
+START = {
+    "scenario": "mnist",
+    "channel": "rayleigh",
+    "draw": 0,
+    "level": 12,
+    "order": 3,
+    "multiple": 1,
+    "cap": None,
+}
 SOLVE = """
 const [, folder, change] = process.argv;
 require(folder + "/data.js");
@@ -38,8 +46,14 @@ for (const controls of JSON.parse(require("fs").readFileSync(0, "utf8"))) {
 }
 process.stdout.write(JSON.stringify(answers));
 """
-TOLERANCE = 1e-9  # relative; AdaScale's V is a root that both sides find to 1e-12 of the cost
-CHANGES = ["scenarios.mnist.unit *= 1 + 1e-7", "gains.rayleigh[0][0] += 1", "levels.mnist.rayleigh[0][0] += 1"]
+TOLERANCE = (
+    1e-9  # relative; AdaScale's V is a root that both sides find to 1e-12 of the cost
+)
+CHANGES = [
+    "scenarios.mnist.unit *= 1 + 1e-7",
+    "gains.rayleigh[0][0] += 1",
+    "levels.mnist.rayleigh[0][0] += 1",
+]
 
 
 def positions():
@@ -48,10 +62,28 @@ def positions():
     ends = list(product((0, 24), (2, 16), (0.01, 100)))
     for number in range(6):  # every channel, and every draw
         channel, draw = list(explorer.CHANNELS)[number % 5], number % explorer.DRAWS
-        level, order, decades = rng.integers(len(explorer.LEVELS)), rng.integers(2, 17), rng.integers(-20, 21) / 10
-        level, order, multiple = ends[number] if number % 2 else (int(level), int(order), 10.0**decades)
-        controls = {"level": level, "order": order, "multiple": multiple, "cap": {1: 10, 3: 1e5}.get(number)}
-        found.append({"scenario": list(explorer.SCENARIOS)[number % 2], "channel": channel, "draw": draw} | controls)
+        level, order, decades = (
+            rng.integers(len(explorer.LEVELS)),
+            rng.integers(2, 17),
+            rng.integers(-20, 21) / 10,
+        )
+        level, order, multiple = (
+            ends[number] if number % 2 else (int(level), int(order), 10.0**decades)
+        )
+        controls = {
+            "level": level,
+            "order": order,
+            "multiple": multiple,
+            "cap": {1: 10, 3: 1e5}.get(number),
+        }
+        found.append(
+            {
+                "scenario": list(explorer.SCENARIOS)[number % 2],
+                "channel": channel,
+                "draw": draw,
+            }
+            | controls
+        )
     return found
 
 
@@ -59,9 +91,13 @@ def in_node(asked, change=""):
     """What core.js computes for each position; ``change`` is JavaScript that may alter its data first."""
     node = shutil.which("node")
     if node is None:
-        pytest.skip("node is not installed: the explorer's JavaScript is not compared here")
+        pytest.skip(
+            "node is not installed: the explorer's JavaScript is not compared here"
+        )
     command = [node, "-e", SOLVE, str(FOLDER), change]
-    done = subprocess.run(command, input=json.dumps(asked), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, input=json.dumps(asked), capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -69,7 +105,9 @@ def in_node(asked, change=""):
 def posed(scenario, channel, draw, budget, order=3):
     """The problem that the page solves for one position of its controls, with the same rounded gains."""
     chosen = replace(explorer.SCENARIOS[scenario], order=order)
-    gain = 10 ** (-explorer.loss_codes(channel, draw)[: chosen.num_rounds] / explorer.GAIN_STEPS)
+    gain = 10 ** (
+        -explorer.loss_codes(channel, draw)[: chosen.num_rounds] / explorer.GAIN_STEPS
+    )
     return ReceiveScalingProblem(chosen, gain / chosen.batch_second_moment, budget)
 
 
@@ -82,9 +120,13 @@ def by_package(scenario, channel, draw, level, order, multiple, cap, rounds=None
     """The problem, and the schedule of each method, by the package; of the first ``rounds`` alone if given."""
     problem = posed(scenario, channel, draw, explorer.LEVELS[level], order)
     if rounds:
-        problem = ReceiveScalingProblem(problem.scenario, problem.min_gain[:rounds], problem.budget)
+        problem = ReceiveScalingProblem(
+            problem.scenario, problem.min_gain[:rounds], problem.budget
+        )
     penalty = tuning.match_budget(policies.AdaScale, problem) * multiple
-    constant = np.maximum(problem.min_noise_energy, constant_levels(scenario, channel, draw)[level])
+    constant = np.maximum(
+        problem.min_noise_energy, constant_levels(scenario, channel, draw)[level]
+    )
     schedules = {
         "optimal": policies.Optimal().schedule(problem),
         "adascale": policies.AdaScale(penalty).schedule(problem),
@@ -102,7 +144,9 @@ def differences(position, answer):
     problem, schedules = by_package(**position)
     assert set(answer["methods"]) == set(schedules)
     half = problem.min_gain.size // 2
-    begun = ReceiveScalingProblem(problem.scenario, problem.min_gain[:half], problem.budget)
+    begun = ReceiveScalingProblem(
+        problem.scenario, problem.min_gain[:half], problem.budget
+    )
     best = problem.rdp(schedules["optimal"])
     for name, w in schedules.items():
         found, rdp = answer["methods"][name], problem.rdp(w)
@@ -119,13 +163,18 @@ def differences(position, answer):
 
 
 def test_the_page_computes_what_the_package_computes():
-    asked = [*positions(), START | {"rounds": 20, "draw": 1}]  # the last one is the game's
+    asked = [
+        *positions(),
+        START | {"rounds": 20, "draw": 1},
+    ]  # the last one is the game's
     for position, answer in zip(asked, in_node(asked), strict=True):
         for name, quantity, difference in differences(position, answer):
             assert difference < TOLERANCE, (position, name, quantity, difference)
 
 
-@pytest.mark.parametrize("position", [START, START | {"scenario": "cifar10", "level": 20}])
+@pytest.mark.parametrize(
+    "position", [START, START | {"scenario": "cifar10", "level": 20}]
+)
 def test_replay_has_the_queue_and_the_epsilon_of_every_round(position):
     (answer,) = in_node([position])
     problem, schedules = by_package(**position)
@@ -134,7 +183,9 @@ def test_replay_has_the_queue_and_the_epsilon_of_every_round(position):
         queue = max(queue + added - problem.budget, 0)
         assert answer["queue"][t] == pytest.approx(queue, abs=1e-9)
     for t in (1, 20, 250, problem.min_gain.size):
-        begun = ReceiveScalingProblem(problem.scenario, problem.min_gain[:t], problem.budget)
+        begun = ReceiveScalingProblem(
+            problem.scenario, problem.min_gain[:t], problem.budget
+        )
         assert answer["epsilons"][t - 1] == pytest.approx(
             float(begun.epsilon(w[:t], delta=explorer.DELTA)), rel=TOLERANCE
         )
@@ -148,7 +199,9 @@ def test_changed_constant_is_seen(change):
 
 
 def test_the_committed_data_are_what_the_package_writes():
-    assert (FOLDER / "data.js").read_text() == explorer.explorer_script(), "run: python -m companion make explorer"
+    assert (FOLDER / "data.js").read_text() == explorer.explorer_script(), (
+        "run: python -m companion make explorer"
+    )
 
 
 @pytest.mark.parametrize("channel", explorer.CHANNELS)
@@ -167,14 +220,22 @@ def test_gains_and_levels_are_those_of_the_model_but_for_rounding(channel):
 def test_a_method_has_the_colour_that_it_has_in_figures():
     style = (FOLDER / "explorer.css").read_text()
     light = style.partition("data-theme=")[0]
-    shown = {name: to_hex(color) for name, color in re.findall(r"--ex-(\w+): (#\w+)", light)}
+    shown = {
+        name: to_hex(color) for name, color in re.findall(r"--ex-(\w+): (#\w+)", light)
+    }
     for own in ("Optimal", "AdaScale", "EqualAlloc", "ConstantLevel", "Learn"):
-        (color,) = (color for name, color in shown.items() if own.lower().startswith(name))
+        (color,) = (
+            color for name, color in shown.items() if own.lower().startswith(name)
+        )
         assert color == to_hex(STYLE[own]["color"])
     others = {to_hex(look["color"]) for look in STYLE.values()}
     assert not {shown["plain"], shown["you"]} & others
 
 
 def test_all_that_the_page_loads_is_light():
-    loaded = [path.stat().st_size for path in FOLDER.iterdir() if path.suffix in (".js", ".css")]
+    loaded = [
+        path.stat().st_size
+        for path in FOLDER.iterdir()
+        if path.suffix in (".js", ".css")
+    ]
     assert sum(loaded) < 100_000

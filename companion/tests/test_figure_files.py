@@ -24,9 +24,15 @@ import executed as tool  # noqa: E402
 
 def cell_of(figure, **figure_options):
     data, metadata = files.in_notebook(figure)
-    data["image/png"] = print_figure(figure, base64=True)  # as matplotlib's inline backend adds it
+    data["image/png"] = print_figure(
+        figure, base64=True
+    )  # as matplotlib's inline backend adds it
     cell = nbformat.v4.new_code_cell("draw()", execution_count=1)
-    cell.metadata = {"mystnb": {"figure": figure_options, "image": {"alt": "it rises"}}} if figure_options else {}
+    cell.metadata = (
+        {"mystnb": {"figure": figure_options, "image": {"alt": "it rises"}}}
+        if figure_options
+        else {}
+    )
     cell.outputs = [nbformat.v4.new_output("display_data", data, metadata=metadata)]
     return cell
 
@@ -36,13 +42,19 @@ def test_figures_have_their_files_when_the_execution_comes_from_the_cache(tmp_pa
     axes.plot([1, 2], [3.0, 4.5])
     notebook = nbformat.v4.new_notebook(cells=[cell_of(figure)])
     plt.close(figure)
-    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+    notebook.metadata.kernelspec = {
+        "name": "python3",
+        "display_name": "Python 3",
+        "language": "python",
+    }
     cache = tmp_path / "cache"
     nbformat.write(notebook, tmp_path / "executed.ipynb")
     get_cache(cache).cache_notebook_file(tmp_path / "executed.ipynb")
     notebook.cells[0].outputs, notebook.cells[0].execution_count = [], None
     nbformat.write(notebook, tmp_path / "page.ipynb")  # as myst-nb leaves it
-    ((name, found),) = tool.stored_files(tool.executed(tmp_path / "page.ipynb", str(cache))).items()
+    ((name, found),) = tool.stored_files(
+        tool.executed(tmp_path / "page.ipynb", str(cache))
+    ).items()
     assert name.endswith(".png")
     assert {*found} == {"svg", "csv"}
     notebook.cells[0].source = "draw_another()"
@@ -54,42 +66,65 @@ def smallest_word(svg, column=774):
     """The font size of the smallest words of a figure on its page, in px; exponents and indices may be smaller."""
     width = float(re.search(r'<svg[^>]* width="([\d.]+)pt"', svg)[1])
     sizes = [
-        100 * float(size) for size in re.findall(r"translate\([^)]*\)(?: rotate\([^)]*\))? scale\(([\d.]+) -", svg)
+        100 * float(size)
+        for size in re.findall(
+            r"translate\([^)]*\)(?: rotate\([^)]*\))? scale\(([\d.]+) -", svg
+        )
     ]
     return min(sizes) * min(96 / 72, column / width)
 
 
 METHODS = {
-    name.replace(" ", "-"): look["color"].lower() for policy, look in STYLE.items() for name in (policy, LABELS[policy])
+    name.replace(" ", "-"): look["color"].lower()
+    for policy, look in STYLE.items()
+    for name in (policy, LABELS[policy])
 }
 
 
 def colours(svg):
     """The colours of each series that a figure calls by the name of a method, or by that of a variant."""
-    for name, drawn in re.findall(r'<g id="\d+-([^"]*)">(.*?)</g>\s*(?=<g id=|</g>)', svg, flags=re.DOTALL):
+    for name, drawn in re.findall(
+        r'<g id="\d+-([^"]*)">(.*?)</g>\s*(?=<g id=|</g>)', svg, flags=re.DOTALL
+    ):
         name = html.unescape(name)
         for method, color in METHODS.items():
             if name == method or name.startswith(f"{method},"):
-                found = {*re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", drawn)} - {"#ffffff"}
+                found = {*re.findall(r"(?:fill|stroke): (#[0-9a-f]{6})", drawn)} - {
+                    "#ffffff"
+                }
                 yield name, found or {"#000000"}, color  # black is left out of an SVG
 
 
 @cache
 def figures_of(path):
-    return [each["svg"] for each in tool.stored_files(nbformat.read(path, as_version=4)).values()]
+    return [
+        each["svg"]
+        for each in tool.stored_files(nbformat.read(path, as_version=4)).values()
+    ]
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem
+)
 def test_figures_are_readable_and_a_method_has_one_colour(path):
     for svg in figures_of(path):
         for column, least in READABLE.items():
             assert smallest_word(svg, column) >= least
-        assert "fill: #ffffff" not in svg.partition('id="patch_2"')[2].partition("</g>")[0]  # no box on a dark page
-        assert [(name, found) for name, found, own in colours(svg) if found != {own}] == []
+        assert (
+            "fill: #ffffff" not in svg.partition('id="patch_2"')[2].partition("</g>")[0]
+        )  # no box on a dark page
+        assert [
+            (name, found) for name, found, own in colours(svg) if found != {own}
+        ] == []
 
 
 def test_the_colours_of_methods_are_read_from_the_figures_of_the_book():
-    found = [each for path in (ROOT / "notebooks").glob("*.ipynb") for svg in figures_of(path) for each in colours(svg)]
+    found = [
+        each
+        for path in (ROOT / "notebooks").glob("*.ipynb")
+        for svg in figures_of(path)
+        for each in colours(svg)
+    ]
     assert {own for _, _, own in found} == {*METHODS.values()}
 
 
@@ -103,7 +138,10 @@ def test_another_colour_is_noticed(drawn):
     assert [found == {own} for _, found, own in colours(svg)] == [True, False]
 
 
-@pytest.mark.parametrize(("wide", "size", "shown"), [(7, 10, 13.3), (9, 10, 11.8), (9, 8, 9.4), (11, 10, 9.7)])
+@pytest.mark.parametrize(
+    ("wide", "size", "shown"),
+    [(7, 10, 13.3), (9, 10, 11.8), (9, 8, 9.4), (11, 10, 9.7)],
+)
 def test_a_wide_figure_has_small_words(wide, size, shown):
     with plt.rc_context({"font.size": size, "figure.constrained_layout.use": True}):
         figure, axes = plt.subplots(figsize=(wide, 3))

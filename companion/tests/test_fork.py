@@ -24,14 +24,29 @@ def test_fade_levelled_changes_one_floor_and_no_cost(rounds):
     changed = problem.min_noise_energy != levelled.min_noise_energy
     assert changed.sum() == 1
     assert changed.argmax() == problem.min_noise_energy.argmax()
-    assert levelled.min_noise_energy[changed].item() == np.sort(problem.min_noise_energy)[rounds // 2]
-    assert levelled.min_gain[changed].item() == np.sort(problem.min_gain)[(rounds - 1) // 2]
+    assert (
+        levelled.min_noise_energy[changed].item()
+        == np.sort(problem.min_noise_energy)[rounds // 2]
+    )
+    assert (
+        levelled.min_gain[changed].item()
+        == np.sort(problem.min_gain)[(rounds - 1) // 2]
+    )
     assert np.array_equal(schedule[~changed], w[~changed])
-    assert np.allclose(levelled.spend(schedule), problem.spend(w), rtol=1e-9, atol=1e-12)
+    assert np.allclose(
+        levelled.spend(schedule), problem.spend(w), rtol=1e-9, atol=1e-12
+    )
     assert levelled.cost(schedule) == pytest.approx(float(problem.cost(w)), rel=1e-9)
 
 
-RUN = {"dataset": "digits", "policy": "AdaScale", "nu": 0.05, "seed": 1, "rounds": 12, "every": 2}
+RUN = {
+    "dataset": "digits",
+    "policy": "AdaScale",
+    "nu": 0.05,
+    "seed": 1,
+    "rounds": 12,
+    "every": 2,
+}
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +59,11 @@ def test_both_branches_are_one_training_up_to_the_fade_and_two_after_it(branch):
     problem, mean_gain = problem_of(run)
     w = find_method(run.policy)[1](problem, mean_gain).schedule(problem)
     dataset = data.load("digits", run.training.input_scaling)
-    whole = train(problem, w, run.training, dataset, run.seed, every=run.every).history.set_index("round").test_loss
+    whole = (
+        train(problem, w, run.training, dataset, run.seed, every=run.every)
+        .history.set_index("round")
+        .test_loss
+    )
     without, whole = branch.set_index("round").test_loss, whole.dropna()
     before = without.index < problem.min_noise_energy.argmax()
     assert 0 < before.sum() < len(branch)
@@ -67,13 +86,17 @@ def test_what_is_gained_is_read_evaluation_by_evaluation():
     curves = pd.DataFrame({"run": ["a"] * 4 + ["b"] * 4, "round": [4, 9, 14, 19] * 2})
     curves["accuracy"] = [0.60, 0.50, 0.55, 0.58, 0.60, 0.48, 0.52, 0.59]
     without = curves.accuracy + [0, 0.11, 0.07, 0.04, 0, 0.1, 0.09, -0.02]
-    forks = curves.assign(accuracy=without, nu=[0.01] * 4 + [0.32] * 4, seed=0, fade_round=7)
+    forks = curves.assign(
+        accuracy=without, nu=[0.01] * 4 + [0.32] * 4, seed=0, fade_round=7
+    )
     found = forked(forks, table, curves)
     assert found.gained.round(9).to_numpy().tolist() == [[11, 10], [7, 9], [4, -2]]
 
 
 def test_the_deepest_fade_alone_is_taken_away_and_has_the_median_instead():
-    plain, levelled = (model.draw(10, 301, [4, 5]) for model in (channel.Rayleigh(), FadeLevelled()))
+    plain, levelled = (
+        model.draw(10, 301, [4, 5]) for model in (channel.Rayleigh(), FadeLevelled())
+    )
     before, after = (each.gain.min(axis=-2) for each in (plain, levelled))
     changed = (plain.coefficient != levelled.coefficient).any(axis=-2)
     assert (changed.sum(axis=-1) == 1).all()
@@ -83,7 +106,10 @@ def test_the_deepest_fade_alone_is_taken_away_and_has_the_median_instead():
     one = FadeLevelled().draw(10, 301, 5)
     assert np.array_equal(one.coefficient, levelled.coefficient[1])
     name = "companion.training.controls:FadeLevelled"  # as in a sweep
-    assert channel.specification(channel.find(f"{name}:placement=area")).items() >= {"model": name}.items()
+    assert (
+        channel.specification(channel.find(f"{name}:placement=area")).items()
+        >= {"model": name}.items()
+    )
 
 
 def test_the_timed_rounds_are_those_of_a_training_and_a_whole_one_is_extrapolated():
@@ -91,7 +117,9 @@ def test_the_timed_rounds_are_those_of_a_training_and_a_whole_one_is_extrapolate
     table = timed_rounds(run, digits, 2)
     federation = FedSGD(run.scenario, run.training, digits, 0)
     assert table["round"].tolist() == [0, 1]
-    assert table.samples.tolist() == [sum(map(len, federation.batches(t))) for t in (0, 1)]
+    assert table.samples.tolist() == [
+        sum(map(len, federation.batches(t))) for t in (0, 1)
+    ]
     assert (table.cpu_seconds > 0).all()
     assert (table.parameters == 9370).all()
     table = pd.DataFrame({"model": ["a", "a", "b"], "cpu_seconds": [1.0, 3.0, 7.2]})

@@ -26,7 +26,10 @@ COMMITTED = load("guarantees/scaling")
 
 def end_limits(rows):
     """The four limits of :func:`companion.bounds.queue_limits` on the last queue of every row of the table."""
-    nu, (T, V, least) = guarantees.BUDGET, (rows[name].to_numpy(float) for name in ("T", "penalty", "least_floor"))
+    nu, (T, V, least) = (
+        guarantees.BUDGET,
+        (rows[name].to_numpy(float) for name in ("T", "penalty", "least_floor")),
+    )
     slope = -RoundLeakage(MNIST).slope(nu + least)
     return bounds.QueueLimits(
         full_power=np.sqrt(2 * V * T * rows["full_power"].to_numpy() + T * nu**2),
@@ -37,20 +40,42 @@ def end_limits(rows):
 
 
 def test_a_row_holds_the_sides_of_the_bounds():
-    table, nu = guarantees.scaling_table([(20.0, 0.5), (20.0, 1.5)], (100, 250), [2]), guarantees.BUDGET
+    table, nu = (
+        guarantees.scaling_table([(20.0, 0.5), (20.0, 1.5)], (100, 250), [2]),
+        guarantees.BUDGET,
+    )
     gain = MNIST.min_gain(channel.draw(10, 250, 2).gain)
     assert table["T"].tolist() == [100, 100, 250, 250]
     assert table["penalty"][3] / table["penalty"][1] == pytest.approx(2.5**1.5)
     ends = end_limits(table)
     for row in table.itertuples():
         problem = ReceiveScalingProblem(MNIST, gain[: row.T], nu)
-        w, floor = policies.AdaScale(row.penalty).schedule(problem), problem.min_noise_energy
+        w, floor = (
+            policies.AdaScale(row.penalty).schedule(problem),
+            problem.min_noise_energy,
+        )
         best = np.maximum(policies.water_level(floor, nu), floor) - floor
-        found = (row.violation, row.leakage - row.optimum, row.above, row.square, row.least_floor)
-        left = [float(bound(problem, w, row.penalty).left) for bound in (bounds.violation_bound, bounds.regret_bound)]
-        expected = (*left, np.maximum(best - nu, 0).mean(), (best**2).mean(), floor.min())
+        found = (
+            row.violation,
+            row.leakage - row.optimum,
+            row.above,
+            row.square,
+            row.least_floor,
+        )
+        left = [
+            float(bound(problem, w, row.penalty).left)
+            for bound in (bounds.violation_bound, bounds.regret_bound)
+        ]
+        expected = (
+            *left,
+            np.maximum(best - nu, 0).mean(),
+            (best**2).mean(),
+            floor.min(),
+        )
         assert found == pytest.approx(expected, rel=1e-9)
-        for end, limit in zip(ends, bounds.queue_limits(problem, row.penalty), strict=True):
+        for end, limit in zip(
+            ends, bounds.queue_limits(problem, row.penalty), strict=True
+        ):
             assert end[row.Index] == pytest.approx(float(limit[-1]))
 
 
@@ -65,10 +90,14 @@ def test_every_row_keeps_every_bound():
     ends = end_limits(COMMITTED)
     for limit in ends:
         assert (COMMITTED["queue"] <= limit).all()
-    assert (COMMITTED["violation"] <= COMMITTED["queue"] / T * (1 + 1e-7) + 1e-9).all()  # nine digits are stored
+    assert (
+        COMMITTED["violation"] <= COMMITTED["queue"] / T * (1 + 1e-7) + 1e-9
+    ).all()  # nine digits are stored
     assert (regret <= (ends.full_power * nu + T * nu**2 / 2 + nu**2 / 2) / V).all()
     least = np.min(ends, axis=0)
-    assert (regret <= (least * COMMITTED["above"] + COMMITTED["square"] / 2) / V).all()  # (y - nu)^2 >= (y - nu)_+^2
+    assert (
+        regret <= (least * COMMITTED["above"] + COMMITTED["square"] / 2) / V
+    ).all()  # (y - nu)^2 >= (y - nu)_+^2
     # control: limits that are a tenth of the sharp ones are broken
     assert (COMMITTED["queue"] > least / 10).any()
 
@@ -83,14 +112,26 @@ def test_measured_exponents_are_those_of_the_theorem():
         assert abs(slope.centre - (beta - 1) / 3) < 0.003
         assert slope.high < (beta - 1) / 2  # the paper's
         rows = near[near["beta"] == beta]
-        late, early = (guarantees.end_slope(rows, "violation", guarantees.HORIZONS[k : k + 3]) for k in (6, 2))
-        assert (beta - 1) / 3 < late.low < late.high < early.low  # steeper, and falling with T
-    assert guarantees.exponents(COMMITTED).set_index("start").loc[2e7, "constant"].between(0.98, 1).all()
+        late, early = (
+            guarantees.end_slope(rows, "violation", guarantees.HORIZONS[k : k + 3])
+            for k in (6, 2)
+        )
+        assert (
+            (beta - 1) / 3 < late.low < late.high < early.low
+        )  # steeper, and falling with T
+    assert (
+        guarantees.exponents(COMMITTED)
+        .set_index("start")
+        .loc[2e7, "constant"]
+        .between(0.98, 1)
+        .all()
+    )
 
 
 def test_a_slope_is_the_exponent_of_a_power():
     rows = pd.DataFrame(
-        [(seed, T, -seed * T**0.75) for seed in (1, 2, 3) for T in (10, 100, 1000)], columns=["seed", "T", "size"]
+        [(seed, T, -seed * T**0.75) for seed in (1, 2, 3) for T in (10, 100, 1000)],
+        columns=["seed", "T", "size"],
     )
     slope = guarantees.end_slope(rows, "size", (10, 100, 1000))
     assert slope.centre == pytest.approx(0.75)
@@ -98,12 +139,16 @@ def test_a_slope_is_the_exponent_of_a_power():
 
 
 def test_the_regret_is_negative_in_every_row_and_bought_by_the_budget():
-    assert (COMMITTED["leakage"] < COMMITTED["optimum"])[COMMITTED["start"] == 20.0].all()
+    assert (COMMITTED["leakage"] < COMMITTED["optimum"])[
+        COMMITTED["start"] == 20.0
+    ].all()
     assert (COMMITTED["violation"] > 0).all()
     last = COMMITTED[COMMITTED["T"] == guarantees.HORIZONS[-1]]
     dearer = last["leakage"] / last["optimum_at_cost"]
     for beta in (1.25, 1.5, 1.75):
-        assert (dearer[(last["start"] == 2e7) & (last["beta"] == beta)] - 9 / 8).abs().max() < 0.002
+        assert (
+            dearer[(last["start"] == 2e7) & (last["beta"] == beta)] - 9 / 8
+        ).abs().max() < 0.002
     assert dearer[last["beta"] == 0.5].max() < 1.003  # below one, both vanish
 
 
@@ -124,7 +169,11 @@ def test_every_failing_guarantee_has_a_run_and_every_run_a_guarantee():
 
 def test_every_proof_is_in_the_book():
     pages = (Path(__file__).parents[2] / "notebooks").glob("*.md")
-    labels = set(re.findall(r"^:label: (\S+)", "\n".join(path.read_text() for path in pages), re.M))
+    labels = set(
+        re.findall(
+            r"^:label: (\S+)", "\n".join(path.read_text() for path in pages), re.M
+        )
+    )
     assert said("holds") | {label for label, *_ in GUARANTEES.values()} <= labels
     assert "thm-no-such" not in labels  # the control
 
@@ -135,7 +184,10 @@ def test_the_mean_of_a_constant_level_needs_one_law_of_a_round_and_no_independen
     floor = block_floors(0.037, 10, (1000, 500), np.random.default_rng(20))
     problem = with_floors(MNIST, floor, nu)
     energy = policies.ConstantLevel(law=law).schedule(problem)
-    cost, leaked = interval((energy - floor).mean(-1) / nu), interval(RoundLeakage(MNIST)(energy).mean(-1))
+    cost, leaked = (
+        interval((energy - floor).mean(-1) / nu),
+        interval(RoundLeakage(MNIST)(energy).mean(-1)),
+    )
     assert cost.low < 1 < cost.high
     assert leaked.low < level_value(RoundLeakage(MNIST), law, nu).leakage < leaked.high
     assert cost.high - cost.low < 0.03

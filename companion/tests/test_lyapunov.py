@@ -21,7 +21,9 @@ def make(budget, seeds=(0, 1)):
 def lyapunov_cost(problem, penalty, rate):
     """Cost over the budget of one lane, written out round by round."""
     queue, spent = 0.0, 0.0
-    for cap, floor in zip(problem.max_eta.tolist(), problem.min_noise_energy.tolist(), strict=True):
+    for cap, floor in zip(
+        problem.max_eta.tolist(), problem.min_noise_energy.tolist(), strict=True
+    ):
         eta = cap if queue == 0 else min(cap, math.sqrt(penalty / queue))
         spent += problem.scenario.noise_scale / eta - floor
         queue = max(queue + eta - rate, 0.0)
@@ -39,9 +41,13 @@ def test_every_pair_costs_the_budget(matched):
     assert {*found.pairs.lane} == set(range(4))
     for pair in found.pairs.iloc[::7].itertuples():
         k, r = np.unravel_index(int(pair.lane), problem.lanes)
-        alone = ReceiveScalingProblem(problem.scenario, problem.min_gain[r], problem.budget[k, 0])
+        alone = ReceiveScalingProblem(
+            problem.scenario, problem.min_gain[r], problem.budget[k, 0]
+        )
         # the rough part of the curve amplifies a last digit; the tolerance is 1e-9
-        assert lyapunov_cost(alone, pair.penalty, pair.rate) == pytest.approx(1, rel=2e-9)
+        assert lyapunov_cost(alone, pair.penalty, pair.rate) == pytest.approx(
+            1, rel=2e-9
+        )
 
 
 def test_the_kindest_pair_is_chosen(matched):
@@ -54,37 +60,65 @@ def test_the_kindest_pair_is_chosen(matched):
     worst = found.pairs.groupby("lane").epsilon.max().to_numpy().reshape(problem.lanes)
     assert (worst > 2 * best).all()  # the control: which pair is taken matters
     figures = best_lyapunov(problem)
-    np.testing.assert_array_equal([figures.penalty, figures.rate], [found.penalty, found.rate])
+    np.testing.assert_array_equal(
+        [figures.penalty, figures.rate], [found.penalty, found.rate]
+    )
 
 
 def test_no_much_kinder_pair_lies_between_the_rates_that_were_tried(matched):
     """Forty rates around the best one, the crossing of each found by bisection."""
     problem, found = matched
-    alone = ReceiveScalingProblem(problem.scenario, problem.min_gain[0], problem.budget[1, 0])
+    alone = ReceiveScalingProblem(
+        problem.scenario, problem.min_gain[0], problem.budget[1, 0]
+    )
     epsilon = found.pairs.groupby("lane").epsilon.min()[2]
     rates = found.rate[1, 0] * np.geomspace(0.9, 1.1, 40)
     natural = float(found.penalty[1, 0])
     pairs = []
     for rate in rates:
         low, high = natural * 1e-3, natural * 1e3
-        if (lyapunov_cost(alone, low, rate) - 1) * (lyapunov_cost(alone, high, rate) - 1) < 0:
-            pairs.append((brentq(lambda V, rate=rate: lyapunov_cost(alone, V, rate) - 1, low, high, rtol=1e-13), rate))
+        if (lyapunov_cost(alone, low, rate) - 1) * (
+            lyapunov_cost(alone, high, rate) - 1
+        ) < 0:
+            pairs.append(
+                (
+                    brentq(
+                        lambda V, rate=rate: lyapunov_cost(alone, V, rate) - 1,
+                        low,
+                        high,
+                        rtol=1e-13,
+                    ),
+                    rate,
+                )
+            )
     penalty, rate = np.array(pairs).T
-    many = ReceiveScalingProblem(problem.scenario, np.broadcast_to(alone.min_gain, (rate.size, 500)), alone.budget)
-    kindest = many.epsilon(policies.LyapunovPowerControl(penalty, rate).schedule(many)).min()
+    many = ReceiveScalingProblem(
+        problem.scenario,
+        np.broadcast_to(alone.min_gain, (rate.size, 500)),
+        alone.budget,
+    )
+    kindest = many.epsilon(
+        policies.LyapunovPowerControl(penalty, rate).schedule(many)
+    ).min()
     assert len(pairs) > 30
     assert epsilon < 1.05 * kindest  # the zoom is no finer than that
 
 
 def test_lanes_are_matched_each_on_its_own(matched):
     problem, found = matched
-    alone = ReceiveScalingProblem(problem.scenario, problem.min_gain[1], problem.budget[1, 0])
+    alone = ReceiveScalingProblem(
+        problem.scenario, problem.min_gain[1], problem.budget[1, 0]
+    )
     single = match_lyapunov(alone)
     assert single.penalty.shape == single.rate.shape == ()
     assert float(single.rate) == pytest.approx(found.rate[1, 1], rel=1e-12)
-    assert float(single.penalty) == pytest.approx(found.penalty[1, 1], rel=1e-7)  # each to 1e-9 of the cost
+    assert float(single.penalty) == pytest.approx(
+        found.penalty[1, 1], rel=1e-7
+    )  # each to 1e-9 of the cost
     together = found.pairs[found.pairs.lane == 3]
-    np.testing.assert_allclose(single.pairs.relative_rate, together.relative_rate, rtol=1e-12)
+    np.testing.assert_allclose(
+        single.pairs.relative_rate, together.relative_rate, rtol=1e-12
+    )
 
 
 def test_one_rate_alone_is_tried_where_one_is_asked_for():
@@ -95,8 +129,13 @@ def test_one_rate_alone_is_tried_where_one_is_asked_for():
 
 
 def test_a_rate_out_of_all_reach_is_named_lane_and_all():
-    with pytest.raises(tuning.BudgetNotReached, match=r"no pair .* the cost of lane \(0, 0\) to its budget"):
-        match_lyapunov(make([0.04]), 1e9)  # the queue stays empty: full power costs nothing
+    with pytest.raises(
+        tuning.BudgetNotReached,
+        match=r"no pair .* the cost of lane \(0, 0\) to its budget",
+    ):
+        match_lyapunov(
+            make([0.04]), 1e9
+        )  # the queue stays empty: full power costs nothing
 
 
 def test_bad_arguments_are_named():
@@ -110,7 +149,9 @@ def test_the_capped_level_has_the_mean_that_is_asked_for_or_is_infinite():
     caps = rng.pareto(1.0, (5, 40)) + 0.1
     mean = caps.mean(axis=-1) * [0.01, 0.2, 0.5, 0.9, 0.999]
     level = capped_level(caps, mean)
-    np.testing.assert_allclose(np.minimum(level[:, None], caps).mean(axis=-1), mean, rtol=1e-12)
+    np.testing.assert_allclose(
+        np.minimum(level[:, None], caps).mean(axis=-1), mean, rtol=1e-12
+    )
     assert capped_level(caps, 1.001 * caps.mean(axis=-1)).tolist() == [np.inf] * 5
 
 
@@ -118,7 +159,9 @@ def test_at_rest_a_queue_stays_near_its_start_and_one_that_heeds_no_cap_falls():
     problem = make([0.01])
     for capped in (True, False):
         policy = filled_lyapunov(problem, multiple=100.0, capped=capped)
-        np.testing.assert_allclose(problem.cost(policy.schedule(problem)) / problem.budget, 1, rtol=1e-9)
+        np.testing.assert_allclose(
+            problem.cost(policy.schedule(problem)) / problem.budget, 1, rtol=1e-9
+        )
         queue, later = policy.initial_queue.copy(), []
         for eta in np.moveaxis(problem.eta(policy.schedule(problem)), -1, 0):
             queue = np.maximum(queue + eta - policy.rate, 0)
@@ -131,11 +174,15 @@ def test_the_plain_method_takes_its_cap_first_and_minimises_every_round():
     problem = problems.make(MNIST, 0.04, rounds=60)
     caps, V = np.array([0.5, 50.0]), 2.0
     energy, queue = plain_lyapunov(problem, V, caps)
-    assert energy[:, 0] == pytest.approx(np.maximum(caps, problem.min_noise_energy[0]), rel=1e-12)
+    assert energy[:, 0] == pytest.approx(
+        np.maximum(caps, problem.min_noise_energy[0]), rel=1e-12
+    )
     leakage = RoundLeakage(MNIST)
     for k, cap in enumerate(caps):
         for t, floor in enumerate(problem.min_noise_energy):
-            w = np.geomspace(floor, max(cap, floor), 400)  # for clarity: no point of a grid is better
+            w = np.geomspace(
+                floor, max(cap, floor), 400
+            )  # for clarity: no point of a grid is better
             objective = V * leakage(w) + queue[k, t] * (w - floor)
             own = V * leakage(energy[k, t]) + queue[k, t] * (energy[k, t] - floor)
             assert own <= objective.min() * (1 + 1e-9)
@@ -144,7 +191,11 @@ def test_the_plain_method_takes_its_cap_first_and_minimises_every_round():
 
 def test_the_plain_method_leaks_more_the_higher_its_cap():
     problem, caps = problems.make(MNIST, 0.04), np.geomspace(1, 1e5, 6)
-    plain = plain_lyapunov(problem, float(tuning.match_budget(policies.AdaScale, problem)), caps)
+    plain = plain_lyapunov(
+        problem, float(tuning.match_budget(policies.AdaScale, problem)), caps
+    )
     leaked = [float(problem.rdp(row)) for row in plain.energy]
     assert (np.diff(leaked) > 0).all()
-    assert (plain.energy[-1] - problem.min_noise_energy).mean() == pytest.approx(1e5 / MNIST.num_rounds, rel=0.01)
+    assert (plain.energy[-1] - problem.min_noise_energy).mean() == pytest.approx(
+        1e5 / MNIST.num_rounds, rel=0.01
+    )

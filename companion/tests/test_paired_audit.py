@@ -13,7 +13,12 @@ from adascale import ReceiveScalingProblem, Scenario, accounting, channel, polic
 from adascale.audit.canaries import unit
 from adascale.learning import Diverged, FedSGD, Training, data, fedsgd
 from companion.privacy.black_box import SampleCanaries, audit_samples
-from companion.privacy.paired_audit import Audited, audit_paired, neighbours, paired_runs
+from companion.privacy.paired_audit import (
+    Audited,
+    audit_paired,
+    neighbours,
+    paired_runs,
+)
 
 
 def linear():
@@ -22,7 +27,14 @@ def linear():
 
 
 ROUNDS, RUNS = 4, 80
-SMALL = replace(Scenario.digits(), num_devices=2, num_rounds=ROUNDS, num_parameters=650, dataset_size=20, batch_size=10)
+SMALL = replace(
+    Scenario.digits(),
+    num_devices=2,
+    num_rounds=ROUNDS,
+    num_parameters=650,
+    dataset_size=20,
+    batch_size=10,
+)
 TRAINING = replace(Training.preset("digits"), model=f"{__name__}:linear", momentum=0.5)
 
 
@@ -30,7 +42,9 @@ TRAINING = replace(Training.preset("digits"), model=f"{__name__}:linear", moment
 def digits():
     whole = data.load("digits")
     train = {"images": whole.images[:40], "labels": whole.labels[:40]}
-    return whole._replace(**train, test_images=whole.test_images[:20], test_labels=whole.test_labels[:20])
+    return whole._replace(
+        **train, test_images=whole.test_images[:20], test_labels=whole.test_labels[:20]
+    )
 
 
 def given(sigma, scenario=SMALL, seed=0):
@@ -63,11 +77,18 @@ def test_the_training_itself_adds_the_clipped_gradient_over_the_divisor_or_nothi
     for seed in range(8):
         inside.seed = outside.seed = seed
         state = inside.start()
-        difference = inside.step(state, math.inf)[0].velocity - outside.step(state, math.inf)[0].velocity
+        difference = (
+            inside.step(state, math.inf)[0].velocity
+            - outside.step(state, math.inf)[0].velocity
+        )
         drawn = place in inside.batches(0)[-1]
         sent = sample.signal(SMALL, np.array([0]), state.parameters)
-        assert float(sent.norm()) == pytest.approx(unit(SMALL), rel=1e-5)  # the sensitivity, as it is clipped
-        torch.testing.assert_close(difference, sent if drawn else torch.zeros_like(sent), rtol=1e-4, atol=1e-7)
+        assert float(sent.norm()) == pytest.approx(
+            unit(SMALL), rel=1e-5
+        )  # the sensitivity, as it is clipped
+        torch.testing.assert_close(
+            difference, sent if drawn else torch.zeros_like(sent), rtol=1e-4, atol=1e-7
+        )
         seen.add(drawn)
     assert seen == {True, False}
 
@@ -88,13 +109,17 @@ def test_without_sampling_the_score_is_normal_as_neyman_and_pearson_say():
     for present, sign in ((True, 1), (False, -1)):
         score = seen.score[seen.present == present]
         assert stats.kstest(score, stats.norm(sign * mu**2 / 2, mu).cdf).pvalue > 1e-3
-        assert stats.kstest(score, stats.norm(-sign * mu**2 / 2, mu).cdf).pvalue < 1e-6  # negative control
+        assert (
+            stats.kstest(score, stats.norm(-sign * mu**2 / 2, mu).cdf).pvalue < 1e-6
+        )  # negative control
     assert abs(seen.present.mean() - 0.5) < 4 * 0.5 / math.sqrt(100)
 
 
 def test_runs_differ_in_batches_and_noise_and_come_again_by_their_seed():
     short = replace(SMALL, num_rounds=2)
-    once, again, other = (paired_runs(given([1.0] * 2, short, seed), 12) for seed in (0, 0, 1))
+    once, again, other = (
+        paired_runs(given([1.0] * 2, short, seed), 12) for seed in (0, 0, 1)
+    )
     np.testing.assert_array_equal(once.score, again.score)
     assert np.unique(np.concatenate([once.score, other.score])).size == 24
     assert np.unique(once.loss).size == 12
@@ -103,7 +128,12 @@ def test_runs_differ_in_batches_and_noise_and_come_again_by_their_seed():
 def test_an_honest_training_is_not_refuted_and_a_good_part_of_its_epsilon_is_shown():
     heard, final = audited(0.6, 160)
     assert heard.refuted == final.refuted == {}
-    assert (heard.kind, heard.runs, heard.canaries, final.kind) == ("paired", 160, 160, "paired samples")
+    assert (heard.kind, heard.runs, heard.canaries, final.kind) == (
+        "paired",
+        160,
+        160,
+        "paired samples",
+    )
     exact = accounting.exact_epsilon(0.5, np.full(ROUNDS, 0.6), 1e-5)
     assert heard.accounted == pytest.approx(exact.upper, rel=1e-3)
     assert 1 < heard.rates < heard.accounted < heard.renyi
@@ -114,13 +144,18 @@ def test_an_honest_training_is_not_refuted_and_a_good_part_of_its_epsilon_is_sho
 
 
 def over_a_quarter(real):
-    return lambda model, images, labels, norm, weights, chunk: real(model, images, labels, norm, 4 * weights, chunk)
+    return lambda model, images, labels, norm, weights, chunk: real(
+        model, images, labels, norm, 4 * weights, chunk
+    )
 
 
 BROKEN = {
     "no noise": ({"noise": False}, None),
     "ten times the norm": ({"norm": 10.0}, None),
-    "a quarter of the noise": ({}, (fedsgd, "real_receiver_noise", lambda real: lambda *given: real(*given) / 4)),
+    "a quarter of the noise": (
+        {},
+        (fedsgd, "real_receiver_noise", lambda real: lambda *given: real(*given) / 4),
+    ),
     "a wrong divisor": ({}, (fedsgd, "clipped_sum", over_a_quarter)),
 }
 
@@ -156,7 +191,9 @@ def test_what_tells_nothing_and_what_cannot_be_audited(monkeypatch):
     honest = given([1.0] * ROUNDS)
     with pytest.raises(Diverged):
         paired_runs(honest._replace(training=replace(TRAINING, learning_rate=1e39)), 1)
-    monkeypatch.setattr(SampleCanaries, "signal", lambda *given: torch.zeros_like(given[-1]))
+    monkeypatch.setattr(
+        SampleCanaries, "signal", lambda *given: torch.zeros_like(given[-1])
+    )
     assert (paired_runs(honest, 2).score == 0).all()  # a gradient that vanishes
 
 
@@ -166,8 +203,13 @@ WHOLE, DIGITS = replace(Scenario.digits(), num_rounds=20), data.load("digits")
 
 
 def test_a_mislabelled_scan_has_another_class_and_a_clipped_gradient():
-    canaries = SampleCanaries.mislabelled(DIGITS, Training.preset("digits"), 280, seed=0)
-    at = [int((DIGITS.test_images == each).flatten(1).all(1).nonzero()[0]) for each in canaries.images[:40]]
+    canaries = SampleCanaries.mislabelled(
+        DIGITS, Training.preset("digits"), 280, seed=0
+    )
+    at = [
+        int((DIGITS.test_images == each).flatten(1).all(1).nonzero()[0])
+        for each in canaries.images[:40]
+    ]
     assert (DIGITS.test_labels[at] != canaries.labels[:40]).all()
     parameters = FedSGD(WHOLE, Training.preset("digits"), DIGITS, 0).start().parameters
     one = canaries.signal(WHOLE, np.array([5]), parameters)
@@ -181,8 +223,19 @@ def test_a_mislabelled_scan_has_another_class_and_a_clipped_gradient():
 def test_the_final_model_tells_little():
     gain = channel.draw(WHOLE.num_devices, 20, seed=0).gain
     problem = ReceiveScalingProblem(WHOLE, WHOLE.min_gain(gain), 2.56)
-    given = problem, policies.Optimal().schedule(problem), Training.preset("digits"), DIGITS, 0
+    given = (
+        problem,
+        policies.Optimal().schedule(problem),
+        Training.preset("digits"),
+        DIGITS,
+        0,
+    )
     found = audit_samples(*given, 280)
-    assert (found.kind, found.guesses, found.rates, found.scaled) == ("samples", 140, None, None)
+    assert (found.kind, found.guesses, found.rates, found.scaled) == (
+        "samples",
+        140,
+        None,
+        None,
+    )
     assert found.one_run < 0.3 < found.accounted
     assert found.refuted == {}

@@ -13,12 +13,22 @@ from adascale.accounting import exact_epsilon
 from companion.privacy import audits
 from companion.privacy import observers as listeners
 from companion.privacy.adversary import adversary, matched_noise
-from companion.privacy.audits import BUDGETS, SETTINGS, SIZES, Size, audit_rows, paired_rows
+from companion.privacy.audits import (
+    BUDGETS,
+    SETTINGS,
+    SIZES,
+    Size,
+    audit_rows,
+    paired_rows,
+)
 from companion.privacy.sharp import SharpAccountant, sharp_epsilon
 from companion.results import folder
 
 RATE = 0.01
-KEPT, PAIRED = (pd.read_csv(folder() / f"audit/{name}.csv", keep_default_na=False) for name in ("mnist", "paired"))
+KEPT, PAIRED = (
+    pd.read_csv(folder() / f"audit/{name}.csv", keep_default_na=False)
+    for name in ("mnist", "paired")
+)
 BOUNDS = ["one_run", "rates", "scaled"]
 
 
@@ -31,8 +41,15 @@ def test_every_listener_has_a_row_with_what_would_restore_it(table):
     assert list(table.listener) == list(listeners.ROWS)
     assert (table.restored != "").all()
     epsilon = table.set_index("listener").epsilon
-    assert epsilon["server"] == epsilon["model"]  # what is broadcast is computed from what was received, and back
-    assert epsilon["server"] < epsilon["quieter 3 dB"] < epsilon["quieter 6 dB"] < epsilon["neighbour"]
+    assert (
+        epsilon["server"] == epsilon["model"]
+    )  # what is broadcast is computed from what was received, and back
+    assert (
+        epsilon["server"]
+        < epsilon["quieter 3 dB"]
+        < epsilon["quieter 6 dB"]
+        < epsilon["neighbour"]
+    )
     assert epsilon["stranger"] < epsilon["three strangers"]
     sigma = table.set_index("listener").sigma
     assert sigma["server"] / sigma["quieter 3 dB"] == pytest.approx(math.sqrt(10**0.3))
@@ -45,26 +62,37 @@ def test_every_listener_has_a_row_with_what_would_restore_it(table):
 
 def test_the_server_s_row_is_what_the_accountant_says(table):
     scenario = Scenario.mnist()
-    each = [float(sharp_epsilon(RATE, one.sigma)) for one in listeners.realisations(scenario, 0.16, range(3))]
+    each = [
+        float(sharp_epsilon(RATE, one.sigma))
+        for one in listeners.realisations(scenario, 0.16, range(3))
+    ]
     assert table.epsilon[0] == pytest.approx(np.median(each), rel=1e-9)
 
 
 def test_sharp_epsilons_are_those_inside_the_certified_intervals():
     lanes = np.random.default_rng(0).uniform(0.8, 3.0, (2, 60))
     found = [accounting.exact_epsilon(0.02, lane, 1e-6) for lane in lanes]
-    assert SharpAccountant().epsilon(0.02, lanes, 1e-6).tolist() == [each.estimate for each in found]
+    assert SharpAccountant().epsilon(0.02, lanes, 1e-6).tolist() == [
+        each.estimate for each in found
+    ]
     with pytest.raises(ValueError, match=r"^noise_multiplier must be"):
         sharp_epsilon(0.02, [1.0, -1.0])
     lost = accounting.epsilon([(1e-6, 0.5, 10_000)], 1e-12)
-    assert sharp_epsilon(1e-6, np.full(10_000, 0.5), 1e-12) == pytest.approx(lost.estimate, rel=0.01)
+    assert sharp_epsilon(1e-6, np.full(10_000, 0.5), 1e-12) == pytest.approx(
+        lost.estimate, rel=0.01
+    )
 
 
 def test_a_stranger_hears_the_victim_by_the_ratio_of_two_fades():
     rng = np.random.default_rng(0)
-    ratio = listeners.heard_better(np.random.default_rng(1), rng.exponential(size=40_000))
+    ratio = listeners.heard_better(
+        np.random.default_rng(1), rng.exponential(size=40_000)
+    )
     # the ratio of two exponential variables is F(2, 2): its median is 1 and its mean is infinite
     assert stats.kstest(ratio["stranger"], stats.f(2, 2).cdf).pvalue > 1e-3
-    assert stats.kstest(ratio["antennas"] - 1, stats.f(2, 2).cdf).pvalue < 1e-3  # negative control: three of them
+    assert (
+        stats.kstest(ratio["antennas"] - 1, stats.f(2, 2).cdf).pvalue < 1e-3
+    )  # negative control: three of them
     assert (ratio["antennas"] > 1).all()
 
 
@@ -82,7 +110,9 @@ def test_a_power_meter_s_multiplier_is_that_of_its_reading():
     assert found * (1 + 0.5 / norm) == pytest.approx(
         float(listeners.energy_multiplier(sigma, dimension, norm)), rel=0.04
     )
-    assert listeners.energy_multiplier(1e-3, dimension, norm) == pytest.approx(1e-3, rel=1e-6)  # near: as good as all
+    assert listeners.energy_multiplier(1e-3, dimension, norm) == pytest.approx(
+        1e-3, rel=1e-6
+    )  # near: as good as all
 
 
 def test_replacing_costs_more_than_adding_and_less_than_group_privacy_allows():
@@ -105,9 +135,13 @@ def test_one_round_of_opposite_gradients_is_the_divergence_by_quadrature():
     q, sigma, order = 0.2, 1.0, 3.0
 
     def density(z, mean):
-        return (1 - q) * stats.norm.pdf(z, 0, sigma) + q * stats.norm.pdf(z, mean, sigma)
+        return (1 - q) * stats.norm.pdf(z, 0, sigma) + q * stats.norm.pdf(
+            z, mean, sigma
+        )
 
-    moment, _ = integrate.quad(lambda z: density(z, 1) ** order * density(z, -1) ** (1 - order), -15, 20)
+    moment, _ = integrate.quad(
+        lambda z: density(z, 1) ** order * density(z, -1) ** (1 - order), -15, 20
+    )
     expected = accounting.to_dp([math.log(moment) / (order - 1)], [order], 1e-5).epsilon
     found = listeners.opposite_gradients(q, np.array([sigma]), orders=(order,))
     assert found == pytest.approx(float(expected), rel=1e-8)
@@ -118,14 +152,18 @@ def test_a_whole_device_is_a_gaussian_mechanism_without_sampling(sigma):
     """Against the exact accountant, of one round with the noise of all 500."""
     mu = math.sqrt(500 * 60**2 * (1 + 0.99 / 60)) / sigma
     exact = accounting.exact_epsilon(1.0, np.array([1 / mu]), 1e-5)
-    assert listeners.whole_device(Scenario.mnist(), np.full(500, sigma)) == pytest.approx(exact.estimate, rel=1e-6)
+    assert listeners.whole_device(
+        Scenario.mnist(), np.full(500, sigma)
+    ) == pytest.approx(exact.estimate, rel=1e-6)
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0, 9.0])
 def test_one_round_without_sampling_is_the_gaussian_mechanism(epsilon):
     found = adversary(epsilon, 1.0, 1)
     mu = 1 / found.noise_multiplier
-    delta = norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+    delta = norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(
+        -mu / 2 - epsilon / mu
+    )
     assert delta == pytest.approx(1e-5, rel=1e-3)  # sigma is known to a millionth
     assert found.guess == pytest.approx(norm.cdf(mu / 2), rel=1e-3)
     most = norm.cdf(norm.ppf(0.01) + mu)
@@ -147,20 +185,28 @@ def test_the_best_attack_on_simulated_trainings_gains_what_is_computed():
     found, rng = adversary(3.0, rate, rounds), np.random.default_rng(0)
 
     def attack(sigma):
-        without, with_it = (losses(sigma, rate, rounds, rng, used=used) for used in (False, True))
+        without, with_it = (
+            losses(sigma, rate, rounds, rng, used=used) for used in (False, True)
+        )
         guess = (np.mean(with_it > 0) + np.mean(without <= 0)) / 2
         return guess, np.mean(with_it > np.quantile(without, 0.99))
 
     guess, hits = attack(found.noise_multiplier)
-    assert guess == pytest.approx(found.guess, abs=4 / np.sqrt(40_000))  # four standard errors, at most
-    assert found.found - 0.03 < hits < found.found + 0.015  # the quantile of 20,000 runs, and a bound by tangents
+    assert guess == pytest.approx(
+        found.guess, abs=4 / np.sqrt(40_000)
+    )  # four standard errors, at most
+    assert (
+        found.found - 0.03 < hits < found.found + 0.015
+    )  # the quantile of 20,000 runs, and a bound by tangents
     guess, hits = attack(found.noise_multiplier / 2)  # negative control: half the noise
     assert guess > found.guess + 0.05
     assert hits > found.found + 0.1
 
 
 def test_less_epsilon_needs_more_noise_and_leaves_the_adversary_less():
-    weak, middle, strong = (adversary(epsilon, 0.01, 500) for epsilon in (9.0, 3.0, 1.0))
+    weak, middle, strong = (
+        adversary(epsilon, 0.01, 500) for epsilon in (9.0, 3.0, 1.0)
+    )
     assert weak.noise_multiplier < middle.noise_multiplier < strong.noise_multiplier
     for more, less in ((weak, middle), (middle, strong)):
         assert more.guess > less.guess > 0.5
@@ -177,7 +223,11 @@ def test_the_matched_noise_has_the_epsilon():
     assert found.upper >= 2.0 * (1 - 1e-5)
 
 
-BAD = {"epsilon": (0.0, 0.01, 500), "sampling_rate": (1.0, 0.0, 500), "rounds": (1.0, 0.01, 0)}
+BAD = {
+    "epsilon": (0.0, 0.01, 500),
+    "sampling_rate": (1.0, 0.0, 500),
+    "rounds": (1.0, 0.01, 0),
+}
 
 
 def test_bad_input_is_named():
@@ -195,16 +245,25 @@ def test_committed_audits_have_their_sizes():
     assert (PAIRED.rounds == 20).all()
 
 
-@pytest.mark.parametrize(("table", "sure"), [(KEPT, ["rates", "scaled"]), (PAIRED, ["scaled"])])
+@pytest.mark.parametrize(
+    ("table", "sure"), [(KEPT, ["rates", "scaled"]), (PAIRED, ["scaled"])]
+)
 def test_no_honest_training_is_refuted_and_every_broken_one_is(table, sure):
     bounds = table[BOUNDS].apply(pd.to_numeric, errors="coerce")
     refuted = bounds.gt(table.accounted, axis=0)
-    broken, claimed = table.setting.isin(["no noise", "not clipped"]), table.setting == "as claimed"
+    broken, claimed = (
+        table.setting.isin(["no noise", "not clipped"]),
+        table.setting == "as claimed",
+    )
     assert not refuted[~broken].any(axis=None)
     assert refuted[broken][sure].all(axis=None)
     assert ((table.refuted != "") == broken).all()
     assert (table.accounted <= table.renyi)[claimed].all()
-    assert bounds[claimed][["one_run", "rates"]].lt(table.accounted[claimed] / 3, axis=0).all(axis=None)
+    assert (
+        bounds[claimed][["one_run", "rates"]]
+        .lt(table.accounted[claimed] / 3, axis=0)
+        .all(axis=None)
+    )
     if table is PAIRED:
         assert refuted[broken & (table.nu == table.nu.max())].all(axis=None)
 
@@ -219,7 +278,9 @@ def test_on_mnist_the_white_box_comes_near_and_the_black_box_does_not():
 
 def test_the_tables_are_made_as_they_are_stored(monkeypatch):
     whole = audits._given  # noqa: SLF001
-    monkeypatch.setattr(audits, "_given", lambda dataset, nu, rounds: whole(dataset, nu, rounds or 8))  # for time
+    monkeypatch.setattr(
+        audits, "_given", lambda dataset, nu, rounds: whole(dataset, nu, rounds or 8)
+    )  # for time
     made = pd.DataFrame(audit_rows("digits", 2.56, Size(50, 1, 50, 20, 5)))
     assert list(made.columns) == list(KEPT.columns)
     assert made.rounds.tolist() == [8, 5, 5, 8]

@@ -17,7 +17,15 @@ PLAIN = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
 
 def test_numbers_are_shown_as_a_reader_wants_them():
-    shown = {"0.0073": 0.0073, "1,300": 1299.0, "1.7·10⁻⁵": 1.7e-5, "0": -0.0, "23": 23.0, "2.0": 2.0, "1.0": 0.996}
+    shown = {
+        "0.0073": 0.0073,
+        "1,300": 1299.0,
+        "1.7·10⁻⁵": 1.7e-5,
+        "0": -0.0,
+        "23": 23.0,
+        "2.0": 2.0,
+        "1.0": 0.996,
+    }
     for text, value in (shown | {"5.0·10⁶": 5e6, "1.0·10⁶": 999_999}).items():
         assert number(value, 2) == text
     assert (number(99.96, 3), number(-3514.2, 3)) == ("100", "−3,510")
@@ -34,7 +42,10 @@ def test_what_is_shown_is_the_number_to_its_digits(value, digits):
 
 
 def test_bounds_are_rounded_outwards():
-    for value, digits, low, high in [(17.94, 1, "17.9", "18.0"), (0.034, 2, "0.03", "0.04")]:
+    for value, digits, low, high in [
+        (17.94, 1, "17.9", "18.0"),
+        (0.034, 2, "0.03", "0.04"),
+    ]:
         assert (rounded_down(value, digits), rounded_up(value, digits)) == (low, high)
         assert (rounded_down(49.0), rounded_up(1.4, 1)) == ("49.0", "1.4")
 
@@ -45,28 +56,41 @@ def test_a_minus_is_a_minus_and_a_hyphen_a_hyphen():
     assert signed(told) == kept
 
 
-@pytest.mark.parametrize("names", [["statement", "method"], [None, None], ["statement", None]])
+@pytest.mark.parametrize(
+    "names", [["statement", "method"], [None, None], ["statement", None]]
+)
 def test_a_table_is_shown_under_one_row_of_heads(names):
-    rows = pd.MultiIndex.from_tuples([("same", "one"), ("same", "other"), ("falls", "one")], names=names)
-    table = pd.DataFrame([["-0.1", "2"], ["3", "4"], ["5", "6"]], rows, ["ν = 0.01", "ν = 0.32"])
+    rows = pd.MultiIndex.from_tuples(
+        [("same", "one"), ("same", "other"), ("falls", "one")], names=names
+    )
+    table = pd.DataFrame(
+        [["-0.1", "2"], ["3", "4"], ["5", "6"]], rows, ["ν = 0.01", "ν = 0.32"]
+    )
     html = as_html(table.rename_axis(columns="nu" if any(names) else None))
     assert html.split("</thead>")[0].count("<tr") == 1
     heads = re.findall("<th.*?>(.*?)</th>", html.split("</thead>")[0])
     assert heads == [*(name or "" for name in names), *table.columns]
-    rows = [row.get_text(" ", strip=True) for row in BeautifulSoup(html, "html.parser").select("tbody tr")]
+    rows = [
+        row.get_text(" ", strip=True)
+        for row in BeautifulSoup(html, "html.parser").select("tbody tr")
+    ]
     assert rows == ["same one −0.1 2", "other 3 4", "falls one 5 6"]
 
 
 def rows(values):
     rows = [("r", "P", *value) for value in values]
-    return pd.DataFrame(rows, columns=["reading", "policy", "nu", "seed", "test_accuracy"])
+    return pd.DataFrame(
+        rows, columns=["reading", "policy", "nu", "seed", "test_accuracy"]
+    )
 
 
 def test_a_table_by_seed_pairs_the_arms_of_a_realisation_whatever_the_order_of_its_rows():
     table = rows([(0.1, 1, 0.5), (0.2, 0, 0.7), (0.1, 0, 0.9), (0.2, 1, 0.4)])
     found = by_seed(table)["r"]["P"]
     assert (found[0.1] - found[0.2]).tolist() == pytest.approx([20, 10])
-    assert by_seed(table.rename(columns={"test_accuracy": "loss"}), "loss")["r", "P", 0.1].tolist() == [0.9, 0.5]
+    assert by_seed(table.rename(columns={"test_accuracy": "loss"}), "loss")[
+        "r", "P", 0.1
+    ].tolist() == [0.9, 0.5]
 
 
 def test_a_band_is_the_mean_and_students_interval():

@@ -13,7 +13,11 @@ KEYS = ["policy", "nu", "seed"]
 
 def pairs(**values):
     """A table with a row per policy and seed; the seeds of each policy are in an order of its own."""
-    rows = [(name, 0.04, seed, value) for name, each in values.items() for seed, value in enumerate(each)]
+    rows = [
+        (name, 0.04, seed, value)
+        for name, each in values.items()
+        for seed, value in enumerate(each)
+    ]
     return pd.DataFrame(rows, columns=[*KEYS, "rdp"]).sample(frac=1, random_state=0)
 
 
@@ -24,12 +28,18 @@ def drawn():
 
 def test_load_reads_a_wide_table_by_policy():
     table = load("exact/mnist").set_index(KEYS)
-    assert table.loc[("AdaScale", 0.01, 0)].tolist() == [6.855147, 5.635384]  # the fourth line of the file
+    assert table.loc[("AdaScale", 0.01, 0)].tolist() == [
+        6.855147,
+        5.635384,
+    ]  # the fourth line of the file
     assert [*table] == ["epsilon", "exact"]
 
 
 def test_load_lists_the_names_that_there_are():
-    with pytest.raises(ValueError, match=r"name must be one of audit/digits, .*weights/thirds, got 'mnist'"):
+    with pytest.raises(
+        ValueError,
+        match=r"name must be one of audit/digits, .*weights/thirds, got 'mnist'",
+    ):
         load("mnist")
 
 
@@ -41,9 +51,13 @@ def test_ratio_is_the_paired_interval_of_scipy(drawn):
     assert ratio(table, "A", "B", nu=0.04) == pytest.approx(geometric, rel=1e-12)
     own = stats.ttest_1samp(top / bottom, 0).confidence_interval(0.95)
     arithmetic = np.mean(top / bottom), own.low, own.high
-    assert ratio(table, "A", "B", mean="arithmetic") == pytest.approx(arithmetic, rel=1e-12)
+    assert ratio(table, "A", "B", mean="arithmetic") == pytest.approx(
+        arithmetic, rel=1e-12
+    )
     value = lambda x, y, axis: x.mean(axis=axis) / y.mean(axis=axis)  # noqa: E731
-    own = stats.bootstrap((top, bottom), value, paired=True, method="percentile", rng=1).confidence_interval
+    own = stats.bootstrap(
+        (top, bottom), value, paired=True, method="percentile", rng=1
+    ).confidence_interval
     found = ratio(table, "A", "B", mean="ratio of means")
     assert found.estimate == pytest.approx(top.mean() / bottom.mean(), rel=1e-12)
     assert found[1:] == pytest.approx((own.low, own.high), rel=0.03)
@@ -51,11 +65,19 @@ def test_ratio_is_the_paired_interval_of_scipy(drawn):
 
 def test_median_ratio_has_the_interval_of_order_statistics(drawn):
     each = np.sort(drawn[0] / drawn[1])
-    low = int(stats.binom.ppf(0.025, len(each), 0.5))  # P(fewer than low below the median) <= 2.5 %
+    low = int(
+        stats.binom.ppf(0.025, len(each), 0.5)
+    )  # P(fewer than low below the median) <= 2.5 %
     found = ratio(pairs(A=drawn[0], B=drawn[1]), "A", "B", mean="median")
-    assert found == pytest.approx((np.median(each), each[low - 1], each[len(each) - low]), rel=1e-12)
+    assert found == pytest.approx(
+        (np.median(each), each[low - 1], each[len(each) - low]), rel=1e-12
+    )
     few = ratio(pairs(A=[1.0, 2.0, 3.0], B=[1.0, 1.0, 1.0]), "A", "B", mean="median")
-    assert few == (2, 0, np.inf)  # no order statistics of three include the median with 95 %
+    assert few == (
+        2,
+        0,
+        np.inf,
+    )  # no order statistics of three include the median with 95 %
 
 
 def test_ratio_pairs_realisations_and_leaves_out_incomplete_ones():
@@ -63,7 +85,9 @@ def test_ratio_pairs_realisations_and_leaves_out_incomplete_ones():
     assert ratio(table, "A", "B") == pytest.approx((2, 2, 2))
     assert ratio(table, "A", "C").estimate == 2
     named = table.rename(columns={"seed": "window", "rdp": "exact"}).assign(group="1")
-    assert ratio(named, "A", "B", "exact", pair=["group", "window"]) == pytest.approx((2, 2, 2))
+    assert ratio(named, "A", "B", "exact", pair=["group", "window"]) == pytest.approx(
+        (2, 2, 2)
+    )
 
 
 def test_ratio_refuses_what_the_table_does_not_have():
@@ -73,7 +97,10 @@ def test_ratio_refuses_what_the_table_does_not_have():
         ({"nu": 0.05}, r"no row has nu = 0.05, only 0.04, 0.08"),
         ({"policy": "Z", "nu": 0.04}, r"no row has policy 'Z', only B, A"),
         ({"column": "exact"}, r"no column 'exact', only policy, nu, seed, rdp"),
-        ({"mean": "harmonic", "nu": 0.04}, r"average must be one of .*, got 'harmonic'"),
+        (
+            {"mean": "harmonic", "nu": 0.04},
+            r"average must be one of .*, got 'harmonic'",
+        ),
         ({}, r"A must have one row per seed, got 4 rows for 2; nu=... selects some"),
     ]:
         with pytest.raises(ValueError, match=message):

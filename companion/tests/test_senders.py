@@ -22,7 +22,9 @@ def least_noise(gain, number):
 
 
 def test_least_error_agrees_with_a_search_over_all_numbers():
-    error = [least_noise(GAIN, k) / 2 + (2 * G * (M - k) / M) ** 2 for k in range(1, M + 1)]
+    error = [
+        least_noise(GAIN, k) / 2 + (2 * G * (M - k) / M) ** 2 for k in range(1, M + 1)
+    ]
     np.testing.assert_array_equal(by_error(S, GAIN), 1 + np.argmin(error, axis=0))
     assert len({*by_error(S, GAIN)}) > 1
 
@@ -44,4 +46,6 @@ def test_no_schedule_of_the_same_senders_and_total_leaks_less(total):
     for _ in range(50):  # another schedule, near or far
         other = floor + rng.dirichlet(np.ones(60)) * 60 * (total - floor.mean())
         share = rng.uniform() ** 4
-        assert leakage(energy) <= leakage(share * other + (1 - share) * energy) * (1 + 1e-9)
+        assert leakage(energy) <= leakage(share * other + (1 - share) * energy) * (
+            1 + 1e-9
+        )

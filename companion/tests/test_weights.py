@@ -12,7 +12,14 @@ from companion.results import load
 from companion.theory.convergence import momentum_over_bound
 from companion.training import weighted_trainings as trainings
 from companion.training.weighted_optimal import WeightedOptimal
-from companion.training.weights import compare, equal_leakage, fitted_weights, impulse_response, loss_weights, saving
+from companion.training.weights import (
+    compare,
+    equal_leakage,
+    fitted_weights,
+    impulse_response,
+    loss_weights,
+    saving,
+)
 from tests.problems import MNIST, make
 
 CURVATURE = np.array([0.05, 0.3, 1.0, 2.2])
@@ -32,12 +39,21 @@ def plain_training(noise, learning_rate, momentum, weight_decay):
 def test_the_loss_is_a_sum_of_weighted_noise_energies(momentum, weight_decay):
     rate, T, d = 0.4, 12, CURVATURE.size
     loss = np.zeros(T)
-    for t in range(T):  # unit noise of one round and one entry at a time: the loss is quadratic in it
+    for t in range(
+        T
+    ):  # unit noise of one round and one entry at a time: the loss is quadratic in it
         for i in range(d):
             noise = np.zeros((T, d))
             noise[t, i] = np.sqrt(1 / (2 * d))
-            loss[t] += np.sum(CURVATURE * plain_training(noise, rate, momentum, weight_decay) ** 2) / 2
-    np.testing.assert_allclose(loss_weights(CURVATURE, rate, T, momentum, weight_decay), loss, rtol=1e-11)
+            loss[t] += (
+                np.sum(
+                    CURVATURE * plain_training(noise, rate, momentum, weight_decay) ** 2
+                )
+                / 2
+            )
+    np.testing.assert_allclose(
+        loss_weights(CURVATURE, rate, T, momentum, weight_decay), loss, rtol=1e-11
+    )
 
 
 def test_the_impulse_response_has_its_closed_form():
@@ -46,18 +62,26 @@ def test_the_impulse_response_has_its_closed_form():
         z1, z2 = np.roots([1, -keep, momentum])
         k = np.arange(40)
         closed = np.real((z1 ** (k + 1) - z2 ** (k + 1)) / (z1 - z2))
-        np.testing.assert_allclose(impulse_response(h, 0.5, 40, momentum), closed, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            impulse_response(h, 0.5, 40, momentum), closed, rtol=1e-9, atol=1e-12
+        )
 
 
 def test_all_responses_together_are_the_stationary_variance_with_momentum():
     total = np.sum(impulse_response(1.0, 0.25, 4000, 0.9) ** 2)
-    assert 0.25**2 * total / 0.25 == pytest.approx(float(momentum_over_bound(0.9, 0.25)), rel=1e-12)
+    assert 0.25**2 * total / 0.25 == pytest.approx(
+        float(momentum_over_bound(0.9, 0.25)), rel=1e-12
+    )
 
 
 def test_the_saving_is_what_geometric_weights_give():
     x, t = np.array([0.5, 4.0, 20.0]), (np.arange(20_000) + 0.5) / 20_000
     weights = np.exp(x[:, None] * (t - 1))
-    np.testing.assert_allclose(saving(x), np.mean(np.sqrt(weights), axis=1) ** 2 / weights.mean(axis=1), rtol=1e-6)
+    np.testing.assert_allclose(
+        saving(x),
+        np.mean(np.sqrt(weights), axis=1) ** 2 / weights.mean(axis=1),
+        rtol=1e-6,
+    )
     assert saving(0.0) == 1
 
 
@@ -66,7 +90,9 @@ def test_weights_never_cost_leakage_or_noise_and_save_what_theory_says_far_above
     for nu in (0.04, 30.0):
         ratios = compare(make(MNIST, nu, [0, 1], 100), weights, orders=(2.0,))
         assert np.all(np.array([ratios.leakage, ratios.noise]) < 1)
-    np.testing.assert_allclose(ratios.leakage, saving(6.0), rtol=0.02)  # a hundred rounds for the limit of many
+    np.testing.assert_allclose(
+        ratios.leakage, saving(6.0), rtol=0.02
+    )  # a hundred rounds for the limit of many
     np.testing.assert_allclose(ratios.noise, saving(6.0), rtol=0.02)
 
 
@@ -76,15 +102,24 @@ def test_equal_leakage_is_found_from_a_budget_too_small_or_too_large():
     target = float(wanted.rdp(Optimal().schedule(wanted)))
     for start in (0.001, 1.0):
         one = make(MNIST, start, rounds=100)
-        found = ReceiveScalingProblem(one.scenario, one.min_gain, equal_leakage(one, policy, target))
-        assert float(found.rdp(policy.schedule(found))) == pytest.approx(target, rel=1e-9)
+        found = ReceiveScalingProblem(
+            one.scenario, one.min_gain, equal_leakage(one, policy, target)
+        )
+        assert float(found.rdp(policy.schedule(found))) == pytest.approx(
+            target, rel=1e-9
+        )
 
 
 def test_fitted_weights_find_a_mixture_again():
     later = np.array([0, 1, 2, 4, 8, 16, 32, 64, 128])
-    true = 3 * impulse_response(0.01, 0.5, 200, 0.9) ** 2 + impulse_response(0.001, 0.5, 200, 0.9) ** 2
+    true = (
+        3 * impulse_response(0.01, 0.5, 200, 0.9) ** 2
+        + impulse_response(0.001, 0.5, 200, 0.9) ** 2
+    )
     found = fitted_weights(later, true[later], 0.01 * true[later], 0.5, 200, 0.9)
-    np.testing.assert_allclose(found[::-1], true, rtol=0.05)  # the curvatures of the grid are 8 % apart
+    np.testing.assert_allclose(
+        found[::-1], true, rtol=0.05
+    )  # the curvatures of the grid are 8 % apart
 
 
 def test_bad_values_are_refused_by_name():
@@ -96,12 +131,21 @@ def test_a_disturbed_state_is_that_of_a_round_with_that_noise():
     setting = trainings.SETTINGS["momentum 0.9"]
     digits = trainings.Digits.at(setting, 0, 4)
     before = digits.run(digits.federation.start(), np.full(3, 0.5))[-1]
-    (noisy,), (quiet,) = digits.run(before, np.array([2.0])), digits.run(before, np.array([0.0]))
+    (noisy,), (quiet,) = (
+        digits.run(before, np.array([2.0])),
+        digits.run(before, np.array([0.0])),
+    )
     noise = (noisy.velocity - quiet.velocity).numpy()
     again = trainings.disturbed(quiet, noise, setting.learning_rate)
-    np.testing.assert_allclose(again.parameters.numpy(), noisy.parameters.numpy(), atol=1e-6)  # single precision
-    assert np.sum(noise**2) == pytest.approx(2.0 / 2, rel=0.1)  # w / 2, of 9,370 entries
-    assert np.abs(quiet.parameters.numpy() - noisy.parameters.numpy()).max() > 1e-3  # negative control
+    np.testing.assert_allclose(
+        again.parameters.numpy(), noisy.parameters.numpy(), atol=1e-6
+    )  # single precision
+    assert np.sum(noise**2) == pytest.approx(
+        2.0 / 2, rel=0.1
+    )  # w / 2, of 9,370 entries
+    assert (
+        np.abs(quiet.parameters.numpy() - noisy.parameters.numpy()).max() > 1e-3
+    )  # negative control
 
 
 def test_a_response_is_the_mean_change_under_both_signs():
@@ -119,13 +163,17 @@ def test_all_thirds_have_the_same_total_energy(monkeypatch):
 
     monkeypatch.setattr(trainings.Digits, "run", note)
     rows = trainings.thirds("momentum 0.9", 0, rounds=7)
-    np.testing.assert_allclose(totals, [0, *[7 * trainings.SETTINGS["momentum 0.9"].nu] * 4], rtol=1e-12)
+    np.testing.assert_allclose(
+        totals, [0, *[7 * trainings.SETTINGS["momentum 0.9"].nu] * 4], rtol=1e-12
+    )
     assert [row["noise"] for row in rows] == ["none", "even", "early", "middle", "late"]
 
 
 def test_the_contest_is_at_equal_leakage():
     weights = np.geomspace(1, 20, 6)
-    rows = trainings.contest("momentum 0.9", 0, {"late": weights, "early": weights[::-1]})
+    rows = trainings.contest(
+        "momentum 0.9", 0, {"late": weights, "early": weights[::-1]}
+    )
     table = pd.DataFrame(rows).set_index("schedule")
     assert list(table.index) == ["none", "flat", "late", "early"]
     np.testing.assert_allclose(table.rdp[1:], table.rdp["flat"], rtol=1e-8)
@@ -135,8 +183,16 @@ def test_the_contest_is_at_equal_leakage():
 
 
 def test_the_weights_of_thirds_are_what_each_has_added_and_never_negative():
-    rows = [("x", "none", 1.0), ("x", "early", 0.5), ("x", "middle", 1.5), ("x", "late", 3.0), ("y", "none", 9.0)]
-    weights = trainings.thirds_weights(pd.DataFrame(rows, columns=["setting", "noise", "test_loss"]), "x", 6)
+    rows = [
+        ("x", "none", 1.0),
+        ("x", "early", 0.5),
+        ("x", "middle", 1.5),
+        ("x", "late", 3.0),
+        ("y", "none", 9.0),
+    ]
+    weights = trainings.thirds_weights(
+        pd.DataFrame(rows, columns=["setting", "noise", "test_loss"]), "x", 6
+    )
     np.testing.assert_allclose(weights, [0.02, 0.02, 0.5, 0.5, 2, 2])
 
 
@@ -144,15 +200,22 @@ def test_response_weights_are_those_of_the_responses_and_not_below_the_least():
     later = np.array(trainings.LATER)
     true = impulse_response(0.02, 0.5, 200, 0.9)[later] ** 2
     values = pd.DataFrame({"setting": "momentum 0.9", "later": later, "response": true})
-    rows = pd.concat(values.assign(seed=seed, response=true * factor) for seed, factor in ((0, 0.9), (1, 1.1)))
+    rows = pd.concat(
+        values.assign(seed=seed, response=true * factor)
+        for seed, factor in ((0, 0.9), (1, 1.1))
+    )
     weights = trainings.response_weights(pd.DataFrame(rows), "momentum 0.9", 200)
     assert weights.min() == pytest.approx(trainings.LEAST * weights.max())
-    assert len(weights) - 1 - np.argmax(weights) == np.argmax(impulse_response(0.02, 0.5, 200, 0.9))
+    assert len(weights) - 1 - np.argmax(weights) == np.argmax(
+        impulse_response(0.02, 0.5, 200, 0.9)
+    )
 
 
 def test_the_committed_contest_is_at_equal_leakage_and_complete():
     table = load("weights/contest")
     assert len(table) == len(trainings.SETTINGS) * len(trainings.SEEDS["contest"]) * 5
     spread = table.groupby(["setting", "seed"]).rdp.agg(["min", "max"])
-    np.testing.assert_allclose(spread["max"], spread["min"], rtol=1e-6)  # seven digits are written
+    np.testing.assert_allclose(
+        spread["max"], spread["min"], rtol=1e-6
+    )  # seven digits are written
     assert not set(trainings.SEEDS["contest"]) & set(trainings.SEEDS["response"])

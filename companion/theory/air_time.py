@@ -45,9 +45,15 @@ class BlockFloors(NamedTuple):
     the block of least noise: the leakage is that of :math:`\min_j w_j`."""
 
 
-def block_floors(rng: np.random.Generator, scales: ArrayLike, num_blocks: int, num_rounds: int) -> BlockFloors:
+def block_floors(
+    rng: np.random.Generator, scales: ArrayLike, num_blocks: int, num_rounds: int
+) -> BlockFloors:
     r"""Draw rounds of :math:`J` blocks with independent Rayleigh fading, for devices of the scales :math:`\omega_m`."""
-    worst, means, first = np.zeros((num_blocks, num_rounds)), np.zeros(num_rounds), np.zeros(num_rounds)
+    worst, means, first = (
+        np.zeros((num_blocks, num_rounds)),
+        np.zeros(num_rounds),
+        np.zeros(num_rounds),
+    )
     for omega in np.asarray(scales):
         floor = omega / rng.exponential(size=worst.shape)
         worst, means = np.maximum(worst, floor), np.maximum(means, floor.mean(axis=0))
@@ -64,6 +70,13 @@ def limit_of_scale(scenario: Scenario) -> float:
     r"""The limit of :math:`M \omega` for many devices (:eq:`eq:scale-of-devices`), placed as the paper places them."""
     near, far = channel.Rayleigh().distance_range
     grid = np.linspace(near, far, 100_001)
-    mean_loss = float(np.trapezoid(channel.cost_hata_path_loss(grid), grid)) / (far - near)
-    scale = scenario.num_devices**2 * scenario.noise_scale / scenario.x_max * scenario.batch_second_moment
+    mean_loss = float(np.trapezoid(channel.cost_hata_path_loss(grid), grid)) / (
+        far - near
+    )
+    scale = (
+        scenario.num_devices**2
+        * scenario.noise_scale
+        / scenario.x_max
+        * scenario.batch_second_moment
+    )
     return float(scale) * mean_loss

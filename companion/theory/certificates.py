@@ -46,20 +46,43 @@ def certificate_tables() -> tuple[pd.DataFrame, pd.DataFrame]:
         gain = scenario.noise_scale / (scenario.x_max * floor)
         for nu in BUDGETS if place == 0.5 else BUDGETS[1:2]:
             value = level_value(F, law, nu)
-            problem = ReceiveScalingProblem(replace(scenario, num_rounds=rounds), gain, nu)
+            problem = ReceiveScalingProblem(
+                replace(scenario, num_rounds=rounds), gain, nu
+            )
             for margin in MARGINS if place == 0.5 else (2.0,):
                 found = certify_regret(scenario, law, nu, rounds, margin)
-                policy = policies.ReSolve(law=law, budget_mode="hard", safety_margin=margin)
+                policy = policies.ReSolve(
+                    law=law, budget_mode="hard", safety_margin=margin
+                )
                 lost = surplus(F, value, floor, policy.schedule(problem)).sum(axis=-1)
                 half = 1.96 * lost.std(ddof=1) / DRAWS**0.5
                 A = float(value.log_coefficient)
                 constant = np.max(found.policy - A * np.log(np.arange(1, rounds + 1)))
                 bounds = A, found.optimum[-1], found.policy[-1], constant
-                rows.append((place, scale, nu, margin, rounds, *bounds, lost.mean(), half))
+                rows.append(
+                    (place, scale, nu, margin, rounds, *bounds, lost.mean(), half)
+                )
                 if (place, margin) == (0.5, 2.0):
-                    shorter += [(nu, T, A, found.optimum[T - 1], found.policy[T - 1]) for T in HORIZONS]
-    columns = ["placement", "scale", "nu", "margin", "rounds", "A", "optimum", "policy", "constant", "regret", "half"]
-    return pd.DataFrame(rows, columns=columns), pd.DataFrame(shorter, columns=["nu", "T", "A", "optimum", "policy"])
+                    shorter += [
+                        (nu, T, A, found.optimum[T - 1], found.policy[T - 1])
+                        for T in HORIZONS
+                    ]
+    columns = [
+        "placement",
+        "scale",
+        "nu",
+        "margin",
+        "rounds",
+        "A",
+        "optimum",
+        "policy",
+        "constant",
+        "regret",
+        "half",
+    ]
+    return pd.DataFrame(rows, columns=columns), pd.DataFrame(
+        shorter, columns=["nu", "T", "A", "optimum", "policy"]
+    )
 
 
 def committed() -> Made:

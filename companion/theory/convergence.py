@@ -11,7 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adascale.scenario import FloatArray
-from companion.bounds import ConvergenceBound, SignalMoment, convergence_bound, nearly_exact_bound
+from companion.bounds import (
+    ConvergenceBound,
+    SignalMoment,
+    convergence_bound,
+    nearly_exact_bound,
+)
 from companion.theory.least_squares import LeastSquares, simulate
 
 
@@ -39,7 +44,9 @@ class Training(NamedTuple):
     def signal_moment(self) -> SignalMoment:
         """:math:`D_1` and :math:`D_2` for uncorrelated samples."""
         _, A1, A2, C1, C2, _ = self.problem.constants
-        return SignalMoment.uncorrelated(A1, A2, C1, C2, len(self.problem.targets) * self.batch_size)
+        return SignalMoment.uncorrelated(
+            A1, A2, C1, C2, len(self.problem.targets) * self.batch_size
+        )
 
     def moments(self, model: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         r""":math:`\lVert\nabla f\rVert^2`, and :math:`\lVert\nabla f_m\rVert^2` and :math:`v_m` of every device."""
@@ -50,14 +57,23 @@ class Training(NamedTuple):
 
     def exact(self, noise_split: ArrayLike | None = None) -> float:
         """The left side, by recursion."""
-        squares = self.problem.expected_squared_gradients(*self[1:], noise_split=noise_split)
+        squares = self.problem.expected_squared_gradients(
+            *self[1:], noise_split=noise_split
+        )
         return float(squares.mean())
 
     def paper(self) -> ConvergenceBound:
         """The right side of :prf:ref:`thm-convergence`."""
         L, A1, A2, C1, C2, _ = self.problem.constants
         return convergence_bound(
-            self.noise_energy, self.learning_rate, self.initial_gap, smoothness=L, A1=A1, A2=A2, C1=C1, C2=C2
+            self.noise_energy,
+            self.learning_rate,
+            self.initial_gap,
+            smoothness=L,
+            A1=A1,
+            A2=A2,
+            C1=C1,
+            C2=C2,
         )
 
     def nearly_exact(self) -> ConvergenceBound:
@@ -77,15 +93,21 @@ class Training(NamedTuple):
         flat = self.problem.feature_variance
         bound = self.nearly_exact()
         c = self.signal_moment().bracket(self.learning_rate, flat.max())
-        return float(2 * c * (bound.total - bound.noise + bound.noise * flat.max() / flat.mean()))
+        return float(
+            2 * c * (bound.total - bound.noise + bound.noise * flat.max() / flat.mean())
+        )
 
     def squared_gradients(self, rng: np.random.Generator, runs: int) -> FloatArray:
         """Squared norm of the true gradient in every round of ``runs`` simulated trainings, shape (runs, T)."""
         rounds = simulate(self.problem, rng, *self[1:], runs=runs)
-        return np.stack([_square(self.problem.gradient(now.model)) for now in rounds], axis=-1)
+        return np.stack(
+            [_square(self.problem.gradient(now.model)) for now in rounds], axis=-1
+        )
 
 
-def example(rounds: int = 1000, rate: float = 0.02, energy: float = 5.0, spread: float = 0.15) -> Training:
+def example(
+    rounds: int = 1000, rate: float = 0.02, energy: float = 5.0, spread: float = 0.15
+) -> Training:
     """Train five devices with 20 samples and batches of 4, on five features (:ref:`sec-convergence-example`).
 
     ``energy`` is the noise energy of every round, and ``spread`` says how much the devices' targets differ.
@@ -104,7 +126,11 @@ def step_moments(
     The first noise energy of the training counts.  Each of the ``runs`` rounds has fresh samples.
     """
     problem, _, _, energies, B, n = training
-    model, (M, d), w = np.asarray(model, dtype=float), problem.targets.shape, energies[0]
+    model, (M, d), w = (
+        np.asarray(model, dtype=float),
+        problem.targets.shape,
+        energies[0],
+    )
     features, labels = problem.draw(rng, runs, n)
     sample = features * (features @ model - labels)[..., None]
     local = problem.feature_variance * (model - problem.targets)
@@ -146,11 +172,15 @@ def relative_bias(
     """
     data = training.problem.draw(rng, runs, training.dataset_size) if reuse else None
     estimate, error = np.empty((2, len(training.noise_energy)))
-    for t, now in enumerate(simulate(training.problem, rng, *training[1:], runs=runs, data=data)):
+    for t, now in enumerate(
+        simulate(training.problem, rng, *training[1:], runs=runs, data=data)
+    ):
         true = training.problem.gradient(now.model)
         top, bottom = np.sum(true * (now.full_gradient - true), axis=-1), _square(true)
         estimate[t] = top.mean() / bottom.mean()
-        error[t] = (top - estimate[t] * bottom).std(ddof=1) / (math.sqrt(runs) * bottom.mean())
+        error[t] = (top - estimate[t] * bottom).std(ddof=1) / (
+            math.sqrt(runs) * bottom.mean()
+        )
     return estimate, error
 
 
@@ -163,7 +193,12 @@ def reuse_left_side(samples: int, rounds: ArrayLike) -> FloatArray:
     T = np.asarray(rounds)
     rate = 1 / np.sqrt(T)
     x = 1 - rate
-    return np.asarray(1 - 2 * (1 - x**T) / (rate * T) + (1 - x ** (2 * T)) / ((1 - x**2) * T)) / samples
+    return (
+        np.asarray(
+            1 - 2 * (1 - x**T) / (rate * T) + (1 - x ** (2 * T)) / ((1 - x**2) * T)
+        )
+        / samples
+    )
 
 
 def reuse_breaks(samples: int, batch_second_moment: float) -> int:
@@ -177,7 +212,9 @@ def reuse_breaks(samples: int, batch_second_moment: float) -> int:
     return int(T[holds[-1]]) + 1 if holds.size else int(T[0])
 
 
-def server_decay(zeta: float, batch_size: float = 1.0, dataset_size: float = 100.0) -> int:
+def server_decay(
+    zeta: float, batch_size: float = 1.0, dataset_size: float = 100.0
+) -> int:
     r"""From how many rounds on weight decay :math:`\zeta` by the server breaks the bound: one device and dimension.
 
     All samples are equal, and the moments of :math:`e_t = (1 + \zeta)\theta_t - 1` are known from
@@ -190,10 +227,14 @@ def server_decay(zeta: float, batch_size: float = 1.0, dataset_size: float = 100
     variance, rate = (1 - batch_size / dataset_size) / batch_size, 1 / (4 * (1 + zeta))
     mean, keep = 0.75, 0.75**2 + rate**2 * variance  # of e and of e squared, in a round
     rest = rate**2 * zeta**2 * variance / (1 - keep)  # E e^2 in the long run
-    push = 2 * rate**2 * zeta * variance / (mean - keep)  # E e^2 = rest + (1 - rest - push) keep^t + push mean^t
+    push = (
+        2 * rate**2 * zeta * variance / (mean - keep)
+    )  # E e^2 = rest + (1 - rest - push) keep^t + push mean^t
 
     def total(T: int) -> float:
-        decaying = (1 - rest - push) * (1 - keep**T) / (1 - keep) + push * (1 - mean**T) / (1 - mean)
+        decaying = (1 - rest - push) * (1 - keep**T) / (1 - keep) + push * (
+            1 - mean**T
+        ) / (1 - mean)
         return float(T * rest + decaying)
 
     return bisect.bisect_left(range(10**15), True, key=lambda T: total(T) > 4)
@@ -213,10 +254,14 @@ def used_power(
     """
     (features,), (labels,) = problem.draw(rng, 1, 40_000)
     each = features * (features @ np.asarray(model) - labels)[..., None]
-    each = each * np.minimum(1, clip_norm / np.linalg.norm(each, axis=-1, keepdims=True))
+    each = each * np.minimum(
+        1, clip_norm / np.linalg.norm(each, axis=-1, keepdims=True)
+    )
     mean, second = _square(each.mean(axis=1)), _square(each).mean(axis=1)
     power = (1 - sampling_rate / batch_size) * mean + second / batch_size
-    return float(np.max(power / (clip_norm**2 * (1 + (1 - sampling_rate) / batch_size))))
+    return float(
+        np.max(power / (clip_norm**2 * (1 + (1 - sampling_rate) / batch_size)))
+    )
 
 
 def compare(cases: Sequence[Training]) -> dict[str, FloatArray]:
@@ -225,7 +270,10 @@ def compare(cases: Sequence[Training]) -> dict[str, FloatArray]:
     The paper's four terms by name, ``total`` their sum, ``near`` the nearly exact bound, ``exact`` the left side.
     """
     papers = [case.paper() for case in cases]
-    curves = {term: np.array([float(getattr(one, term)) for one in papers]) for term in ConvergenceBound._fields}
+    curves = {
+        term: np.array([float(getattr(one, term)) for one in papers])
+        for term in ConvergenceBound._fields
+    }
     curves["total"] = np.array([float(one.total) for one in papers])
     curves["near"] = np.array([float(case.nearly_exact().total) for case in cases])
     curves["exact"] = np.array([case.exact() for case in cases])

@@ -15,9 +15,19 @@ from numpy.typing import ArrayLike
 
 from adascale.scenario import FloatArray
 from adascale.statistics import interval
-from companion.bounds import SignalMoment, convergence_bound, largest_learning_rate, nearly_exact_bound
+from companion.bounds import (
+    SignalMoment,
+    convergence_bound,
+    largest_learning_rate,
+    nearly_exact_bound,
+)
 from companion.theory.convergence import Training
-from companion.theory.least_squares import Constants, LeastSquares, empirical_constants, simulate
+from companion.theory.least_squares import (
+    Constants,
+    LeastSquares,
+    empirical_constants,
+    simulate,
+)
 
 
 def mean_interval(values: ArrayLike, tests: int = 1) -> tuple[float, float]:
@@ -55,20 +65,28 @@ def over_exact(training: Training) -> dict[str, float]:
     """
     problem, _, rate, energy, B, n = training
     L, A1, A2, C1, C2, _ = problem.constants
-    alone = SignalMoment.any_samples(A1, A2, C1, C2, batch_second_moment=1 + (1 - B / n) / B)
+    alone = SignalMoment.any_samples(
+        A1, A2, C1, C2, batch_second_moment=1 + (1 - B / n) / B
+    )
     given, mean = (energy, rate, training.initial_gap), problem.feature_variance.mean()
     bounds: dict[str, ArrayLike] = {
         "the paper's": training.paper().total,
         "shorter form": training.halved(),
         "nearly exact": training.nearly_exact().total,
-        "the paper's assumptions": nearly_exact_bound(*given, smoothness=L, signal=alone, mean_curvature=mean).total,
-        "L for tr H/d": nearly_exact_bound(*given, smoothness=L, signal=training.signal_moment()).total,
+        "the paper's assumptions": nearly_exact_bound(
+            *given, smoothness=L, signal=alone, mean_curvature=mean
+        ).total,
+        "L for tr H/d": nearly_exact_bound(
+            *given, smoothness=L, signal=training.signal_moment()
+        ).total,
     }
     left = training.exact()
     return {name: float(np.asarray(value)) / left for name, value in bounds.items()}
 
 
-def broken_bounds(training: Training, rates: Sequence[float], rounds: int, loud: float) -> dict[str, float]:
+def broken_bounds(
+    training: Training, rates: Sequence[float], rounds: int, loud: float
+) -> dict[str, float]:
     """Wrong forms of :prf:ref:`thm-nearly-exact` over the exact left side: below 1 where the control breaks.
 
     At the learning rates the bracket :math:`c` (:eq:`eq:bracket`) is left out, in trainings of so many rounds that the
@@ -77,24 +95,43 @@ def broken_bounds(training: Training, rates: Sequence[float], rounds: int, loud:
     """
     found = {}
     for rate in rates:
-        case = training._replace(learning_rate=rate, noise_energy=np.full(rounds, training.noise_energy[0]))
-        c = float(training.signal_moment().bracket(rate, training.problem.constants.smoothness))
-        found[f"c = 1, λ = {rate:g}"] = float(case.nearly_exact().total) * c / case.exact()
+        case = training._replace(
+            learning_rate=rate, noise_energy=np.full(rounds, training.noise_energy[0])
+        )
+        c = float(
+            training.signal_moment().bracket(
+                rate, training.problem.constants.smoothness
+            )
+        )
+        found[f"c = 1, λ = {rate:g}"] = (
+            float(case.nearly_exact().total) * c / case.exact()
+        )
     case = training._replace(noise_energy=np.full(len(training.noise_energy), loud))
     bound, axis = case.nearly_exact(), np.zeros(len(training.start))
     axis[int(np.argmax(training.problem.feature_variance))] = 1
-    found["all noise along an axis of curvature L"] = float(bound.total) / case.exact(axis)
-    found["H four fifths of the curvature"] = float(bound.total - 0.2 * bound.noise) / case.exact()
+    found["all noise along an axis of curvature L"] = float(bound.total) / case.exact(
+        axis
+    )
+    found["H four fifths of the curvature"] = (
+        float(bound.total - 0.2 * bound.noise) / case.exact()
+    )
     return found
 
 
-def measured(cases: Sequence[Training], seed: int, runs: int = 100, tests: int = 1) -> tuple[FloatArray, FloatArray]:
+def measured(
+    cases: Sequence[Training], seed: int, runs: int = 100, tests: int = 1
+) -> tuple[FloatArray, FloatArray]:
     """The left side of simulated trainings: means and half widths of joint intervals (:func:`mean_interval`).
 
     Case k draws its ``runs`` trainings from the seed (``seed``, k).
     """
-    drawn = [case.squared_gradients(np.random.default_rng((seed, k)), runs) for k, case in enumerate(cases)]
-    mean, half = np.array([mean_interval(squares.mean(axis=1), tests) for squares in drawn]).T
+    drawn = [
+        case.squared_gradients(np.random.default_rng((seed, k)), runs)
+        for k, case in enumerate(cases)
+    ]
+    mean, half = np.array(
+        [mean_interval(squares.mean(axis=1), tests) for squares in drawn]
+    ).T
     return mean, half
 
 
@@ -105,31 +142,65 @@ def allowances(training: Training, target: float) -> pd.DataFrame:
     ``at_reached`` and ``at_target``, the mean noise energies that the left side reached and ``target`` admit.
     """
     problem, _, rate, energy, _, _ = training
-    L, mean_curvature = problem.constants.smoothness, float(problem.feature_variance.mean())
+    L, mean_curvature = (
+        problem.constants.smoothness,
+        float(problem.feature_variance.mean()),
+    )
     c = float(training.signal_moment().bracket(rate, L))
     bounds = {
         "the paper's": (float(training.paper().total), rate * L / 2),
         "shorter form": (training.halved(), rate * L / 2),
-        "nearly exact": (float(training.nearly_exact().total), rate * mean_curvature / (4 * c)),
+        "nearly exact": (
+            float(training.nearly_exact().total),
+            rate * mean_curvature / (4 * c),
+        ),
     }
     reached, rows = training.exact(), {}
     for name, (total, price) in bounds.items():
         rest = total - price * float(energy.mean())
-        rows[name] = (rest, price, total, (reached - rest) / price, (target - rest) / price)
-    return pd.DataFrame(rows, ["rest", "price", "stands_for", "at_reached", "at_target"]).T
+        rows[name] = (
+            rest,
+            price,
+            total,
+            (reached - rest) / price,
+            (target - rest) / price,
+        )
+    return pd.DataFrame(
+        rows, ["rest", "price", "stands_for", "at_reached", "at_target"]
+    ).T
 
 
-def promised(known: Constants, gap: float, target: float, rounds: int) -> dict[str, float]:
+def promised(
+    known: Constants, gap: float, target: float, rounds: int
+) -> dict[str, float]:
     r"""What the paper's theorem makes of some constants, at the largest learning rate that it admits.
 
     The constants, the gap, the learning rate, :math:`\phi` there, and the noise energy that the target :math:`\gamma`
     leaves; it is negative where the target is out of reach.
     """
     rate = float(largest_learning_rate(known.smoothness, known.A1, known.C1))
-    others = {name: value for name, value in known._asdict().items() if name != "f_star"}
+    others = {
+        name: value for name, value in known._asdict().items() if name != "f_star"
+    }
     rest = float(convergence_bound(np.zeros(rounds), rate, gap, **others).total)
-    names = ("L", "A₁", "A₂", "C₁", "C₂", "f(θ₀) − f*", "largest λ", "φ there", f"noise energy at γ = {target:g}")
-    values = (*others.values(), gap, rate, rest, (target - rest) / (rate * known.smoothness / 2))
+    names = (
+        "L",
+        "A₁",
+        "A₂",
+        "C₁",
+        "C₂",
+        "f(θ₀) − f*",
+        "largest λ",
+        "φ there",
+        f"noise energy at γ = {target:g}",
+    )
+    values = (
+        *others.values(),
+        gap,
+        rate,
+        rest,
+        (target - rest) / (rate * known.smoothness / 2),
+    )
     return dict(zip(names, map(float, values), strict=True))
 
 
@@ -162,13 +233,29 @@ def fixed_data(
     features, labels = held[0][0], held[1][0]
     found, energy = empirical_constants(features, labels), np.asarray(noise_energy)
     gap = float(np.mean(labels**2) / 2) - found.f_star
-    history = simulate(problem, rng, np.zeros(d), learning_rate, energy, batch_size, dataset_size, runs=runs, data=held)
-    squares = np.stack([np.sum(now.full_gradient**2, axis=-1) for now in history], axis=-1)
+    history = simulate(
+        problem,
+        rng,
+        np.zeros(d),
+        learning_rate,
+        energy,
+        batch_size,
+        dataset_size,
+        runs=runs,
+        data=held,
+    )
+    squares = np.stack(
+        [np.sum(now.full_gradient**2, axis=-1) for now in history], axis=-1
+    )
     left, half = mean_interval(squares.mean(axis=1))
     L, A1, A2, C1, C2, _ = found
     hessian = np.einsum("mid,mie->de", features, features) / (M * dataset_size)
-    signal = SignalMoment.uncorrelated(A1, A2, C1, C2, M * batch_size / (1 - batch_size / dataset_size))
-    paper = convergence_bound(energy, learning_rate, gap, smoothness=L, A1=A1, A2=A2, C1=C1, C2=C2)
+    signal = SignalMoment.uncorrelated(
+        A1, A2, C1, C2, M * batch_size / (1 - batch_size / dataset_size)
+    )
+    paper = convergence_bound(
+        energy, learning_rate, gap, smoothness=L, A1=A1, A2=A2, C1=C1, C2=C2
+    )
     near = nearly_exact_bound(
         energy,
         learning_rate,
@@ -180,10 +267,17 @@ def fixed_data(
     return FixedData(found, gap, left, half, float(paper.total), float(near.total))
 
 
-def running_floors(rng: np.random.Generator, rounds: ArrayLike, lanes: int) -> FloatArray:
+def running_floors(
+    rng: np.random.Generator, rounds: ArrayLike, lanes: int
+) -> FloatArray:
     r"""The mean of the first :math:`T` floors under Rayleigh fading, over :math:`\omega`; shape (lanes, rounds).
 
     ``rounds`` are rising numbers :math:`T` (:eq:`eq:floor-law`).
     """
     T = np.asarray(rounds)
-    return np.array([np.cumsum(1 / rng.standard_exponential(T[-1]))[T - 1] / T for _ in range(lanes)])
+    return np.array(
+        [
+            np.cumsum(1 / rng.standard_exponential(T[-1]))[T - 1] / T
+            for _ in range(lanes)
+        ]
+    )

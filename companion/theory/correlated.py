@@ -21,14 +21,21 @@ from adascale.policies.resolve import SEEN
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.scenario import FloatArray, Scenario
 from adascale.statistics import Interval, interval
-from companion.bounds import correlated_regret_bound, level_value, stationary_level, stationary_regret_bound
+from companion.bounds import (
+    correlated_regret_bound,
+    level_value,
+    stationary_level,
+    stationary_regret_bound,
+)
 
 BLOCKS = (1, 5, 10, 25, 50, 100)
 BLOCK_OPTIMUM = "causal optimum"
 BLOCK_PREDICTED = "c A ln(T/c)"
 
 
-def block_floors(scale: float, block: int, shape: tuple[int, int], rng: np.random.Generator) -> FloatArray:
+def block_floors(
+    scale: float, block: int, shape: tuple[int, int], rng: np.random.Generator
+) -> FloatArray:
     """Draw realisations times rounds of floors, each of which stays for ``block`` rounds; 1 makes them independent."""
     lanes, rounds = shape
     drawn = scale / rng.exponential(size=(lanes, -(-rounds // block)))
@@ -36,7 +43,10 @@ def block_floors(scale: float, block: int, shape: tuple[int, int], rng: np.rando
 
 
 def gauss_markov_floors(
-    scales: ArrayLike, correlation: float, shape: tuple[int, int], rng: np.random.Generator
+    scales: ArrayLike,
+    correlation: float,
+    shape: tuple[int, int],
+    rng: np.random.Generator,
 ) -> FloatArray:
     r"""Draw floors of Gauss-Markov Rayleigh fading: :math:`h_{m,t+1} = r\,h_{m,t} + \sqrt{1 - r^2}\,e_{m,t}`.
 
@@ -45,13 +55,24 @@ def gauss_markov_floors(
     """
     r, floor = correlation, np.zeros(shape)
     for scale in np.asarray(scales):
-        drawn = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape)) / np.sqrt(2)
+        drawn = (
+            rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
+        ) / np.sqrt(2)
         drawn[:, 1:] *= np.sqrt(1 - r**2)
-        floor = np.maximum(floor, scale / np.abs(scipy.signal.lfilter([1], [1, -r], drawn, axis=1)) ** 2)
+        floor = np.maximum(
+            floor,
+            scale / np.abs(scipy.signal.lfilter([1], [1, -r], drawn, axis=1)) ** 2,
+        )
     return floor
 
 
-def level_regret(floor: FloatArray, scale: float, budget: float, penalty: float, leakage: RoundLeakage) -> Interval:
+def level_regret(
+    floor: FloatArray,
+    scale: float,
+    budget: float,
+    penalty: float,
+    leakage: RoundLeakage,
+) -> Interval:
     """AdaScale's mean leakage over that of the stationary level, in nats a round, over the realisations.
 
     Its expectation is what :prf:ref:`thm-regret-iid` and :prf:ref:`thm-correlated` bound, and it is at least the
@@ -59,7 +80,9 @@ def level_regret(floor: FloatArray, scale: float, budget: float, penalty: float,
     """
     level = stationary_level(scale, budget)
     energy, _ = adascale_energies(floor, budget, penalty, leakage)
-    return interval(np.mean(leakage(energy) - leakage(np.maximum(level, floor)), axis=-1))
+    return interval(
+        np.mean(leakage(energy) - leakage(np.maximum(level, floor)), axis=-1)
+    )
 
 
 def compare(
@@ -79,12 +102,27 @@ def compare(
         lag = np.arange(np.size(mixing))
         for penalty in penalties:
             free = float(stationary_regret_bound(scale, budget, penalty))
-            held = correlated_regret_bound(leakage, scale, budget, penalty, floor.shape[-1], lag, mixing).min()
-            rows.append((name, penalty, *level_regret(floor, scale, budget, penalty, leakage), free, float(held)))
-    return pd.DataFrame(rows, columns=["rounds", "V", "regret", "low", "high", "independent", "correlated"])
+            held = correlated_regret_bound(
+                leakage, scale, budget, penalty, floor.shape[-1], lag, mixing
+            ).min()
+            rows.append(
+                (
+                    name,
+                    penalty,
+                    *level_regret(floor, scale, budget, penalty, leakage),
+                    free,
+                    float(held),
+                )
+            )
+    return pd.DataFrame(
+        rows,
+        columns=["rounds", "V", "regret", "low", "high", "independent", "correlated"],
+    )
 
 
-def block_table(budget: float, blocks: Sequence[int] = BLOCKS, seeds: Iterable[int] = range(40)) -> pd.DataFrame:
+def block_table(
+    budget: float, blocks: Sequence[int] = BLOCKS, seeds: Iterable[int] = range(40)
+) -> pd.DataFrame:
     r"""A hard budget under block fading in the MNIST scenario: what can be reached, and what is.
 
     Blocks of c rounds with one floor are :math:`T/c` independent rounds of c times the cost and the leakage, so the
@@ -94,8 +132,16 @@ def block_table(budget: float, blocks: Sequence[int] = BLOCKS, seeds: Iterable[i
     / (T\Phi + c A)`.
     """
     scenario = Scenario.mnist()
-    T, seeds, leakage, rows = scenario.num_rounds, list(seeds), RoundLeakage(scenario), []
-    law = RayleighFloors.of(scenario, scenario.mean_gain(channel.draw(scenario.num_devices, 1, seeds).path_loss))
+    T, seeds, leakage, rows = (
+        scenario.num_rounds,
+        list(seeds),
+        RoundLeakage(scenario),
+        [],
+    )
+    law = RayleighFloors.of(
+        scenario,
+        scenario.mean_gain(channel.draw(scenario.num_devices, 1, seeds).path_loss),
+    )
     value = level_value(leakage, law, budget)
     for c in blocks:
         drawn = [
@@ -103,17 +149,25 @@ def block_table(budget: float, blocks: Sequence[int] = BLOCKS, seeds: Iterable[i
             for scale, seed in zip(law.scale, seeds, strict=True)
         ]
         few, floor = replace(scenario, num_rounds=T // c), np.repeat(drawn, c, axis=-1)
-        problem = ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * floor), budget)
+        problem = ReceiveScalingProblem(
+            scenario, scenario.noise_scale / (scenario.x_max * floor), budget
+        )
         one = ReceiveScalingProblem(few, problem.min_gain[:, ::c], budget)
-        best = leakage(np.maximum(water_level(floor, budget)[:, None], floor)).sum(axis=-1)
+        best = leakage(np.maximum(water_level(floor, budget)[:, None], floor)).sum(
+            axis=-1
+        )
         steady, hard = T * value.leakage, c * value.log_coefficient
         predicted = (steady + hard * np.log(T / c)) / (steady + hard)
         optimum = policies.DynamicProgramme(law=law).schedule(one)
         energies = {BLOCK_OPTIMUM: np.repeat(optimum, c, axis=-1)}
         for name, policy in {
             "ReSolve, hard": policies.ReSolve(law=law, budget_mode="hard"),
-            "ReSolve, coherence known, hard": policies.ReSolve(law=law, budget_mode="hard", coherence=c),
-            "ReSolve, coherent, hard": policies.ReSolve(law=law, budget_mode="hard", coherence=SEEN),
+            "ReSolve, coherence known, hard": policies.ReSolve(
+                law=law, budget_mode="hard", coherence=c
+            ),
+            "ReSolve, coherent, hard": policies.ReSolve(
+                law=law, budget_mode="hard", coherence=SEEN
+            ),
             "Learn, hard": policies.Learn("hard"),
             "Learn, coherence known, hard": policies.Learn("hard", coherence=c),
             "Learn, coherent, hard": policies.Learn("hard", coherence=SEEN),
@@ -121,7 +175,14 @@ def block_table(budget: float, blocks: Sequence[int] = BLOCKS, seeds: Iterable[i
         }.items():
             energies[name] = policy.schedule(problem)
         for name, energy in energies.items():
-            found = {"cost": (energy - floor).mean(axis=-1) / budget, "ratio": leakage(energy).sum(axis=-1) / best}
-            rows.append(pd.DataFrame({"block": c, "policy": name, "nu": budget, "seed": seeds} | found))
+            found = {
+                "cost": (energy - floor).mean(axis=-1) / budget,
+                "ratio": leakage(energy).sum(axis=-1) / best,
+            }
+            rows.append(
+                pd.DataFrame(
+                    {"block": c, "policy": name, "nu": budget, "seed": seeds} | found
+                )
+            )
         rows.append(rows[-1].assign(policy=BLOCK_PREDICTED, cost=1.0, ratio=predicted))
     return pd.concat(rows, ignore_index=True)

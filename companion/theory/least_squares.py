@@ -86,11 +86,17 @@ class LeastSquares:
         r""":math:`\nabla f(\boldsymbol\theta) = \mathbf S(\boldsymbol\theta - \bar{\boldsymbol\tau})`, (..., d)."""
         return np.asarray(self.feature_variance * (np.asarray(model) - self.minimiser))
 
-    def draw(self, rng: np.random.Generator, runs: int, size: int) -> tuple[FloatArray, FloatArray]:
+    def draw(
+        self, rng: np.random.Generator, runs: int, size: int
+    ) -> tuple[FloatArray, FloatArray]:
         """Local data sets of ``size`` samples: features (runs, M, size, d) and labels (runs, M, size)."""
         shape = (runs, self.targets.shape[0], size)
-        features = np.sqrt(self.feature_variance) * rng.standard_normal(shape + self.feature_variance.shape)
-        labels = (features @ self.targets[..., None])[..., 0] + self.label_noise * rng.standard_normal(shape)
+        features = np.sqrt(self.feature_variance) * rng.standard_normal(
+            shape + self.feature_variance.shape
+        )
+        labels = (features @ self.targets[..., None])[
+            ..., 0
+        ] + self.label_noise * rng.standard_normal(shape)
         return features, labels
 
     def expected_squared_gradients(
@@ -110,16 +116,24 @@ class LeastSquares:
         :math:`\boldsymbol\theta_0, \lambda, w_t, B, n`, and the shares of the noise energy that the axes get, by
         default all the same.
         """
-        s, (M, d), rate = self.feature_variance, self.targets.shape, batch_size / dataset_size
+        s, (M, d), rate = (
+            self.feature_variance,
+            self.targets.shape,
+            batch_size / dataset_size,
+        )
         spread = np.mean((self.targets - self.minimiser) ** 2, axis=0)
         split = np.full(d, 1 / d) if noise_split is None else np.asarray(noise_split)
         second, out = (np.asarray(start) - self.minimiser) ** 2, []
         for w in np.asarray(noise_energy):
             out.append(np.sum(s**2 * second))
             local = second + spread  # the mean over devices of E (theta - tau_m)^2
-            sample_noise = s * np.sum(s * local) + s**2 * local + self.label_noise**2 * s
+            sample_noise = (
+                s * np.sum(s * local) + s**2 * local + self.label_noise**2 * s
+            )
             sampling = ((1 - rate) * s**2 * local + sample_noise) / (M * batch_size)
-            second = (1 - learning_rate * s) ** 2 * second + learning_rate**2 * (sampling + w / 2 * split)
+            second = (1 - learning_rate * s) ** 2 * second + learning_rate**2 * (
+                sampling + w / 2 * split
+            )
         return np.array(out)
 
 
@@ -145,20 +159,35 @@ def empirical_constants(features: FloatArray, labels: FloatArray) -> Constants:
     for m, inverse in enumerate(np.linalg.inv(hessian)):
         quartic = np.einsum("i,id,ie->de", square[m], features[m], features[m]) / n
         r = inverse @ np.mean((square[m] * residual[m])[:, None] * features[m], axis=0)
-        quadratics.append((inverse @ quartic @ inverse - np.eye(len(r)), r, np.mean(square[m] * residual[m] ** 2)))
+        quadratics.append(
+            (
+                inverse @ quartic @ inverse - np.eye(len(r)),
+                r,
+                np.mean(square[m] * residual[m] ** 2),
+            )
+        )
     A1, A2 = _dominate(quadratics)
     tilt = (hessian - mean) @ np.linalg.inv(mean)
     shift = hessian @ minimiser - moment
-    P, r = np.einsum("mde,mdf->ef", tilt, tilt) / len(tilt), np.einsum("mde,md->e", tilt, shift) / len(tilt)
+    P, r = (
+        np.einsum("mde,mdf->ef", tilt, tilt) / len(tilt),
+        np.einsum("mde,md->e", tilt, shift) / len(tilt),
+    )
     C1, C2 = _dominate([(P, r, np.mean(np.sum(shift**2, axis=1)))])
     f_star = np.mean((features @ minimiser - labels) ** 2) / 2
-    return Constants(float(np.linalg.eigvalsh(hessian).max()), A1, A2, C1, C2, float(f_star))
+    return Constants(
+        float(np.linalg.eigvalsh(hessian).max()), A1, A2, C1, C2, float(f_star)
+    )
 
 
-def _dominate(quadratics: Sequence[tuple[FloatArray, FloatArray, float]]) -> tuple[float, float]:
+def _dominate(
+    quadratics: Sequence[tuple[FloatArray, FloatArray, float]],
+) -> tuple[float, float]:
     """Slope and offset of an isotropic quadratic above all of v'Pv + 2 r'v + c."""
     slope = 1.25 * max(np.linalg.eigvalsh(P).max() for P, _, _ in quadratics)
-    offset = max(c + r @ np.linalg.pinv(slope * np.eye(len(r)) - P) @ r for P, r, c in quadratics)
+    offset = max(
+        c + r @ np.linalg.pinv(slope * np.eye(len(r)) - P) @ r for P, r, c in quadratics
+    )
     return float(slope), float(offset)
 
 
@@ -179,13 +208,23 @@ def simulate(
     :math:`\mathbf s_t` is that of :eq:`eq:decomposition` with Poisson batches (:eq:`eq:averaging`).  ``data`` are
     features (runs or 1, M, n, d) and labels that are used in *every* round; without them every round draws new ones.
     """
-    (M, d), rate = problem.targets.shape, check.sampling_rate("batch_size / dataset_size", batch_size / dataset_size)
+    (M, d), rate = (
+        problem.targets.shape,
+        check.sampling_rate("batch_size / dataset_size", batch_size / dataset_size),
+    )
     model = np.tile(np.asarray(start, dtype=float), (runs, 1))
     for w in np.asarray(noise_energy):
-        features, labels = problem.draw(rng, runs, dataset_size) if data is None else data
+        features, labels = (
+            problem.draw(rng, runs, dataset_size) if data is None else data
+        )
         residual = (features @ model[:, None, :, None])[..., 0] - labels
         batch = rng.random(residual.shape) < rate
-        weighted = np.stack([batch * residual / (M * rate * dataset_size), residual / (M * dataset_size)])
+        weighted = np.stack(
+            [
+                batch * residual / (M * rate * dataset_size),
+                residual / (M * dataset_size),
+            ]
+        )
         signal, full = (weighted[..., None, :] @ features)[..., 0, :].sum(axis=2)
         yield LeastSquaresRound(model, signal, full)
         noise = np.sqrt(w / (2 * d)) * rng.standard_normal(model.shape)

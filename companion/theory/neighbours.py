@@ -8,7 +8,9 @@ from scipy import stats
 
 from adascale import accounting
 
-_Mixture = tuple[NDArray[np.float64], NDArray[np.float64]]  # means and weights of normals with one deviation
+_Mixture = tuple[
+    NDArray[np.float64], NDArray[np.float64]
+]  # means and weights of normals with one deviation
 
 
 class OverTheLemma(NamedTuple):
@@ -26,12 +28,20 @@ def _divergence(top: _Mixture, base: _Mixture, sigma: float, order: float) -> fl
     low = min(top[0].min(), base[0].min()) - 12 * sigma
     high = max(top[0].max(), base[0].max()) + 12 * sigma
     z = np.arange(low, high, sigma / 40)
-    p, q = (stats.norm.pdf(z[:, None], means, sigma) @ weights for means, weights in (top, base))
+    p, q = (
+        stats.norm.pdf(z[:, None], means, sigma) @ weights
+        for means, weights in (top, base)
+    )
     seen = (p > 0) & (q > 0)
-    return float(np.log(np.trapezoid(p[seen] ** order * q[seen] ** (1 - order), z[seen])) / (order - 1))
+    return float(
+        np.log(np.trapezoid(p[seen] ** order * q[seen] ** (1 - order), z[seen]))
+        / (order - 1)
+    )
 
 
-def size_follows_data(size: int = 100, batch: int = 10, sigma: float = 10.0) -> OverTheLemma:
+def size_follows_data(
+    size: int = 100, batch: int = 10, sigma: float = 10.0
+) -> OverTheLemma:
     """The leakage of one opposite gradient among equal ones over the lemma's, at order 3, by numerical integration.
 
     All ``size`` gradients are 1, in the unit of the sensitivity, and the sample that is added has the gradient -1.  The
@@ -47,8 +57,14 @@ def size_follows_data(size: int = 100, batch: int = 10, sigma: float = 10.0) -> 
     rate = batch / size
     without = count, stats.binom.pmf(count, size, rate)
     lemma = float(accounting.rdp(rate, sigma, 3))
-    neighbours = [with_opposite(rate), with_opposite(batch / (size + 1)), with_opposite(rate, size / (size + 1))]
+    neighbours = [
+        with_opposite(rate),
+        with_opposite(batch / (size + 1)),
+        with_opposite(rate, size / (size + 1)),
+    ]
     ratios = [
-        max(_divergence(near, without, sigma, 3), _divergence(without, near, sigma, 3)) / lemma for near in neighbours
+        max(_divergence(near, without, sigma, 3), _divergence(without, near, sigma, 3))
+        / lemma
+        for near in neighbours
     ]
     return OverTheLemma(*ratios)

@@ -7,7 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from adascale.channel import AntennaSelection, BlockFading, ChannelModel, Rayleigh, TappedDelayLine
+from adascale.channel import (
+    AntennaSelection,
+    BlockFading,
+    ChannelModel,
+    Rayleigh,
+    TappedDelayLine,
+)
 from adascale.comparison import leakage_table
 from adascale.problem import ReceiveScalingProblem
 from adascale.statistics import log_interval
@@ -20,7 +26,9 @@ INSIDE: Mapping[tuple[str, str], ChannelModel] = {
     ("MNIST", "2 blocks, energy anywhere"): BlockFading(blocks=2),
     ("MNIST", "2 blocks, energy even"): BlockFading(blocks=2, energy="even"),
     ("MNIST", "16 subcarriers over 100 kHz, even"): TappedDelayLine(subcarriers=16),
-    ("MNIST", "64 subcarriers over 20 MHz, even"): TappedDelayLine(bandwidth=2e7, subcarriers=64),
+    ("MNIST", "64 subcarriers over 20 MHz, even"): TappedDelayLine(
+        bandwidth=2e7, subcarriers=64
+    ),
     ("MNIST", "better of 2 antennas"): AntennaSelection(antennas=2),
     ("MNIST", "best of 4 antennas"): AntennaSelection(antennas=4),
     ("CIFAR-10", ONE_GAIN): Rayleigh(),
@@ -31,7 +39,9 @@ INSIDE: Mapping[tuple[str, str], ChannelModel] = {
 
 
 def inside_table(
-    budget: float = 0.04, seeds: Sequence[int] = range(100), cases: Mapping[tuple[str, str], ChannelModel] = INSIDE
+    budget: float = 0.04,
+    seeds: Sequence[int] = range(100),
+    cases: Mapping[tuple[str, str], ChannelModel] = INSIDE,
 ) -> pd.DataFrame:
     """The median floor of a round, and the geometric mean of the optimum's ``epsilon`` by Rényi orders above it.
 
@@ -41,7 +51,14 @@ def inside_table(
     for (dataset, case), model in cases.items():
         scenario = SCENARIOS[dataset]
         drawn = model.draw(scenario.num_devices, scenario.num_rounds, seeds)
-        floor = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), budget).min_noise_energy
-        leaked = leakage_table(scenario, [budget], seeds, {"Optimal": METHODS["Optimal"]}, channel=model)
-        rows[dataset, case] = {"floor": np.median(floor), "epsilon": log_interval(leaked.epsilon).centre}
+        floor = ReceiveScalingProblem(
+            scenario, scenario.min_gain(drawn.gain), budget
+        ).min_noise_energy
+        leaked = leakage_table(
+            scenario, [budget], seeds, {"Optimal": METHODS["Optimal"]}, channel=model
+        )
+        rows[dataset, case] = {
+            "floor": np.median(floor),
+            "epsilon": log_interval(leaked.epsilon).centre,
+        }
     return pd.DataFrame(rows).T

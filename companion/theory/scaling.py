@@ -47,7 +47,11 @@ def scaling_table(
     for seed in seeds:
         drawn = channel.draw(scenario.num_devices, horizons[-1], seed)
         min_gain = scenario.min_gain(drawn.gain)
-        scale = scenario.noise_scale / scenario.x_max * (1 / scenario.mean_gain(drawn.path_loss)).sum()
+        scale = (
+            scenario.noise_scale
+            / scenario.x_max
+            * (1 / scenario.mean_gain(drawn.path_loss)).sum()
+        )
         unit = budget / -float(leakage.slope(stationary_level(scale, budget)))
         for T in horizons:
             problem = ReceiveScalingProblem(scenario, min_gain[:T], budget)
@@ -66,19 +70,33 @@ def scaling_table(
                 energy, last = adascale_energies(floor, budget, penalty, leakage)
                 cost = np.mean(energy - floor)
                 frontier = leakage(np.maximum(water_level(floor, cost), floor)).mean()
-                reached = (cost - budget, float(last), leakage(energy).mean(), optimum, frontier)
+                reached = (
+                    cost - budget,
+                    float(last),
+                    leakage(energy).mean(),
+                    optimum,
+                    frontier,
+                )
                 rows.append((seed, scale, T, start, beta, penalty, *reached, *known))
     names = "seed scale T start beta penalty violation queue leakage optimum optimum_at_cost"
-    return pd.DataFrame(rows, columns=f"{names} full_power equal least_floor above square".split())
+    return pd.DataFrame(
+        rows, columns=f"{names} full_power equal least_floor above square".split()
+    )
 
 
-def end_slope(rows: pd.DataFrame, column: str, horizons: Sequence[int] = HORIZONS[-3:]) -> Interval:
+def end_slope(
+    rows: pd.DataFrame, column: str, horizons: Sequence[int] = HORIZONS[-3:]
+) -> Interval:
     r"""The exponent of T in the size of a column over these horizons, fitted to each realisation: mean, 95 % interval.
 
     ``rows`` are those of :func:`scaling_table` of one start and one :math:`\beta`.
     """
     wide = rows.pivot(index="seed", columns="T", values=column)[list(horizons)].abs()
-    return interval(np.polyfit(np.log(wide.columns.to_numpy(float)), np.log(wide.to_numpy()).T, 1)[0])
+    return interval(
+        np.polyfit(np.log(wide.columns.to_numpy(float)), np.log(wide.to_numpy()).T, 1)[
+            0
+        ]
+    )
 
 
 def exponents(table: pd.DataFrame) -> pd.DataFrame:
@@ -93,15 +111,39 @@ def exponents(table: pd.DataFrame) -> pd.DataFrame:
     for (start, beta), group in table.groupby(["start", "beta"]):
         slope, T = end_slope(group, "violation"), group["T"].max()
         end = group[group["T"] == T]
-        limit = growth_constant(leakage, end["penalty"].to_numpy() / T**beta) * T ** ((beta - 1) / 3)
+        limit = growth_constant(leakage, end["penalty"].to_numpy() / T**beta) * T ** (
+            (beta - 1) / 3
+        )
         dearer = (end["leakage"] / end["optimum_at_cost"]).mean()
         proved = (beta - 1) / (3 if beta > 1 else 1)
-        constant, half = float(np.mean(end["violation"].to_numpy() / limit)), slope.high - slope.centre
-        rows.append((start, beta, (beta - 1) / 2, proved, slope.centre, half, constant, dearer))
-    return pd.DataFrame(rows, columns=["start", "beta", "paper", "proved", "slope", "half", "constant", "dearer"])
+        constant, half = (
+            float(np.mean(end["violation"].to_numpy() / limit)),
+            slope.high - slope.centre,
+        )
+        rows.append(
+            (start, beta, (beta - 1) / 2, proved, slope.centre, half, constant, dearer)
+        )
+    return pd.DataFrame(
+        rows,
+        columns=[
+            "start",
+            "beta",
+            "paper",
+            "proved",
+            "slope",
+            "half",
+            "constant",
+            "dearer",
+        ],
+    )
 
 
 def committed() -> Made:
     """The committed table."""
-    about = {"scenario": "mnist", "nu": BUDGET, "seeds": f"{SEEDS[0]}-{SEEDS[-1]}", "threads": 1}
+    about = {
+        "scenario": "mnist",
+        "nu": BUDGET,
+        "seeds": f"{SEEDS[0]}-{SEEDS[-1]}",
+        "threads": 1,
+    }
     yield scaling_table().to_csv(index=False, float_format="%.9g"), about

@@ -42,7 +42,9 @@ def verdict_within(low: float, high: float, least: float, most: float) -> str:
     return "fails" if high < least or low > most else "not settled"
 
 
-def accuracy_claims(table: pd.DataFrame, quoted: tuple[float, float], reference: str = "AdaScale") -> pd.DataFrame:
+def accuracy_claims(
+    table: pd.DataFrame, quoted: tuple[float, float], reference: str = "AdaScale"
+) -> pd.DataFrame:
     r"""The paper's statements on accuracy, each with its verdict, from a table of trainings.
 
     In percentage points, with ``quoted`` accuracies (0 ... 1) for the smallest and for the largest :math:`\nu`:
@@ -55,27 +57,73 @@ def accuracy_claims(table: pd.DataFrame, quoted: tuple[float, float], reference:
     The first three are about the reference; ``NoiseFree``, which no receiver has, is left out of the last.  An accuracy
     is NaN where a run has not been finished.
     """
-    points = 100 * table.pivot(index="seed", columns=["policy", "nu"], values="test_accuracy")
+    points = 100 * table.pivot(
+        index="seed", columns=["policy", "nu"], values="test_accuracy"
+    )
     own = points[reference]
     first, last = min(own), max(own)
     rows = []
 
-    def add(claim: str, policy: str, nu: float, values: pd.Series, low: float, high: float) -> None:
+    def add(
+        claim: str, policy: str, nu: float, values: pd.Series, low: float, high: float
+    ) -> None:
         known = values.dropna()
         found = interval(known) if len(known) else Interval(np.nan, -np.inf, np.inf)
-        rows.append((claim, policy, nu, len(known), *found, verdict_within(found.low, found.high, low, high)))
+        rows.append(
+            (
+                claim,
+                policy,
+                nu,
+                len(known),
+                *found,
+                verdict_within(found.low, found.high, low, high),
+            )
+        )
 
     for nu, accuracy in zip((first, last), quoted, strict=True):
-        add("ends", reference, nu, own[nu], 100 * accuracy - CLOSE_POINTS, 100 * accuracy + CLOSE_POINTS)
+        add(
+            "ends",
+            reference,
+            nu,
+            own[nu],
+            100 * accuracy - CLOSE_POINTS,
+            100 * accuracy + CLOSE_POINTS,
+        )
     for nu in sorted(own)[1:]:
         add("falls", reference, nu, own[first] - own[nu], 0, np.inf)
     fall = 100 * (quoted[0] - quoted[1])
-    add("amount", reference, last, own[first] - own[last], fall - FALL_POINTS, fall + FALL_POINTS)
+    add(
+        "amount",
+        reference,
+        last,
+        own[first] - own[last],
+        fall - FALL_POINTS,
+        fall + FALL_POINTS,
+    )
     for policy in points.columns.unique("policy"):
         if policy not in (reference, "NoiseFree"):
             for nu in sorted(set(points[policy]) & set(own)):
-                add("same", policy, nu, points[policy][nu] - own[nu], -CLOSE_POINTS, CLOSE_POINTS)
-    return pd.DataFrame(rows, columns=["claim", "policy", "nu", "realisations", "points", "low", "high", "verdict"])
+                add(
+                    "same",
+                    policy,
+                    nu,
+                    points[policy][nu] - own[nu],
+                    -CLOSE_POINTS,
+                    CLOSE_POINTS,
+                )
+    return pd.DataFrame(
+        rows,
+        columns=[
+            "claim",
+            "policy",
+            "nu",
+            "realisations",
+            "points",
+            "low",
+            "high",
+            "verdict",
+        ],
+    )
 
 
 def accuracy_verdicts(claims: pd.DataFrame) -> pd.DataFrame:
@@ -83,15 +131,23 @@ def accuracy_verdicts(claims: pd.DataFrame) -> pd.DataFrame:
 
     ✓ holds, ✗ fails, ? not settled; without points where no run has been finished.
     """
-    points = claims.points.map(lambda value: "" if np.isnan(value) else fixed(value, ".2f") + "\N{NO-BREAK SPACE}")
+    points = claims.points.map(
+        lambda value: (
+            "" if np.isnan(value) else fixed(value, ".2f") + "\N{NO-BREAK SPACE}"
+        )
+    )
     text = points + claims.verdict.map(MARKS)
-    wide = claims.assign(text=text).pivot(index=["claim", "policy"], columns="nu", values="text")
+    wide = claims.assign(text=text).pivot(
+        index=["claim", "policy"], columns="nu", values="text"
+    )
     wide = wide.reindex(claims[["claim", "policy"]].drop_duplicates()).fillna("")
     wide = wide.rename(label_of, level="policy").rename(columns="ν = {:g}".format)
     return wide.rename_axis(index=["statement", "method"], columns=None)
 
 
-def reading_table(entries: Iterable[Entry], results: pd.DataFrame, seeds: Iterable[int]) -> pd.DataFrame:
+def reading_table(
+    entries: Iterable[Entry], results: pd.DataFrame, seeds: Iterable[int]
+) -> pd.DataFrame:
     r"""For every reading of a sweep what it does to accuracy, and what there is to gain in leakage.
 
     ``entries`` are those of :func:`adascale.runs.sweep.read_sweep`, ``results`` their rows, of which the trainings with
@@ -111,29 +167,52 @@ def reading_table(entries: Iterable[Entry], results: pd.DataFrame, seeds: Iterab
     for reading, levels in runs.items():
         some, first = next(iter(levels.values())), min(levels)
         budgets = {nu: nu * run.budget_factor for nu, run in levels.items()}
-        with warnings.catch_warnings():  # at the paper's orders on purpose, though some budgets call for larger ones
+        with (
+            warnings.catch_warnings()
+        ):  # at the paper's orders on purpose, though some budgets call for larger ones
             warnings.simplefilter("ignore", OrdersTooFew)
             leaked = leakage_table(
-                some.scenario, budgets.values(), seeds, _ENDS, channel=some.channel, delta=some.delta
+                some.scenario,
+                budgets.values(),
+                seeds,
+                _ENDS,
+                channel=some.channel,
+                delta=some.delta,
             )
         own = results[(results.reading == reading) & (results.policy == "AdaScale")]
         points = 100 * own.pivot(index="seed", columns="nu", values="test_accuracy")
         for nu, budget in budgets.items():
-            here = leaked[np.isclose(leaked.nu, budget, rtol=1e-12)].pivot(index="seed", columns="policy")
+            here = leaked[np.isclose(leaked.nu, budget, rtol=1e-12)].pivot(
+                index="seed", columns="policy"
+            )
             row = {"reading": reading, "nu": nu, "budget": budget}
             parts = {
                 "accuracy": interval(points[nu]),
-                "fall": interval(points[first] - points[nu]) if nu > first else [np.nan] * 3,
+                "fall": interval(points[first] - points[nu])
+                if nu > first
+                else [np.nan] * 3,
                 "gap": log_interval(here["rdp", "EqualAlloc"] / here["rdp", "Optimal"]),
             }
-            row |= {f"{name}{end}": x for name, each in parts.items() for end, x in zip(_ENDINGS, each, strict=True)}
-            row["gap_means"] = here["rdp", "EqualAlloc"].mean() / here["rdp", "Optimal"].mean()
-            row["epsilon_gap"] = log_interval(here["epsilon", "EqualAlloc"] / here["epsilon", "Optimal"]).centre
-            rows.append(row | {"epsilon": log_interval(here["epsilon", "Optimal"]).centre})
+            row |= {
+                f"{name}{end}": x
+                for name, each in parts.items()
+                for end, x in zip(_ENDINGS, each, strict=True)
+            }
+            row["gap_means"] = (
+                here["rdp", "EqualAlloc"].mean() / here["rdp", "Optimal"].mean()
+            )
+            row["epsilon_gap"] = log_interval(
+                here["epsilon", "EqualAlloc"] / here["epsilon", "Optimal"]
+            ).centre
+            rows.append(
+                row | {"epsilon": log_interval(here["epsilon", "Optimal"]).centre}
+            )
     return pd.DataFrame(rows)
 
 
-def reading_verdicts(readings: pd.DataFrame, quoted: tuple[float, float]) -> pd.DataFrame:
+def reading_verdicts(
+    readings: pd.DataFrame, quoted: tuple[float, float]
+) -> pd.DataFrame:
     r"""Both headlines side by side, for every reading of a table, at the ends of the range of :math:`\nu`.
 
     ``small, large``, the mean accuracy at that end is what is quoted, within a point; ``fall``, the paired fall is what
@@ -144,7 +223,9 @@ def reading_verdicts(readings: pd.DataFrame, quoted: tuple[float, float]) -> pd.
     for reading, levels in readings.groupby("reading", sort=False):
         first, last = levels.loc[levels.nu.idxmin()], levels.loc[levels.nu.idxmax()]
         parts = [
-            verdict_within(row[f"{name}_low"], row[f"{name}_high"], value - slack, value + slack)
+            verdict_within(
+                row[f"{name}_low"], row[f"{name}_high"], value - slack, value + slack
+            )
             for row, name, value, slack in (
                 (first, "accuracy", 100 * quoted[0], CLOSE_POINTS),
                 (last, "accuracy", 100 * quoted[1], CLOSE_POINTS),
@@ -152,7 +233,15 @@ def reading_verdicts(readings: pd.DataFrame, quoted: tuple[float, float]) -> pd.
             )
         ]
         parts.append(verdict_within(first.gap_low, first.gap_high, CLOSE, np.inf))
-        parts.append(verdict_within(first.gap_low / last.gap_high, first.gap_high / last.gap_low, 1, np.inf))
-        worst = next((each for each in ("fails", "not settled") if each in parts), "holds")
+        parts.append(
+            verdict_within(
+                first.gap_low / last.gap_high, first.gap_high / last.gap_low, 1, np.inf
+            )
+        )
+        worst = next(
+            (each for each in ("fails", "not settled") if each in parts), "holds"
+        )
         rows[reading] = [*parts, worst]
-    return pd.DataFrame(rows, index=["small", "large", "fall", "gap", "narrows", "both"]).T.rename_axis("reading")
+    return pd.DataFrame(
+        rows, index=["small", "large", "fall", "gap", "narrows", "both"]
+    ).T.rename_axis("reading")

@@ -31,13 +31,21 @@ class AlignmentLaw(NamedTuple):
     r""":math:`v_{m,t}`, half of it in the real part, shape (..., M, T)."""
 
 
-def pilot_error(path_loss: ArrayLike, symbols: int, power: float, noise_power: float) -> FloatArray:
+def pilot_error(
+    path_loss: ArrayLike, symbols: int, power: float, noise_power: float
+) -> FloatArray:
     r""":math:`\zeta_m^2 = \mathrm{PL}_m \sigma_n^2 / (N_{\mathrm p} P)` of pilots at the power P; both in watts."""
     sent = check.whole("symbols", symbols) * check.positive("power", power)
-    return check.positive("path_loss", path_loss) * check.positive("noise_power", noise_power) / sent
+    return (
+        check.positive("path_loss", path_loss)
+        * check.positive("noise_power", noise_power)
+        / sent
+    )
 
 
-def estimate(channel: Channel, error: ArrayLike, kind: str = "mmse", *, seed: Seeds) -> NDArray[np.complex128]:
+def estimate(
+    channel: Channel, error: ArrayLike, kind: str = "mmse", *, seed: Seeds
+) -> NDArray[np.complex128]:
     r"""Estimated coefficients of a drawn channel, both kinds of the same measurement.
 
     .. math::
@@ -48,25 +56,41 @@ def estimate(channel: Channel, error: ArrayLike, kind: str = "mmse", *, seed: Se
     the same one they are proportional to :math:`\zeta_m`, and more rounds or devices change nothing in those that are
     there.
     """
-    square, drawn = check.at_least("error", error, 0)[..., None], np.empty_like(channel.coefficient)
+    square, drawn = (
+        check.at_least("error", error, 0)[..., None],
+        np.empty_like(channel.coefficient),
+    )
     lanes, (devices, rounds) = drawn.shape[:-2], drawn.shape[-2:]
     seeds = np.broadcast_to(seed, lanes)
     for lane in np.ndindex(lanes):
-        for device, stream in enumerate(np.random.SeedSequence([_PILOTS, int(seeds[lane])]).spawn(devices)):
+        for device, stream in enumerate(
+            np.random.SeedSequence([_PILOTS, int(seeds[lane])]).spawn(devices)
+        ):
             normal = np.random.default_rng(stream).standard_normal((rounds, 2))
             drawn[*lane, device] = normal.view(complex)[:, 0] / math.sqrt(2)
-    measured = channel.coefficient + np.sqrt(square) / np.sqrt(channel.path_loss)[..., None] * drawn
+    measured = (
+        channel.coefficient
+        + np.sqrt(square) / np.sqrt(channel.path_loss)[..., None] * drawn
+    )
     return np.asarray(measured if kind == "least-squares" else measured / (1 + square))
 
 
 def alignment_law(
-    estimate: NDArray[np.complex128], path_loss: ArrayLike, error: ArrayLike, kind: str = "mmse"
+    estimate: NDArray[np.complex128],
+    path_loss: ArrayLike,
+    error: ArrayLike,
+    kind: str = "mmse",
 ) -> AlignmentLaw:
     """The law of the alignment given the estimates, under Rayleigh fading (:prf:ref:`prop-alignment`)."""
-    gain, square = check.positive("|estimate|^2", np.abs(estimate) ** 2), check.at_least("error", error, 0)
+    gain, square = (
+        check.positive("|estimate|^2", np.abs(estimate) ** 2),
+        check.at_least("error", error, 0),
+    )
     left = square / (1 + square) / check.positive("path_loss", path_loss)
     mean = 1 / (1 + square) if kind == "least-squares" else np.ones(square.shape)
-    return AlignmentLaw(np.broadcast_to(mean[..., None], gain.shape), left[..., None] / gain)
+    return AlignmentLaw(
+        np.broadcast_to(mean[..., None], gain.shape), left[..., None] / gain
+    )
 
 
 def misalignment(scenario: Scenario, variance: ArrayLike) -> FloatArray:
@@ -76,11 +100,16 @@ def misalignment(scenario: Scenario, variance: ArrayLike) -> FloatArray:
 
     Shape (..., T), in the unit of :math:`\nu`.  It stands beside the receiver's :math:`w_t / 2`.
     """
-    total = (scenario.batch_second_moment[..., None] * check.at_least("variance", variance, 0)).sum(axis=-2)
+    total = (
+        scenario.batch_second_moment[..., None]
+        * check.at_least("variance", variance, 0)
+    ).sum(axis=-2)
     return np.asarray((scenario.clip_norm / scenario.num_devices) ** 2 / 2 * total)
 
 
-def true_noise_multiplier(noise_multiplier: ArrayLike, alignment: ArrayLike) -> FloatArray:
+def true_noise_multiplier(
+    noise_multiplier: ArrayLike, alignment: ArrayLike
+) -> FloatArray:
     r"""What the server has left, :math:`\sigma_{m,t} / \lvert c_{m,t}\rvert` (:prf:ref:`prop-estimates-privacy`)."""
     modulus = check.positive("|alignment|", np.abs(np.asarray(alignment)))
     return check.positive("noise_multiplier", noise_multiplier) / modulus
@@ -95,7 +124,9 @@ def alignment_bound(law: AlignmentLaw, probability: float) -> FloatArray:
     So where multipliers :math:`\sigma_{m,t}` over this bound have :math:`(\varepsilon, \delta)`, the server has
     :math:`(\varepsilon, \delta + \delta')`, given the estimates.
     """
-    spread = math.log(law.variance.shape[-1] / check.fraction("probability", probability))
+    spread = math.log(
+        law.variance.shape[-1] / check.fraction("probability", probability)
+    )
     return law.mean + np.sqrt(spread * law.variance)
 
 
@@ -109,4 +140,6 @@ def gain_ratio_survival(ratio: ArrayLike, error: ArrayLike) -> FloatArray:
     a, b = u * (1 + square) - 1, 4 * u * square
     root = np.sqrt(a**2 + b)
     # 1 - a / root = b / (root (root + a)) where a > 0, without the difference
-    return np.asarray(np.where(a > 0, b / (2 * root * (root + np.abs(a))), (1 - a / root) / 2))
+    return np.asarray(
+        np.where(a > 0, b / (2 * root * (root + np.abs(a))), (1 - a / root) / 2)
+    )

@@ -24,9 +24,13 @@ from companion.results import Made
 Schedule = NDArray[np.float64]
 
 
-def fade_levelled(problem: ReceiveScalingProblem, w: Schedule) -> tuple[ReceiveScalingProblem, Schedule]:
+def fade_levelled(
+    problem: ReceiveScalingProblem, w: Schedule
+) -> tuple[ReceiveScalingProblem, Schedule]:
     r"""One lane with the (lower) median floor in the round of the largest, and the same :math:`w_t - w_{\min,t}`."""
-    deepest, median = problem.min_noise_energy.argsort()[[-1, problem.num_rounds // 2]]  # the lower median of the gains
+    deepest, median = problem.min_noise_energy.argsort()[
+        [-1, problem.num_rounds // 2]
+    ]  # the lower median of the gains
     min_gain, schedule = problem.min_gain.copy(), w.copy()
     min_gain[deepest] = min_gain[median]
     levelled = ReceiveScalingProblem(problem.scenario, min_gain, problem.budget)
@@ -42,12 +46,21 @@ def fork(run: Run) -> pd.DataFrame:
     """
     problem, mean_gain = problem_of(run)
     fade = int(problem.min_noise_energy.argmax())
-    levelled, schedule = fade_levelled(problem, find_method(run.policy)[1](problem, mean_gain).schedule(problem))
+    levelled, schedule = fade_levelled(
+        problem, find_method(run.policy)[1](problem, mean_gain).schedule(problem)
+    )
     dataset = data.load(run.training.dataset, run.training.input_scaling)
-    history = train(levelled, schedule, run.training, dataset, run.seed, every=run.every).history
+    history = train(
+        levelled, schedule, run.training, dataset, run.seed, every=run.every
+    ).history
     rows = history.loc[history.accuracy.notna(), ["round", "accuracy", "test_loss"]]
-    floors = {"fade_floor": problem.min_noise_energy[fade], "level_floor": levelled.min_noise_energy[fade]}
-    return rows.assign(run=run.address, nu=run.nu, seed=run.seed, fade_round=fade, **floors).reset_index(drop=True)
+    floors = {
+        "fade_floor": problem.min_noise_energy[fade],
+        "level_floor": levelled.min_noise_energy[fade],
+    }
+    return rows.assign(
+        run=run.address, nu=run.nu, seed=run.seed, fade_round=fade, **floors
+    ).reset_index(drop=True)
 
 
 class Forked(NamedTuple):
@@ -72,7 +85,10 @@ def forked(forks: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame) -> Fo
     fade = int(chosen.fade_round.iloc[0])
     own = curves.merge(table.loc[table.run.isin(chosen.run), ["run", "nu"]], on="run")
     kept, levelled = (
-        100 * each[each["round"] >= fade].pivot(index="round", columns="nu", values="accuracy")
+        100
+        * each[each["round"] >= fade].pivot(
+            index="round", columns="nu", values="accuracy"
+        )
         for each in (own.dropna(subset="accuracy"), chosen)
     )
     return Forked(kept, levelled, fade)
@@ -80,4 +96,7 @@ def forked(forks: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame) -> Fo
 
 def committed(sweep: Path) -> Made:
     """The forks of the runs of a sweep file."""
-    yield pd.concat(fork(run) for _, run in read_sweep(sweep)).to_csv(index=False), {"sweep": str(sweep)}
+    yield (
+        pd.concat(fork(run) for _, run in read_sweep(sweep)).to_csv(index=False),
+        {"sweep": str(sweep)},
+    )

@@ -28,7 +28,15 @@ from companion.training.channel_estimates import KINDS, true_noise_multiplier
 
 BUDGETS, SEEDS, DELTA = (0.01, 0.16), range(10), 1e-5
 """Of the committed table."""
-ERRORS = ("none", "-30 dB", "-20 dB", "-10 dB", "1000 pilots", "100 pilots", "10 pilots")
+ERRORS = (
+    "none",
+    "-30 dB",
+    "-20 dB",
+    "-10 dB",
+    "1000 pilots",
+    "100 pilots",
+    "10 pilots",
+)
 r""":math:`\zeta_m^2`, alike for all devices, or of pilots at full power, worse far away."""
 
 
@@ -46,22 +54,38 @@ class Realisation(NamedTuple):
     law: channel_estimates.AlignmentLaw
 
 
-def realise(scenario: Scenario, nu: float, error: str, kind: str, seed: int) -> Realisation:
+def realise(
+    scenario: Scenario, nu: float, error: str, kind: str, seed: int
+) -> Realisation:
     """Draw a channel and its estimates with one of :data:`ERRORS`, and solve the problem that is believed."""
     drawn = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
     number, _, unit = error.partition(" ")
-    square = np.full(drawn.path_loss.shape, 10 ** (float(number) / 10) if unit == "dB" else 0.0)
+    square = np.full(
+        drawn.path_loss.shape, 10 ** (float(number) / 10) if unit == "dB" else 0.0
+    )
     if unit == "pilots":
         power = float(np.max(scenario.max_power))
-        square = channel_estimates.pilot_error(drawn.path_loss, int(number), power, scenario.noise_power)
+        square = channel_estimates.pilot_error(
+            drawn.path_loss, int(number), power, scenario.noise_power
+        )
     believed = channel_estimates.estimate(drawn, square, kind, seed=seed)
-    problem = ReceiveScalingProblem(scenario, scenario.min_gain(np.abs(believed) ** 2), nu)
+    problem = ReceiveScalingProblem(
+        scenario, scenario.min_gain(np.abs(believed) ** 2), nu
+    )
     true_floor = scenario.noise_scale / (scenario.x_max * scenario.min_gain(drawn.gain))
     law = channel_estimates.alignment_law(believed, drawn.path_loss, square, kind)
-    return Realisation(problem, true_floor, policies.Optimal().schedule(problem), drawn.coefficient / believed, law)
+    return Realisation(
+        problem,
+        true_floor,
+        policies.Optimal().schedule(problem),
+        drawn.coefficient / believed,
+        law,
+    )
 
 
-def epsilons(scenario: Scenario, sigma: FloatArray, delta: float = DELTA) -> tuple[FloatArray, bool]:
+def epsilons(
+    scenario: Scenario, sigma: FloatArray, delta: float = DELTA
+) -> tuple[FloatArray, bool]:
     r"""The exact :math:`\varepsilon` of each device from multipliers (M, T), and whether some are only lower bounds.
 
     They are where a multiplier is below :data:`~companion.privacy.observers.LEAST_SIGMA`, which is put in its place.
@@ -69,10 +93,14 @@ def epsilons(scenario: Scenario, sigma: FloatArray, delta: float = DELTA) -> tup
     rate = np.broadcast_to(scenario.sampling_rate, scenario.num_devices)
     rows, which = np.unique(np.column_stack([rate, sigma]), axis=0, return_inverse=True)
     found = [epsilon_at(float(row[0]), row[1:], delta) for row in rows]
-    return np.array([value for value, _ in found])[which.ravel()], any(beyond for _, beyond in found)
+    return np.array([value for value, _ in found])[which.ravel()], any(
+        beyond for _, beyond in found
+    )
 
 
-def leakage_row(scenario: Scenario, nu: float, error: str, kind: str, seed: int) -> dict[str, Any]:
+def leakage_row(
+    scenario: Scenario, nu: float, error: str, kind: str, seed: int
+) -> dict[str, Any]:
     r"""What estimates do to noise, power and privacy on one realisation.
 
     ``misaligned``, the bound of the mean energy of misalignment; ``noise``, the mean of :math:`w_t / 2`; ``epsilon``
@@ -86,12 +114,22 @@ def leakage_row(scenario: Scenario, nu: float, error: str, kind: str, seed: int)
     true, beyond = epsilons(scenario, true_noise_multiplier(sigma, made.alignment))
     bound = channel_estimates.alignment_bound(made.law, DELTA / 2)
     exact = error == "none"  # nothing is left to chance
-    promised = true if exact else epsilons(scenario, true_noise_multiplier(sigma, bound), DELTA / 2)[0]
-    over = made.problem.min_noise_energy / made.true_floor  # at the true cap, of the device that needs the most
-    careless = ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * made.true_floor), nu)
+    promised = (
+        true
+        if exact
+        else epsilons(scenario, true_noise_multiplier(sigma, bound), DELTA / 2)[0]
+    )
+    over = (
+        made.problem.min_noise_energy / made.true_floor
+    )  # at the true cap, of the device that needs the most
+    careless = ReceiveScalingProblem(
+        scenario, scenario.noise_scale / (scenario.x_max * made.true_floor), nu
+    )
     heard = careless.noise_multiplier(policies.Optimal().schedule(careless))
     return {
-        "misaligned": float(channel_estimates.misalignment(scenario, made.law.variance).mean()),
+        "misaligned": float(
+            channel_estimates.misalignment(scenario, made.law.variance).mean()
+        ),
         "noise": float(made.energy.mean() / 2),
         "epsilon": float(epsilons(scenario, sigma)[0].mean()),
         "true": float(true.mean()),
@@ -100,11 +138,15 @@ def leakage_row(scenario: Scenario, nu: float, error: str, kind: str, seed: int)
         "promised": float(promised.max()),
         "over": float((over > 1 + 1e-9).mean()),
         "highest": float(10 * np.log10(over.max())),
-        "epsilon_mean_over": float(epsilons(scenario, true_noise_multiplier(heard, made.alignment))[0].mean()),
+        "epsilon_mean_over": float(
+            epsilons(scenario, true_noise_multiplier(heard, made.alignment))[0].mean()
+        ),
     }
 
 
-def training_row(dataset: str, nu: float, error: str, kind: str, seed: int) -> dict[str, float]:
+def training_row(
+    dataset: str, nu: float, error: str, kind: str, seed: int
+) -> dict[str, float]:
     r"""One training of a preset with the alignments of a realisation, whose seed is that of the training too.
 
     Its ``accuracy``, and ``measured``, the mean over every 20th round of
@@ -115,7 +157,9 @@ def training_row(dataset: str, nu: float, error: str, kind: str, seed: int) -> d
 
     scenario, training = presets.load(dataset).scenario, Training.preset(dataset)
     made = realise(scenario, nu, error, kind, seed)
-    federation = OnChannel(scenario, training, data.load(training.dataset, training.input_scaling), seed)
+    federation = OnChannel(
+        scenario, training, data.load(training.dataset, training.input_scaling), seed
+    )
     state, measured = federation.start(), []
     for t, eta in enumerate(made.problem.eta(made.energy)):
         aligned = made.alignment[:, t]
@@ -125,8 +169,13 @@ def training_row(dataset: str, nu: float, error: str, kind: str, seed: int) -> d
                 for each in (aligned, made.law.mean[:, t])
             )
             measured.append(float((there - on_average).square().sum()))
-        state, _ = federation.step(state, float(eta), alignment_t=None if error == "none" else aligned)
-    return {"accuracy": federation.evaluate(state)[1], "measured": float(np.mean(measured))}
+        state, _ = federation.step(
+            state, float(eta), alignment_t=None if error == "none" else aligned
+        )
+    return {
+        "accuracy": federation.evaluate(state)[1],
+        "measured": float(np.mean(measured)),
+    }
 
 
 CASES: Mapping[str, list[tuple[str, str]]] = {
@@ -154,12 +203,18 @@ def compared(table: pd.DataFrame, dataset: str) -> pd.DataFrame:
     exact = own[own["error"] == "none"].set_index(["nu", "seed"])["accuracy"]
     rows = []
     for (nu, error, kind), part in own.groupby(["nu", "error", "kind"], sort=False):
-        about = {"nu": nu, "error": error, "kind": kind} | part.loc[:, "measured":].median().to_dict()
+        about = {"nu": nu, "error": error, "kind": kind} | part.loc[
+            :, "measured":
+        ].median().to_dict()
         low = part[part["beyond"]]  # of no matter to a median below them all
-        about["beyond"] = bool(any((low[name] <= about[name]).any() for name in ("true", "worst")))
+        about["beyond"] = bool(
+            any((low[name] <= about[name]).any() for name in ("true", "worst"))
+        )
         trained = part.dropna(subset=["accuracy"]).set_index("seed")["accuracy"]
         if len(trained):
-            bounds = interval(exact.loc[nu].loc[trained.index].to_numpy() - trained.to_numpy())
+            bounds = interval(
+                exact.loc[nu].loc[trained.index].to_numpy() - trained.to_numpy()
+            )
             about |= {"accuracy": float(trained.mean()), "trainings": len(trained)}
             about |= {"lost": bounds.centre, "low": bounds.low, "high": bounds.high}
         rows.append(about)
@@ -179,11 +234,22 @@ def committed() -> Made:
         for case in cases
     ]
     rows: list[dict[str, Any]] = []
-    for dataset, nu, error, kind, seed in tqdm(wanted, disable=not sys.stderr.isatty(), unit="row"):
+    for dataset, nu, error, kind, seed in tqdm(
+        wanted, disable=not sys.stderr.isatty(), unit="row"
+    ):
         case = {"nu": nu, "error": error, "kind": kind, "seed": seed}
         seeds, cases = TRAINED[dataset]
         trained = seed in seeds and (error, kind) in cases
-        found = training_row(dataset, **case) if trained else {"accuracy": math.nan, "measured": math.nan}
-        rows.append({"dataset": dataset} | case | found | leakage_row(presets.load(dataset).scenario, **case))
+        found = (
+            training_row(dataset, **case)
+            if trained
+            else {"accuracy": math.nan, "measured": math.nan}
+        )
+        rows.append(
+            {"dataset": dataset}
+            | case
+            | found
+            | leakage_row(presets.load(dataset).scenario, **case)
+        )
     about = {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}", "threads": 1}
     yield pd.DataFrame(rows).to_csv(index=False, float_format="%.6g"), about

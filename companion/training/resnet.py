@@ -23,7 +23,10 @@ NETWORKS, ROUNDS = ("tanh_cnn", "resnet32"), 2
 
 def timed_rounds(run: Run, dataset: Dataset, rounds: int) -> pd.DataFrame:
     """Train a few rounds at full power; a row each, with the CPU time, to which other work adds little."""
-    federation, (problem, _) = FedSGD(run.scenario, run.training, dataset, run.seed), problem_of(run)
+    federation, (problem, _) = (
+        FedSGD(run.scenario, run.training, dataset, run.seed),
+        problem_of(run),
+    )
     state, rows = federation.start(), []
     for t, eta in enumerate(problem.max_eta[:rounds]):
         began = time.process_time()
@@ -37,7 +40,9 @@ def timed_rounds(run: Run, dataset: Dataset, rounds: int) -> pd.DataFrame:
 
 def whole_training(table: pd.DataFrame, rounds: int) -> pd.Series:
     """CPU hours of a training of so many rounds, extrapolated from the mean of those timed; by model."""
-    hours: pd.Series = table.groupby("model", sort=False).cpu_seconds.mean() * rounds / 3600
+    hours: pd.Series = (
+        table.groupby("model", sort=False).cpu_seconds.mean() * rounds / 3600
+    )
     return hours
 
 

@@ -24,14 +24,20 @@ class Received(NamedTuple):
     power: Tensor
 
 
-def receiver_noise(rng: np.random.Generator, size: int, noise_power: float) -> NDArray[np.complex128]:
+def receiver_noise(
+    rng: np.random.Generator, size: int, noise_power: float
+) -> NDArray[np.complex128]:
     r"""Draw :math:`\mathcal{CN}(0, \sigma_n^2 \mathbb I^d)`, shape (d,); all real parts are drawn first."""
     real = real_receiver_noise(rng, size, noise_power)
     return real + 1j * real_receiver_noise(rng, size, noise_power)
 
 
 def transmit(
-    gradients: Tensor, coefficient: ArrayLike, eta: float, noise: ArrayLike, estimate: ArrayLike | None = None
+    gradients: Tensor,
+    coefficient: ArrayLike,
+    eta: float,
+    noise: ArrayLike,
+    estimate: ArrayLike | None = None,
 ) -> Received:
     r"""Run one round of gradients (M, d) at signal level (:eq:`eq:transmit-weight`, :eq:`eq:received`).
 
@@ -42,17 +48,30 @@ def transmit(
     """
     check.positive("eta", eta)
     given = coefficient, coefficient if estimate is None else estimate
-    channel, inverted = (torch.as_tensor(np.asarray(each, complex), device=gradients.device) for each in given)
+    channel, inverted = (
+        torch.as_tensor(np.asarray(each, complex), device=gradients.device)
+        for each in given
+    )
     for name, each in (("coefficient", channel), ("estimate", inverted)):
-        if each.shape != gradients.shape[:1] or (each == 0).any() or not torch.isfinite(each).all():
-            raise ValueError(f"{name} must be {len(gradients)} finite numbers that are not zero, got {each.tolist()}")
+        if (
+            each.shape != gradients.shape[:1]
+            or (each == 0).any()
+            or not torch.isfinite(each).all()
+        ):
+            raise ValueError(
+                f"{name} must be {len(gradients)} finite numbers that are not zero, got {each.tolist()}"
+            )
     sent = (math.sqrt(eta) / (len(channel) * inverted))[:, None] * gradients
     power = sent.abs().square().sum(1) / gradients.shape[1]
-    signal = (channel[:, None] * sent).sum(0) + torch.as_tensor(np.asarray(noise), device=gradients.device)
+    signal = (channel[:, None] * sent).sum(0) + torch.as_tensor(
+        np.asarray(noise), device=gradients.device
+    )
     received = Received(signal, signal.real / math.sqrt(eta), power)
     for name, each in received._asdict().items():
         if not torch.isfinite(each).all():
-            raise ValueError(f"{name} must be finite, got eta = {eta} and coefficients {channel.tolist()}")
+            raise ValueError(
+                f"{name} must be finite, got eta = {eta} and coefficients {channel.tolist()}"
+            )
     return received
 
 
@@ -73,23 +92,51 @@ class OnChannel(FedSGD):
         senders_t: ArrayLike | None = None,
     ) -> tuple[State, RoundRecord]:
         count = self.scenario.num_devices
-        aligned = np.ones(count) if alignment_t is None else np.asarray(alignment_t, dtype=complex)
-        if aligned.shape != (count,) or not (np.isfinite(aligned) & (aligned != 0)).all():
-            raise ValueError(f"alignment must be {count} finite numbers that are not zero, got {aligned.tolist()}")
+        aligned = (
+            np.ones(count)
+            if alignment_t is None
+            else np.asarray(alignment_t, dtype=complex)
+        )
+        if (
+            aligned.shape != (count,)
+            or not (np.isfinite(aligned) & (aligned != 0)).all()
+        ):
+            raise ValueError(
+                f"alignment must be {count} finite numbers that are not zero, got {aligned.tolist()}"
+            )
         self._channel, self._aligned = coefficient_t, aligned
         self._power = np.zeros(count)
         after, shown = super().step(state, eta_t, senders_t=senders_t)
-        return after, shown._replace(power=None if coefficient_t is None else self._power)
+        return after, shown._replace(
+            power=None if coefficient_t is None else self._power
+        )
 
-    def received(self, round_index: int, eta_t: float, weight: ArrayLike = 1.0) -> ClippedSum:
+    def received(
+        self, round_index: int, eta_t: float, weight: ArrayLike = 1.0
+    ) -> ClippedSum:
         if self._channel is None:
             return super().received(round_index, eta_t, weight * self._aligned.real)
         on = np.flatnonzero(np.broadcast_to(weight, self.scenario.num_devices))
         batches = self.batches(round_index)
-        sums = [self.gradient(batches[m], np.full(batches[m].size, 1 / self.batch_size[m])) for m in on]
-        of = stream(self.seed, NOISE, round_index=round_index), self.scenario.num_parameters, self.scenario.noise_power
-        gradients, h = torch.stack([each.gradient for each in sums]), np.asarray(self._channel)
-        found = transmit(gradients, h[on], eta_t, receiver_noise(*of), (h / self._aligned)[on])
+        sums = [
+            self.gradient(batches[m], np.full(batches[m].size, 1 / self.batch_size[m]))
+            for m in on
+        ]
+        of = (
+            stream(self.seed, NOISE, round_index=round_index),
+            self.scenario.num_parameters,
+            self.scenario.noise_power,
+        )
+        gradients, h = (
+            torch.stack([each.gradient for each in sums]),
+            np.asarray(self._channel),
+        )
+        found = transmit(
+            gradients, h[on], eta_t, receiver_noise(*of), (h / self._aligned)[on]
+        )
         self._power[on] = found.power.cpu().numpy()
-        samples = (torch.cat([getattr(each, name) for each in sums]) for name in ("norm", "loss"))
+        samples = (
+            torch.cat([getattr(each, name) for each in sums])
+            for name in ("norm", "loss")
+        )
         return ClippedSum(found.update.to(gradients.dtype), *samples)

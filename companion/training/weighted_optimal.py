@@ -23,9 +23,13 @@ def mean_one(weights: ArrayLike) -> FloatArray:
     return np.asarray(share / share.mean(axis=-1, keepdims=True))
 
 
-def weighted_cost(problem: ReceiveScalingProblem, w: ArrayLike, weights: ArrayLike) -> FloatArray:
+def weighted_cost(
+    problem: ReceiveScalingProblem, w: ArrayLike, weights: ArrayLike
+) -> FloatArray:
     r""":math:`\frac1T \sum_t c_t (w_t - w_{\min,t})` of a schedule, with weights of mean 1, shape (...)."""
-    return np.asarray(np.mean(weights_for(problem, weights) * problem.spend(w), axis=-1))
+    return np.asarray(
+        np.mean(weights_for(problem, weights) * problem.spend(w), axis=-1)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,13 +50,21 @@ class WeightedOptimal(Policy):
         weights = weights_for(problem, self.weights)
         shape = (*problem.lanes, problem.num_rounds)
         floor, counts = (
-            in_rows(each, problem.lanes, problem.num_rounds) for each in (problem.min_noise_energy, weights)
+            in_rows(each, problem.lanes, problem.num_rounds)
+            for each in (problem.min_noise_energy, weights)
         )
-        leakage, nu = RoundLeakage(problem.scenario), in_rows(problem.budget, problem.lanes)
-        slope = leakage.slope(floor + nu[:, None] / counts)  # where every round costs nu
+        leakage, nu = (
+            RoundLeakage(problem.scenario),
+            in_rows(problem.budget, problem.lanes),
+        )
+        slope = leakage.slope(
+            floor + nu[:, None] / counts
+        )  # where every round costs nu
         energy, lane = _fill(floor, counts, slope, nu, leakage.terms)
         if lane >= 0:
-            raise RuntimeError(f"no price found in lane {lane}: budget {nu[lane]}, floors from {floor[lane].min()}")
+            raise RuntimeError(
+                f"no price found in lane {lane}: budget {nu[lane]}, floors from {floor[lane].min()}"
+            )
         return energy.reshape(shape)
 
 
@@ -60,29 +72,41 @@ def weights_for(problem: ReceiveScalingProblem, weights: ArrayLike) -> FloatArra
     """Weights of mean 1 that broadcast to a problem's rounds and lanes, or a ``ValueError``."""
     scaled = mean_one(weights)
     if scaled.shape[-1] != problem.num_rounds:
-        raise ValueError(f"weights must have {problem.num_rounds} rounds on their last axis, got shape {scaled.shape}")
+        raise ValueError(
+            f"weights must have {problem.num_rounds} rounds on their last axis, got shape {scaled.shape}"
+        )
     return scaled
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _fill(
-    floor: FloatArray, weights: FloatArray, slope: FloatArray, budget: FloatArray, terms: LeakageTerms
+    floor: FloatArray,
+    weights: FloatArray,
+    slope: FloatArray,
+    budget: FloatArray,
+    terms: LeakageTerms,
 ) -> tuple[FloatArray, int]:
     """The optimum of every lane, and the first lane without one, or -1; ``slope`` is F' where each round costs nu."""
     energy = np.empty(floor.shape)
     for lane in range(floor.shape[0]):
-        own = -slope[lane] / weights[lane]  # each round's price there: the common one lies between
+        own = (
+            -slope[lane] / weights[lane]
+        )  # each round's price there: the common one lies between
         low, high = own.min(), own.max()
         energy[lane] = floor[lane] + budget[lane] / weights[lane]
         search = Search(np.sqrt(low) * np.sqrt(high), low, high, np.inf, False)
         if not (low > 0 and high < np.inf):
             return energy, lane
         for _ in range(200):
-            cost, fall = _at_price(search.x, floor[lane], weights[lane], energy[lane], terms)
+            cost, fall = _at_price(
+                search.x, floor[lane], weights[lane], energy[lane], terms
+            )
             if not cost < np.inf:
                 return energy, lane
             ratio = cost / (budget[lane] * floor.shape[1])
-            search = power_law_step(search, ratio, search.x * fall / cost if cost > 0 else 1.0)
+            search = power_law_step(
+                search, ratio, search.x * fall / cost if cost > 0 else 1.0
+            )
             if search.converged:
                 break
         else:
@@ -93,7 +117,11 @@ def _fill(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _at_price(
-    price: float, floor: FloatArray, weights: FloatArray, energy: FloatArray, terms: LeakageTerms
+    price: float,
+    floor: FloatArray,
+    weights: FloatArray,
+    energy: FloatArray,
+    terms: LeakageTerms,
 ) -> tuple[float, float]:
     """The weighted cost of a price and how fast it falls; ``energy`` is a start, and then what the rounds buy."""
     cost = fall = 0.0

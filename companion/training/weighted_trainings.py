@@ -45,7 +45,10 @@ class Setting(NamedTuple):
     """Noise energy of the disturbed round of ``response``."""
 
 
-SETTINGS = {"momentum 0.9": Setting(0.5, 0.9, 0.32, 1.0), "no momentum": Setting(1.0, 0.0, 2.56, 8.0)}
+SETTINGS = {
+    "momentum 0.9": Setting(0.5, 0.9, 0.32, 1.0),
+    "no momentum": Setting(1.0, 0.0, 2.56, 8.0),
+}
 
 
 class Digits(NamedTuple):
@@ -61,7 +64,11 @@ class Digits(NamedTuple):
 
         scenario = Scenario.digits()
         scenario = replace(scenario, num_rounds=rounds or scenario.num_rounds)
-        training = replace(Training.preset("digits"), learning_rate=setting.learning_rate, momentum=setting.momentum)
+        training = replace(
+            Training.preset("digits"),
+            learning_rate=setting.learning_rate,
+            momentum=setting.momentum,
+        )
         dataset = data.load(training.dataset, training.input_scaling)
         gain = channel.draw(scenario.num_devices, scenario.num_rounds, seed).gain
         problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), setting.nu)
@@ -71,7 +78,9 @@ class Digits(NamedTuple):
         """The states after each of the next rounds, with these noise energies; none where it is 0."""
         states = []
         for w in energy:
-            state, _ = self.federation.step(state, self.problem.scenario.noise_scale / w if w > 0 else math.inf)
+            state, _ = self.federation.step(
+                state, self.problem.scenario.noise_scale / w if w > 0 else math.inf
+            )
             states.append(state)
         return states
 
@@ -84,10 +93,15 @@ class Digits(NamedTuple):
 def disturbed(state: State, disturbance: FloatArray, learning_rate: float) -> State:
     r"""The state after a round as it would be with so much more noise in it, shape (d,)."""
     noise = state.parameters.new_tensor(disturbance)
-    return state._replace(parameters=state.parameters - learning_rate * noise, velocity=state.velocity + noise)
+    return state._replace(
+        parameters=state.parameters - learning_rate * noise,
+        velocity=state.velocity + noise,
+    )
 
 
-def response(name: str, seed: int, later: Sequence[int] = LATER, rounds: int | None = None) -> list[dict[str, Any]]:
+def response(
+    name: str, seed: int, later: Sequence[int] = LATER, rounds: int | None = None
+) -> list[dict[str, Any]]:
     r"""What noise in one round alone adds to the final test loss: a row for each k in ``later``.
 
     The training has the optimum's noise at :math:`\nu`.  A round receives a further :math:`\pm\mathbf n`, of energy
@@ -104,12 +118,18 @@ def response(name: str, seed: int, later: Sequence[int] = LATER, rounds: int | N
         t = len(energy) - 1 - k
         noise = rng.standard_normal(states[0].parameters.numel())
         noise *= math.sqrt(setting.disturbance / 2) / np.linalg.norm(noise)
-        starts = [disturbed(states[t], sign * noise, setting.learning_rate) for sign in (1, -1)]
+        starts = [
+            disturbed(states[t], sign * noise, setting.learning_rate)
+            for sign in (1, -1)
+        ]
         ends = [[start, *digits.run(start, energy[t + 1 :])][-1] for start in starts]
         found = pd.DataFrame([digits.evaluate(end) for end in ends]).mean()
         change = (found - pd.Series(undisturbed)) / setting.disturbance
         about = {"setting": name, "seed": seed, "later": k}
-        rows.append(about | {"response": change.test_loss, "accuracy": 100 * change.test_accuracy})
+        rows.append(
+            about
+            | {"response": change.test_loss, "accuracy": 100 * change.test_accuracy}
+        )
     return rows
 
 
@@ -120,12 +140,15 @@ def thirds(name: str, seed: int, rounds: int | None = None) -> list[dict[str, An
     T = digits.problem.num_rounds
     third = np.arange(T) * 3 // T
     shares = {"none": np.zeros(T), "even": np.ones(T)} | {
-        when: (third == i) * T / np.sum(third == i) for i, when in enumerate(("early", "middle", "late"))
+        when: (third == i) * T / np.sum(third == i)
+        for i, when in enumerate(("early", "middle", "late"))
     }
     rows = []
     for when, share in shares.items():
         end = digits.run(digits.federation.start(), setting.nu * share)[-1]
-        rows.append({"setting": name, "seed": seed, "noise": when} | digits.evaluate(end))
+        rows.append(
+            {"setting": name, "seed": seed, "noise": when} | digits.evaluate(end)
+        )
     return rows
 
 
@@ -133,7 +156,11 @@ def response_weights(table: pd.DataFrame, name: str, rounds: int) -> FloatArray:
     """The weights of a setting's responses, none below :data:`LEAST` of the largest, shape (rounds,)."""
     by_round = table[table.setting == name].groupby("later").response
     setting, mean, error = SETTINGS[name], by_round.mean(), by_round.sem()
-    return _held(fitted_weights(mean.index, mean, error, setting.learning_rate, rounds, setting.momentum))
+    return _held(
+        fitted_weights(
+            mean.index, mean, error, setting.learning_rate, rounds, setting.momentum
+        )
+    )
 
 
 def thirds_weights(table: pd.DataFrame, name: str, rounds: int) -> FloatArray:
@@ -147,7 +174,9 @@ def _held(weights: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(weights, LEAST * weights.max()))
 
 
-def contest(name: str, seed: int, weights: Mapping[str, FloatArray]) -> list[dict[str, Any]]:
+def contest(
+    name: str, seed: int, weights: Mapping[str, FloatArray]
+) -> list[dict[str, Any]]:
     r"""Trainings at one RDP, that of the optimum at :math:`\nu` (``flat``): a row for each, and for no noise at all.
 
     Each of the ``weights`` of the rounds has its own optimum.  ``first, last`` are the noise energies above the floors,
@@ -160,16 +189,27 @@ def contest(name: str, seed: int, weights: Mapping[str, FloatArray]) -> list[dic
     for label, counts in weights.items():
         policy = WeightedOptimal(counts)
         budget = equal_leakage(problem, policy, float(problem.rdp(flat)))
-        schedules[label] = policy.schedule(ReceiveScalingProblem(problem.scenario, problem.min_gain, budget))
+        schedules[label] = policy.schedule(
+            ReceiveScalingProblem(problem.scenario, problem.min_gain, budget)
+        )
     rows = []
     for label, schedule in schedules.items():
         energy = np.zeros(problem.num_rounds) if schedule is None else schedule
         row: dict[str, Any] = {"setting": name, "seed": seed, "schedule": label}
         if schedule is not None:
             spend, part = problem.spend(schedule), problem.num_rounds // 3
-            row |= {"rdp": float(problem.rdp(schedule)), "epsilon": float(problem.epsilon(schedule))}
-            row |= {"cost": spend.mean(), "first": spend[:part].mean(), "last": spend[-part:].mean()}
-        rows.append(row | digits.evaluate(digits.run(digits.federation.start(), energy)[-1]))
+            row |= {
+                "rdp": float(problem.rdp(schedule)),
+                "epsilon": float(problem.epsilon(schedule)),
+            }
+            row |= {
+                "cost": spend.mean(),
+                "first": spend[:part].mean(),
+                "last": spend[-part:].mean(),
+            }
+        rows.append(
+            row | digits.evaluate(digits.run(digits.federation.start(), energy)[-1])
+        )
     return rows
 
 
@@ -191,7 +231,11 @@ def committed(name: str) -> Made:
         row
         for setting in SETTINGS
         for seed in seeds
-        for row in (contest(setting, seed, found_weights(setting)) if name == "contest" else make(setting, seed))
+        for row in (
+            contest(setting, seed, found_weights(setting))
+            if name == "contest"
+            else make(setting, seed)
+        )
     ]
     about = {"seeds": f"{seeds[0]}-{seeds[-1]}", "threads": 1}
     yield pd.DataFrame(rows).to_csv(index=False, float_format="%.7g"), about

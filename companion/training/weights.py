@@ -26,26 +26,42 @@ from companion.results import Made
 from companion.training.weighted_optimal import WeightedOptimal, mean_one, weighted_cost
 
 
-def impulse_response(curvature: ArrayLike, learning_rate: float, rounds: int, momentum: float = 0.0) -> FloatArray:
+def impulse_response(
+    curvature: ArrayLike, learning_rate: float, rounds: int, momentum: float = 0.0
+) -> FloatArray:
     r""":math:`\psi_k` of :eq:`eq:impulse-response`, for k from 0, at curvatures :math:`h \ge 0` of any shape.
 
     It is what is left of a disturbance after k further rounds, in units of :math:`-\lambda`, shape (..., rounds); with
     weight decay, give :math:`h + \beta`.
     """
-    h, rate = check.at_least("curvature", curvature, 0), check.positive("learning_rate", learning_rate)
+    h, rate = (
+        check.at_least("curvature", curvature, 0),
+        check.positive("learning_rate", learning_rate),
+    )
     psi = np.ones((*h.shape, check.whole("rounds", rounds)))
     keep = 1 + momentum - rate * h
     for k in range(1, rounds):
-        psi[..., k] = keep * psi[..., k - 1] - (momentum * psi[..., k - 2] if k > 1 else 0)
+        psi[..., k] = keep * psi[..., k - 1] - (
+            momentum * psi[..., k - 2] if k > 1 else 0
+        )
     return psi
 
 
 def loss_weights(
-    curvature: ArrayLike, learning_rate: float, rounds: int, momentum: float = 0.0, weight_decay: float = 0.0
+    curvature: ArrayLike,
+    learning_rate: float,
+    rounds: int,
+    momentum: float = 0.0,
+    weight_decay: float = 0.0,
 ) -> FloatArray:
     r"""What a unit of :math:`w_t` adds to a quadratic's expected final loss, shape (T,) (:prf:ref:`prop-weights`)."""
     h = np.atleast_1d(check.at_least("curvature", curvature, 0))
-    psi = impulse_response(h + check.at_least("weight_decay", weight_decay, 0), learning_rate, rounds, momentum)
+    psi = impulse_response(
+        h + check.at_least("weight_decay", weight_decay, 0),
+        learning_rate,
+        rounds,
+        momentum,
+    )
     return np.asarray(learning_rate**2 / 4 * np.mean(h[:, None] * psi**2, axis=0)[::-1])
 
 
@@ -75,20 +91,30 @@ class Comparison(NamedTuple):
     excess: FloatArray
 
 
-def compare(problem: ReceiveScalingProblem, weights: ArrayLike, orders: Sequence[float] = ORDERS) -> Comparison:
+def compare(
+    problem: ReceiveScalingProblem, weights: ArrayLike, orders: Sequence[float] = ORDERS
+) -> Comparison:
     r"""Compare the optimum under weights, shape (T,), with Optimal at the budget; the lanes have one axis."""
     budget = np.broadcast_to(problem.budget, problem.lanes)
     flat, policy = Optimal().schedule(problem), WeightedOptimal(weights)
-    spent, target, needed = weighted_cost(problem, flat, weights), problem.rdp(flat), np.empty(problem.lanes)
+    spent, target, needed = (
+        weighted_cost(problem, flat, weights),
+        problem.rdp(flat),
+        np.empty(problem.lanes),
+    )
     scenario, account = problem.scenario, RenyiAccountant(tuple(order_grid(4096)))
-    equal_loss = policy.schedule(ReceiveScalingProblem(scenario, problem.min_gain, spent))
+    equal_loss = policy.schedule(
+        ReceiveScalingProblem(scenario, problem.min_gain, spent)
+    )
     for lane in np.ndindex(problem.lanes):
         alone = ReceiveScalingProblem(scenario, problem.min_gain[lane], budget[lane])
         needed[lane] = equal_leakage(alone, policy, float(target[lane]))
     base = problem.epsilon(flat, account)
     best = epsilon = problem.epsilon(equal_loss, account)
     for order in orders:
-        tried = ReceiveScalingProblem(replace(scenario, order=order), problem.min_gain, spent)
+        tried = ReceiveScalingProblem(
+            replace(scenario, order=order), problem.min_gain, spent
+        )
         best = np.minimum(best, problem.epsilon(policy.schedule(tried), account))
     ground = np.mean(mean_one(weights) * problem.min_noise_energy, axis=-1)
     return Comparison(
@@ -100,11 +126,15 @@ def compare(problem: ReceiveScalingProblem, weights: ArrayLike, orders: Sequence
     )
 
 
-def equal_leakage(problem: ReceiveScalingProblem, policy: WeightedOptimal, leakage: float) -> float:
+def equal_leakage(
+    problem: ReceiveScalingProblem, policy: WeightedOptimal, leakage: float
+) -> float:
     """The weighted budget at which a policy's RDP is ``leakage`` in nats, one lane; its own budget is the start."""
 
     def above(log_budget: float) -> float:
-        tried = ReceiveScalingProblem(problem.scenario, problem.min_gain, np.exp(log_budget))
+        tried = ReceiveScalingProblem(
+            problem.scenario, problem.min_gain, np.exp(log_budget)
+        )
         return float(np.log(problem.rdp(policy.schedule(tried)) / leakage))
 
     low = high = float(np.log(problem.budget))
@@ -112,21 +142,35 @@ def equal_leakage(problem: ReceiveScalingProblem, policy: WeightedOptimal, leaka
         low -= 1
     while above(high) > 0:
         high += 1
-    return float(np.exp(brentq(above, low, high, xtol=1e-12))) if low < high else float(problem.budget)
+    return (
+        float(np.exp(brentq(above, low, high, xtol=1e-12)))
+        if low < high
+        else float(problem.budget)
+    )
 
 
 def fitted_weights(
-    later: ArrayLike, response: ArrayLike, error: ArrayLike, learning_rate: float, rounds: int, momentum: float = 0.0
+    later: ArrayLike,
+    response: ArrayLike,
+    error: ArrayLike,
+    learning_rate: float,
+    rounds: int,
+    momentum: float = 0.0,
 ) -> FloatArray:
     r"""Weights of the form that :prf:ref:`prop-weights` gives, nearest to measured responses, shape (rounds,).
 
     Non-negative amounts of 60 curvatures, by least squares in units of the standard errors.  ``response`` is what a
     unit of noise energy added to the loss when ``later`` rounds came after it.
     """
-    grid = np.geomspace(0.05 * (1 - momentum) / (learning_rate * rounds), 1.0 / learning_rate, 60)
+    grid = np.geomspace(
+        0.05 * (1 - momentum) / (learning_rate * rounds), 1.0 / learning_rate, 60
+    )
     psi = impulse_response(grid, learning_rate, rounds, momentum) ** 2
     scale = 1 / check.positive("error", error)
-    amount, _ = nnls((psi[:, np.asarray(later, dtype=int)] * scale).T, check.as_floats("response", response) * scale)
+    amount, _ = nnls(
+        (psi[:, np.asarray(later, dtype=int)] * scale).T,
+        check.as_floats("response", response) * scale,
+    )
     return np.asarray((amount @ psi)[::-1])
 
 
@@ -135,19 +179,32 @@ NU, FORGETTING, SEEDS = (0.01, 0.16, 2.56), (2.0, 6.0, 20.0), range(20)
 
 
 def table(
-    nu: Sequence[float] = NU, forgetting: Sequence[float] = FORGETTING, seeds: Sequence[int] = SEEDS
+    nu: Sequence[float] = NU,
+    forgetting: Sequence[float] = FORGETTING,
+    seeds: Sequence[int] = SEEDS,
 ) -> pd.DataFrame:
     r"""Return :func:`compare` for quadratics of one curvature on MNIST's channels, :math:`x = 2\lambda hT`."""
     scenario = Scenario.mnist()
-    gain = scenario.min_gain(channel.draw(scenario.num_devices, scenario.num_rounds, list(seeds)).gain)
+    gain = scenario.min_gain(
+        channel.draw(scenario.num_devices, scenario.num_rounds, list(seeds)).gain
+    )
     rows = []
     for budget, x in product(nu, forgetting):
-        weights = loss_weights(1.0, -math.expm1(-x / (2 * scenario.num_rounds)), scenario.num_rounds)
+        weights = loss_weights(
+            1.0, -math.expm1(-x / (2 * scenario.num_rounds)), scenario.num_rounds
+        )
         ratios = compare(ReceiveScalingProblem(scenario, gain, budget), weights)
-        rows.append(pd.DataFrame({"nu": budget, "forgetting": x, "seed": list(seeds)} | ratios._asdict()))
+        rows.append(
+            pd.DataFrame(
+                {"nu": budget, "forgetting": x, "seed": list(seeds)} | ratios._asdict()
+            )
+        )
     return pd.concat(rows, ignore_index=True)
 
 
 def committed() -> Made:
     """The committed table."""
-    yield table().to_csv(index=False, float_format="%.7g"), {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}"}
+    yield (
+        table().to_csv(index=False, float_format="%.7g"),
+        {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}"},
+    )

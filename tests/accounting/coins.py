@@ -17,7 +17,9 @@ def coins(ratios=RISING, number=NUMBER, mu=MU, lost=0.0):
     """Equal rounds of two outcomes, whose mean ratio is 1 but for what is lost, and a Gaussian one."""
     low, high = ratios
     mass = np.array([high - 1 + lost, 1 - lost - low]) / (high - low)
-    atom = rounds.Atoms(np.log(ratios), mass, np.full(2, 1e-15), np.full(2, 1e-15), lost, 0.0)
+    atom = rounds.Atoms(
+        np.log(ratios), mass, np.full(2, 1e-15), np.full(2, 1e-15), lost, 0.0
+    )
     return rounds.Rounds((), (), (), mu * mu, number + 1, ((atom, float(number)),))
 
 
@@ -43,7 +45,9 @@ def most(epsilon, **kind):
 def is_between(found, delta, **kind):
     """Whether a bracket of epsilon is one, to the rounding of the reference."""
     _, lower, upper, _ = found
-    return most(lower, **kind) >= delta * (1 - 1e-12) and most(upper, **kind) <= delta * (1 + 1e-12)
+    return most(lower, **kind) >= delta * (1 - 1e-12) and most(
+        upper, **kind
+    ) <= delta * (1 + 1e-12)
 
 
 def equal(rate, sigma, count=1):

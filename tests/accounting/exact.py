@@ -23,7 +23,9 @@ def centres(q, s, alpha, bend):
     root = mp.sqrt(s)
     found = [mp.mpf(0), root, 2 * root, alpha * root, bend]
     for u in (mp.mpf(0), alpha * root):
-        for _ in range(400):  # u = alpha sqrt(s) r(u), which comes nearer to the outer solutions step by step
+        for _ in range(
+            400
+        ):  # u = alpha sqrt(s) r(u), which comes nearer to the outer solutions step by step
             before, u = u, alpha * root / (1 + mp.exp(-root * (u - bend)))
             if abs(u - before) < 1e-3:
                 break
@@ -37,7 +39,9 @@ def log_moment(q, sigma, alpha):
         q, s, alpha = mp.mpf(q), 1 / mp.mpf(sigma) ** 2, mp.mpf(alpha)
         if q == 1:
             return alpha * (alpha - 1) * s / 2
-        lost = 2 * mp.log10(q) + mp.log10(min(s, 1)) + mp.log10(alpha - 1)  # digits that g loses
+        lost = (
+            2 * mp.log10(q) + mp.log10(min(s, 1)) + mp.log10(alpha - 1)
+        )  # digits that g loses
     with mp.workdps(50 - int(lost)):
         root = mp.sqrt(s)
         bend = (mp.log((1 - q) / q) + s / 2) / root
@@ -47,7 +51,10 @@ def log_moment(q, sigma, alpha):
             return (y**alpha - 1 - alpha * (y - 1)) * mp.exp(-u * u / 2)
 
         middle = centres(q, s, alpha, bend)
-        least = max(g(u + d) for u in middle for d in (-1.3, -0.4, 0.4, 1.3)) * mp.mpf(10) ** -22
+        least = (
+            max(g(u + d) for u in middle for d in (-1.3, -0.4, 0.4, 1.3))
+            * mp.mpf(10) ** -22
+        )
         total, end = mp.mpf(0), -mp.inf
         near = (mp.log(alpha) + 5) / root  # where g bends
         for u in middle:
@@ -57,11 +64,15 @@ def log_moment(q, sigma, alpha):
             while g(high) > least:
                 high += 2
             low = max(low, end)
-            while low < high:  # panels of one and a half standard deviations, and shorter towards the bend
+            while (
+                low < high
+            ):  # panels of one and a half standard deviations, and shorter towards the bend
                 width = min(mp.mpf(1.5), max(2.4 / root, (abs(low - bend) - near) / 3))
                 end = min(low + width, high)
                 half, centre = (end - low) / 2, (end + low) / 2
-                total += half * mp.fsum(weight * g(centre + half * x) for x, weight in NODES)
+                total += half * mp.fsum(
+                    weight * g(centre + half * x) for x, weight in NODES
+                )
                 low = end
         return mp.log(1 + total / mp.sqrt(2 * mp.pi))
 
@@ -74,11 +85,15 @@ def rdp(q, sigma, alpha) -> float:
 
 def epsilon_by(way, rounds, delta):
     """Sharp value, both ends and direction by one proof alone; an error where they are far apart."""
-    return _by(way, certify.invert, rounds, delta, certify.Proof(math.inf, certify.NOTHING))
+    return _by(
+        way, certify.invert, rounds, delta, certify.Proof(math.inf, certify.NOTHING)
+    )
 
 
 def delta_by(way, rounds, epsilon):
-    return _by(way, certify.invert_delta, rounds, epsilon, certify.Proof(1.0, certify.NO_DELTA))
+    return _by(
+        way, certify.invert_delta, rounds, epsilon, certify.Proof(1.0, certify.NO_DELTA)
+    )
 
 
 def _by(way, invert, rounds, given, proof):
@@ -94,7 +109,10 @@ def gaussian_delta(mu, epsilon):
     """The Gaussian mechanism, in multi-precision."""
     with mp.workdps(40):
         mu, epsilon = mp.mpf(mu), mp.mpf(epsilon)
-        return float(mp.ncdf(mu / 2 - epsilon / mu) - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu))
+        return float(
+            mp.ncdf(mu / 2 - epsilon / mu)
+            - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)
+        )
 
 
 def one_round(q, sigma, epsilon, direction):
@@ -106,16 +124,28 @@ def one_round(q, sigma, epsilon, direction):
             return 1 - mp.exp(epsilon) if direction == "add" else mp.mpf(0)
         x = (mp.log(level) + root**2 / 2) / root
         if direction == "add":
-            return (1 - q) * mp.ncdf(-x) + q * mp.ncdf(root - x) - mp.exp(epsilon) * mp.ncdf(-x)
-        return mp.ncdf(x) - mp.exp(epsilon) * ((1 - q) * mp.ncdf(x) + q * mp.ncdf(x - root))
+            return (
+                (1 - q) * mp.ncdf(-x)
+                + q * mp.ncdf(root - x)
+                - mp.exp(epsilon) * mp.ncdf(-x)
+            )
+        return mp.ncdf(x) - mp.exp(epsilon) * (
+            (1 - q) * mp.ncdf(x) + q * mp.ncdf(x - root)
+        )
 
 
 def hats(tau):
     """In multi-precision: ln k / tau, and the integral of every hat against the law of k, by its mass and its mean."""
     tau, at = mp.mpf(tau), [mp.mpf("1.7") * j for j in range(-5, 4)]
-    k, z, weight = [mp.exp(tau * each) for each in at], [each + tau / 2 for each in at], [mp.mpf(0)] * 9
+    k, z, weight = (
+        [mp.exp(tau * each) for each in at],
+        [each + tau / 2 for each in at],
+        [mp.mpf(0)] * 9,
+    )
     for j in range(8):
-        mass, mean = (mp.ncdf(z[j + 1] - shift) - mp.ncdf(z[j] - shift) for shift in (0, tau))
+        mass, mean = (
+            mp.ncdf(z[j + 1] - shift) - mp.ncdf(z[j] - shift) for shift in (0, tau)
+        )
         share = (mean - k[j] * mass) / (k[j + 1] - k[j])
         weight[j] += mass - share
         weight[j + 1] += share

@@ -16,7 +16,9 @@ from adascale.accounting import opacus as adapter
 from adascale.accounting.dp_accounting import CertifiedAccountant
 
 
-@pytest.mark.filterwarnings("ignore:Secure RNG:UserWarning", "ignore:Full backward hook:UserWarning")
+@pytest.mark.filterwarnings(
+    "ignore:Secure RNG:UserWarning", "ignore:Full backward hook:UserWarning"
+)
 def test_opacus_trains_with_the_accountant_and_restores_it():
     torch.manual_seed(0)
     data = TensorDataset(torch.randn(40, 2), torch.randn(40, 1))
@@ -39,7 +41,12 @@ def test_opacus_trains_with_the_accountant_and_restores_it():
             optimizer.step()
     spent = engine.get_epsilon(1e-5)
     assert engine.accountant.history == [(optimizer.noise_multiplier, 0.2, 10)]
-    assert 2.9 < spent == epsilon([(0.2, optimizer.noise_multiplier, 10)], 1e-5).upper <= 3.0
+    assert (
+        2.9
+        < spent
+        == epsilon([(0.2, optimizer.noise_multiplier, 10)], 1e-5).upper
+        <= 3.0
+    )
     restored = accountants.create_accountant("adascale")
     restored.load_state_dict(engine.accountant.state_dict())
     assert restored.get_epsilon(1e-5) == spent
@@ -48,8 +55,16 @@ def test_opacus_trains_with_the_accountant_and_restores_it():
 
 @pytest.mark.filterwarnings("ignore:Optimal order:UserWarning")
 def test_opacus_finds_the_noise_multiplier_of_its_own_accountant():
-    given = {"target_epsilon": 2.0, "target_delta": 1e-5, "sample_rate": 0.01, "steps": 500, "epsilon_tolerance": 1e-3}
-    ours, theirs = (get_noise_multiplier(accountant=name, **given) for name in ("adascale", "rdp"))
+    given = {
+        "target_epsilon": 2.0,
+        "target_delta": 1e-5,
+        "sample_rate": 0.01,
+        "steps": 500,
+        "epsilon_tolerance": 1e-3,
+    }
+    ours, theirs = (
+        get_noise_multiplier(accountant=name, **given) for name in ("adascale", "rdp")
+    )
     assert 0.8 * theirs < ours < theirs
 
 
@@ -60,7 +75,10 @@ def test_history_collects_equal_steps_and_no_noise_is_no_guarantee():
         accountant.step(noise_multiplier=sigma, sample_rate=0.1)
     assert accountant.history == [(1.0, 0.1, 2), (2.0, 0.1, 1), (1.0, 0.1, 1)]
     accountant.step(noise_multiplier=0.0, sample_rate=0.0)
-    assert accountant.get_epsilon(1e-5) == epsilon([(0.1, 1.0, 3), (0.1, 2.0, 1)], 1e-5).upper
+    assert (
+        accountant.get_epsilon(1e-5)
+        == epsilon([(0.1, 1.0, 3), (0.1, 2.0, 1)], 1e-5).upper
+    )
     accountant.step(noise_multiplier=0.0, sample_rate=0.1)
     assert accountant.get_epsilon(1e-5) == math.inf
 
@@ -81,14 +99,22 @@ class TestOfDpAccounting(privacy_accountant_test.PrivacyAccountantTest):
 
 def test_composed_events_have_the_upper_bounds():
     sampled = dp.PoissonSampledDpEvent(0.02, dp.GaussianDpEvent(1.0))
-    event = dp.ComposedDpEvent([dp.SelfComposedDpEvent(sampled, 50), dp.NoOpDpEvent(), dp.GaussianDpEvent(8.0)])
+    event = dp.ComposedDpEvent(
+        [dp.SelfComposedDpEvent(sampled, 50), dp.NoOpDpEvent(), dp.GaussianDpEvent(8.0)]
+    )
     accountant = CertifiedAccountant().compose(event, 2)
     events = [(0.02, 1.0, 100), (1.0, 8.0, 2)]
     assert accountant.get_epsilon(1e-5) == epsilon(events, 1e-5).upper
     assert accountant.get_delta(1.0) == delta(events, 1.0).upper
     theirs = dp.pld.PLDAccountant().compose(event, 2)
-    assert accountant.get_epsilon(1e-5) == pytest.approx(theirs.get_epsilon(1e-5), rel=1e-3)
-    assert (accountant.get_epsilon(0), accountant.get_epsilon(1), accountant.get_delta(math.inf)) == (math.inf, 0, 0)
+    assert accountant.get_epsilon(1e-5) == pytest.approx(
+        theirs.get_epsilon(1e-5), rel=1e-3
+    )
+    assert (
+        accountant.get_epsilon(0),
+        accountant.get_epsilon(1),
+        accountant.get_delta(math.inf),
+    ) == (math.inf, 0, 0)
     no_noise = dp.PoissonSampledDpEvent(0.5, dp.GaussianDpEvent(0.0))
     assert accountant.compose(no_noise).get_epsilon(0.5) == math.inf
 
@@ -96,15 +122,21 @@ def test_composed_events_have_the_upper_bounds():
 def test_what_is_not_covered_is_refused():
     accountant = CertifiedAccountant()
     assert not accountant.supports(dp.LaplaceDpEvent(1.0))
-    assert not accountant.supports(dp.SampledWithoutReplacementDpEvent(10, 2, dp.GaussianDpEvent(1.0)))
+    assert not accountant.supports(
+        dp.SampledWithoutReplacementDpEvent(10, 2, dp.GaussianDpEvent(1.0))
+    )
     with pytest.raises(ValueError, match="REPLACE_ONE"):
         CertifiedAccountant(dp.NeighboringRelation.REPLACE_ONE)
 
 
 def test_dp_accounting_calibrates_a_mechanism():
     def event(sigma):
-        return dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(sigma)), 1000)
+        return dp.SelfComposedDpEvent(
+            dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(sigma)), 1000
+        )
 
     sigma = dp.calibrate_dp_mechanism(CertifiedAccountant, event, 1.0, 1e-5)
-    assert sigma == pytest.approx(calibrate([(0.01, 1.0, 1000)], 1.0, 1e-5).scale, rel=1e-3)
+    assert sigma == pytest.approx(
+        calibrate([(0.01, 1.0, 1000)], 1.0, 1e-5).scale, rel=1e-3
+    )
     assert epsilon([(0.01, sigma, 1000)], 1e-5).upper <= 1.0

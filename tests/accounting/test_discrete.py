@@ -31,7 +31,9 @@ def discrete_gaussian(sigma):
     return from_pmf((1 - 2 * x) / (2 * sigma**2), mass / mass.sum())
 
 
-@pytest.mark.parametrize(("p", "count"), [(0.75, 5), (0.75, 40), (0.51, 1000), (0.6, 1), (0.5001, 10**5)])
+@pytest.mark.parametrize(
+    ("p", "count"), [(0.75, 5), (0.75, 40), (0.51, 1000), (0.6, 1), (0.5001, 10**5)]
+)
 def test_randomised_response_is_a_binomial(p, count):
     events, loss = [(response(p), count)], math.log(p / (1 - p))
     for at in (0.0, 0.3 * loss, min(0.7 * loss * count, 3.0)):
@@ -56,7 +58,9 @@ def test_randomised_response_is_a_binomial(p, count):
 def test_discrete_gaussian_is_that_of_dp_accounting(count):
     make = dp.pld.privacy_loss_distribution.from_discrete_gaussian_mechanism
     theirs = [
-        make(3.0, value_discretization_interval=1e-4, pessimistic_estimate=high).self_compose(count)
+        make(
+            3.0, value_discretization_interval=1e-4, pessimistic_estimate=high
+        ).self_compose(count)
         for high in (False, True)
     ]
     found, ends = (
@@ -74,19 +78,26 @@ def test_losses_of_every_kind_compose():
     fine = discrete_gaussian(30.0)
     for count in (100, 1000):
         sampled = [(0.01, 1.0, count), (1, 20.0, 3)]
-        found, near = epsilon([(fine, 500), *sampled], 1e-6), epsilon([(1, 30.0, 500), *sampled], 1e-6)
+        found, near = (
+            epsilon([(fine, 500), *sampled], 1e-6),
+            epsilon([(1, 30.0, 500), *sampled], 1e-6),
+        )
         assert found.estimate == pytest.approx(near.estimate, rel=2e-3)
         assert found.certified
         assert found.upper > epsilon(sampled, 1e-6).upper
         at = delta([(fine, 500), *sampled], 1.0)
-        assert at.estimate == pytest.approx(delta([(1, 30.0, 500), *sampled], 1.0).estimate, rel=5e-3)
+        assert at.estimate == pytest.approx(
+            delta([(1, 30.0, 500), *sampled], 1.0).estimate, rel=5e-3
+        )
         assert at.certified
 
 
 def test_sampled_rounds_beyond_the_atoms_still_have_valid_bounds():
     """A sampling rate above 0.5 is not cut into atoms."""
     events = [(response(0.6), 10), (0.9, 2.0, 20)]
-    found, less, more = (epsilon(each, 1e-5) for each in (events, events[:1], [events[0], (1, 2.0, 20)]))
+    found, less, more = (
+        epsilon(each, 1e-5) for each in (events, events[:1], [events[0], (1, 2.0, 20)])
+    )
     assert less.lower <= found.lower <= found.upper <= more.upper * (1 + 1e-9)
     assert found.upper > epsilon(events[1:], 1e-5).lower
 
@@ -119,7 +130,9 @@ def test_total_variation_of_unbalanced_masses_lies_in_its_interval(balance):
     """The masses of a total variation of 1e-10 sum to 1 to ten digits: either side may be the true one."""
     up, down = 1e-10 / -math.expm1(-0.5), 1e-10 / (balance * math.expm1(0.5))
     event = from_pmf([0.5, 0.0, -0.5], [up, 1 - up - down, down])
-    assert abs(event.atoms.mass @ np.expm1(event.atoms.loss)) < 1e-24  # both sides are made equal
+    assert (
+        abs(event.atoms.mass @ np.expm1(event.atoms.loss)) < 1e-24
+    )  # both sides are made equal
     found = delta([event], 0.0)
     assert found.lower <= min(1e-10, 1e-10 / balance) * (1 + 1e-9)
     assert found.upper >= max(1e-10, 1e-10 / balance) * (1 - 1e-9)
@@ -141,9 +154,13 @@ def test_loss_whose_mass_under_q_is_none_counts_in_every_bound(count):
     """At 600 the mass under Q underflows: what P has there is lost for the moments, and delta for ADD all the same."""
     rest = 3e-20 / -math.expm1(-1)
     events = [(from_pmf([600.0, 0.0, -1.0], [3e-20, 1.0, rest * math.exp(-1)]), count)]
-    truth = -math.expm1(count * math.log1p(-3e-20)) * (1 - 1e-9)  # at least: one such loss is above any epsilon here
+    truth = -math.expm1(count * math.log1p(-3e-20)) * (
+        1 - 1e-9
+    )  # at least: one such loss is above any epsilon here
     for at in (10.0, 100.0):
         uppers, _ = bounds.all_of(compose_events(events).rounds(), None, at)
-        assert all(bound(at) >= truth for _, directions, bound in uppers if "add" in directions)
+        assert all(
+            bound(at) >= truth for _, directions, bound in uppers if "add" in directions
+        )
         assert delta(events, at).upper >= truth
     assert epsilon(events, truth / 2).upper > 100

@@ -43,25 +43,37 @@ def normal(x):
 
 def gaussian_delta(energy, epsilon):
     mu = mp.sqrt(energy)
-    return normal(mu / 2 - epsilon / mu) - mp.exp(epsilon) * normal(-mu / 2 - epsilon / mu)
+    return normal(mu / 2 - epsilon / mu) - mp.exp(epsilon) * normal(
+        -mu / 2 - epsilon / mu
+    )
 
 
 def within(low, truth, high, value):
     """What is above and below a value, and how far the bounds are from it."""
     value = mp.mpf(float(value))
-    return [(truth - value, mp.mpf(float(high)) - value), (value - truth, value - mp.mpf(float(low)))]
+    return [
+        (truth - value, mp.mpf(float(high)) - value),
+        (value - truth, value - mp.mpf(float(low))),
+    ]
 
 
 def closed_form(gaussian, energy, epsilon):
     """Energies are known to 48 binary digits."""
     value, low, high = gaussian.delta(energy, epsilon)
     for way in (-1, 1):
-        yield from within(low, gaussian_delta(energy * (1 + way * DIGIT), mp.mpf(epsilon)), high, value)
+        yield from within(
+            low,
+            gaussian_delta(energy * (1 + way * DIGIT), mp.mpf(epsilon)),
+            high,
+            value,
+        )
 
 
 def sampled(gaussian, q, energy, epsilon):
     value, low, high = gaussian.sampled_delta(q, energy, epsilon)
-    yield from within(low, one_round(q, 1 / mp.sqrt(mp.mpf(energy)), epsilon, "add"), high, value)
+    yield from within(
+        low, one_round(q, 1 / mp.sqrt(mp.mpf(energy)), epsilon, "add"), high, value
+    )
 
 
 def cells(minus_one, q, u, end, width):
@@ -70,12 +82,16 @@ def cells(minus_one, q, u, end, width):
     for above in (True, False):
         atom = minus_one.atoms_of(q, u, above, width, end)
         n = atom.loss.size - 1
-        bend = max(2, min(int(np.searchsorted(atom.loss, 1e-3)), n - 5))  # where the ratio leaves 1
+        bend = max(
+            2, min(int(np.searchsorted(atom.loss, 1e-3)), n - 5)
+        )  # where the ratio leaves 1
         x = [mp.mpf(each) for each in np.linspace(-9.5, end + math.sqrt(u), n).tolist()]
 
         def mass(i, shift=0, x=x):
             low, high = x[i] - shift, x[i + 1] - shift
-            return normal(-low) - normal(-high) if low > 0 else normal(high) - normal(low)
+            return (
+                normal(-low) - normal(-high) if low > 0 else normal(high) - normal(low)
+            )
 
         def right(i, x=x, mass=mass):
             low, high = (mp.exp(root * each - root**2 / 2) for each in x[i : i + 2])
@@ -84,20 +100,30 @@ def cells(minus_one, q, u, end, width):
         first = normal(x[0] - root) / mp.exp(root * x[0] - root**2 / 2)
         for i in {0, 1, *range(2, n - 1, n // 9), *range(bend, bend + 5), n}:
             if above:
-                inner = right(i - 2) + mass(i - 1) - right(i - 1) if 1 < i < n else right(n - 2) + normal(-x[-1])
-                truth = (normal(x[0]) - first, mass(0) - right(0) + first, inner)[min(i, 2)]
+                inner = (
+                    right(i - 2) + mass(i - 1) - right(i - 1)
+                    if 1 < i < n
+                    else right(n - 2) + normal(-x[-1])
+                )
+                truth = (normal(x[0]) - first, mass(0) - right(0) + first, inner)[
+                    min(i, 2)
+                ]
                 ratio = mp.expm1(root * x[i - 1] - root**2 / 2) if i else -1
             else:
                 low, high = (x[i - 1] if i else -mp.inf, x[i] if i < n else mp.inf)
                 truth, mean = (
-                    normal(s - low) - normal(s - high) if low > s else normal(high - s) - normal(low - s)
+                    normal(s - low) - normal(s - high)
+                    if low > s
+                    else normal(high - s) - normal(low - s)
                     for s in (0, root)
                 )
                 ratio = mean / truth - 1
             yield abs(atom.loss[i] - mp.log(1 + mp.mpf(q) * ratio)), atom.loss_off[i]
             yield abs(1 - truth / atom.mass[i]), atom.mass_off[i]
         if above:
-            lost = normal(root - x[-1]) - mp.exp(root * x[-1] - root**2 / 2) * normal(-x[-1])
+            lost = normal(root - x[-1]) - mp.exp(root * x[-1] - root**2 / 2) * normal(
+                -x[-1]
+            )
             yield abs(atom.lost - q * lost), atom.lost_off
 
 
@@ -113,21 +139,40 @@ def excess(minus_one, loss, tilt, h, add, k, lost=0.0):
 
 def by_products(moments, weight, number):
     """Equal weights whose phases are 0, so that they are only added up."""
-    value, lost = moments.waves_by_products(np.full(number, weight), np.zeros(number), 1.0, 1)
-    yield abs(mp.mpf(value[0].real) - number * mp.mpf(weight)), lost * moments.ULP * number * weight
+    value, lost = moments.waves_by_products(
+        np.full(number, weight), np.zeros(number), 1.0, 1
+    )
+    yield (
+        abs(mp.mpf(value[0].real) - number * mp.mpf(weight)),
+        lost * moments.ULP * number * weight,
+    )
 
 
 def by_transform(moments, weight, number):
     """The same, which are in one cell."""
-    value, lost = moments.waves_by_transform(np.full(number, weight), np.zeros(number), 1.0, 1)
-    yield abs(mp.mpf(value[0].real) - number * mp.mpf(weight)), lost * moments.ULP * number * weight
+    value, lost = moments.waves_by_transform(
+        np.full(number, weight), np.zeros(number), 1.0, 1
+    )
+    yield (
+        abs(mp.mpf(value[0].real) - number * mp.mpf(weight)),
+        lost * moments.ULP * number * weight,
+    )
 
 
 def apart(minus_one, loss, loss_off, mass_off):
     """The total variation of two outcomes, of which one is known to so many digits."""
-    atom = Atoms(np.array([loss, 1.0]), np.array([0.3, 0.7]), *np.array([[loss_off, 0], [mass_off, 0]]), 0.0, 0.0)
+    atom = Atoms(
+        np.array([loss, 1.0]),
+        np.array([0.3, 0.7]),
+        *np.array([[loss_off, 0], [mass_off, 0]]),
+        0.0,
+        0.0,
+    )
     schedule = Rounds((), (), (), 0.0, 1, ((atom, 1.0),))
-    yield 0.3 * (1 + mp.mpf(mass_off)) * -mp.expm1(mp.mpf(loss) - loss_off), minus_one.apart(schedule)
+    yield (
+        0.3 * (1 + mp.mpf(mass_off)) * -mp.expm1(mp.mpf(loss) - loss_off),
+        minus_one.apart(schedule),
+    )
 
 
 def real_moment(moments, u, q, c, digits):
@@ -135,10 +180,18 @@ def real_moment(moments, u, q, c, digits):
     value, off = moments.log_moments(u, q, c, digits)
     root, rate = mp.sqrt(mp.mpf(u)), mp.mpf(q)
     step = min(2 * mp.pi / 90, 2 * mp.pi * mp.pi / root / 90)
-    low, high = (end(0.0, float(c * root)) + 12 * way for end, way in ((min, -1), (max, 1)))
+    low, high = (
+        end(0.0, float(c * root)) + 12 * way for end, way in ((min, -1), (max, 1))
+    )
     x = [low + i * step for i in range(int((high - low) / step))]
-    each = (mp.exp(c * mp.log(1 + rate * mp.expm1(root * at - root**2 / 2)) - at * at / 2) for at in x)
-    yield abs(mp.expm1(float(value) - mp.log(mp.fsum(each) * step / mp.sqrt(2 * mp.pi)))), off
+    each = (
+        mp.exp(c * mp.log(1 + rate * mp.expm1(root * at - root**2 / 2)) - at * at / 2)
+        for at in x
+    )
+    yield (
+        abs(mp.expm1(float(value) - mp.log(mp.fsum(each) * step / mp.sqrt(2 * mp.pi)))),
+        off,
+    )
 
 
 def product(rounds, off, drift, way):
@@ -146,18 +199,32 @@ def product(rounds, off, drift, way):
     c, u, k = 3.0, np.array([0.01, 0.03, 0.1]), np.arange(4)
     z = c + 0.7j * k
     truth = np.exp(0.5 * u[:, None] * (z * (z - 1) - c * (c - 1)))
-    wrong = truth - way * truth / np.abs(truth) * (off + drift * k) * np.where(k == 0, -1, 1)
-    rounds.line = lambda *_: (wrong, 0.5 * u * c * (c - 1), np.full(3, off), np.full(3, drift))
-    found = rounds.moments_on_line(Rounds((0.5,), (u,), (np.ones(3),), 0.0, 3), c, 0.7, 4, 27.0)
+    wrong = truth - way * truth / np.abs(truth) * (off + drift * k) * np.where(
+        k == 0, -1, 1
+    )
+    rounds.line = lambda *_: (
+        wrong,
+        0.5 * u * c * (c - 1),
+        np.full(3, off),
+        np.full(3, drift),
+    )
+    found = rounds.moments_on_line(
+        Rounds((0.5,), (u,), (np.ones(3),), 0.0, 3), c, 0.7, 4, 27.0
+    )
     yield from zip(np.abs(found.share - truth.prod(axis=0)), found.off, strict=True)
 
 
 def interpolated(rounds, low, width, q, c, digits, off):
     """Moments between nodes; nodes are right, or off by as much as they say with the worst signs."""
     logs = math.log(low) + np.linspace(0, width, 60)
-    rounds.line = lambda *given: (*moments.line(*given)[:2], *np.full((2, len(given[0])), off))
+    rounds.line = lambda *given: (
+        *moments.line(*given)[:2],
+        *np.full((2, len(given[0])), off),
+    )
     nodes = rounds.nodes_needed(q, logs[0], logs[-1], c, digits, 65)
-    matrix, values, scale, error, _ = rounds.interpolated(q, logs, slice(0, 60), nodes, c, 1.0, 3)
+    matrix, values, scale, error, _ = rounds.interpolated(
+        q, logs, slice(0, 60), nodes, c, 1.0, 3
+    )
     truth, own, *_ = moments.line(np.exp(logs), q, c, 1.0, 3)
     size = truth[:, 0].real
     wrong = np.abs((matrix @ values) * np.exp(scale - own)[:, None] - truth).max(axis=1)
@@ -167,7 +234,10 @@ def interpolated(rounds, low, width, q, c, digits, off):
 
 def inversion(inversion, energy, epsilon, tilt, beyond, period, count):
     """The sum of one Gaussian round."""
-    schedule, where = Rounds((), (), (), energy, 1), inversion.Plan((1 + tilt) - 1, beyond, period, 1.0)
+    schedule, where = (
+        Rounds((), (), (), energy, 1),
+        inversion.Plan((1 + tilt) - 1, beyond, period, 1.0),
+    )
     found = inversion.Inversion(schedule, "add", where, count, 0.0, 27.0)
     found.prove()
     low, high = found.bounds(epsilon)
@@ -176,13 +246,23 @@ def inversion(inversion, energy, epsilon, tilt, beyond, period, count):
         yield from within(low, truth, high, found.partial_sum(np.asarray(epsilon)))
 
 
-OF_LOSS = "32 * ULP * (np.abs(loss) + share_of * (4 + 4 * root * np.abs(at) + u + at * at))"
-DIED_OUT = "np.exp(np.minimum(self.log_right - b * eps + 8 * ULP * b * np.abs(eps), 700.0))"
+OF_LOSS = (
+    "32 * ULP * (np.abs(loss) + share_of * (4 + 4 * root * np.abs(at) + u + at * at))"
+)
+DIED_OUT = (
+    "np.exp(np.minimum(self.log_right - b * eps + 8 * ULP * b * np.abs(eps), 700.0))"
+)
 ROWS = {  # of each check the bounds, with what was seen, and bad cases
     closed_form: {
-        "16 * ULP * (np.abs(first) + np.abs(second) + np.abs(epsilon))": (0.58, (42801535.859696, 21399246.072359696)),
+        "16 * ULP * (np.abs(first) + np.abs(second) + np.abs(epsilon))": (
+            0.58,
+            (42801535.859696, 21399246.072359696),
+        ),
         "16 * ULP * (4 + np.abs(first))": (0.0, (303.6573717181154, 0.0)),
-        "16 * ULP * density * (4 + (z + 1) * (z + mu))": (0.42, (17252579.814688716, 8626295.874891672)),
+        "16 * ULP * density * (4 + (z + 1) * (z + mu))": (
+            0.42,
+            (17252579.814688716, 8626295.874891672),
+        ),
         "1e-300": (0.0, (1.0, 40.0)),
     },
     sampled: {"1e-14": (None, (2.2973233448e-09, 3.06070177e-05, 2.097461488e-13))},
@@ -190,52 +270,109 @@ ROWS = {  # of each check the bounds, with what was seen, and bad cases
         OF_LOSS: (0.09, (0.04023963763, 3.924152235, 12.36585, 0.057378)),
         "ULP * (32 + 2 * at * at)": (
             0.47,
-            (0.046204206308572464, 0.003983932373963069, 24.352281808862216, 0.04377620811),
+            (
+                0.046204206308572464,
+                0.003983932373963069,
+                24.352281808862216,
+                0.04377620811,
+            ),
         ),
         "7 * (x[0] - root) ** 2 * ULP * left / mass[:2]": (
             0.22,
             (1.965114e-06, 47.4879, 3.63474, 0.059493),
             (1e-3, 1e-10, 9.0, 0.1),
         ),
-        "tail * ULP * (64 + 5 * x[-1] ** 2)": (0.32, (1.0032319126e-07, 1.51344489e-13, 25.7261164298, 0.3116893)),
+        "tail * ULP * (64 + 5 * x[-1] ** 2)": (
+            0.32,
+            (1.0032319126e-07, 1.51344489e-13, 25.7261164298, 0.3116893),
+        ),
     },
     excess: {
         "4 * ULP * atom.lost": (0.23, (0.0, 0.0051, 0.30967, True, 106, 0.00197485)),
         "lost + 16": (None, (0.5, 15.0, 0.1, True, 7), (-0.06, 170.0, 2.3, False, 10)),
-        "more + 32 * ULP": (None, (0.5, 15.0, 0.1, True, 7), (-0.06, 170.0, 2.3, False, 10)),
-        "72 * ULP": (0.017, (4.88e-05, 2.17, 0.96, True, 32), (-1e-3, 60.0, 9.0, False, 20)),
+        "more + 32 * ULP": (
+            None,
+            (0.5, 15.0, 0.1, True, 7),
+            (-0.06, 170.0, 2.3, False, 10),
+        ),
+        "72 * ULP": (
+            0.017,
+            (4.88e-05, 2.17, 0.96, True, 32),
+            (-1e-3, 60.0, 9.0, False, 20),
+        ),
         "36 * ULP": (0.039, (47.17524029, 8.7636046977, 0.097356398, False, 205)),
-        "1.3 * ULP * grown * np.abs(y_far)": (0.47, (0.4669082431, 42.44331663, 41.896833, True, 196)),
+        "1.3 * ULP * grown * np.abs(y_far)": (
+            0.47,
+            (0.4669082431, 42.44331663, 41.896833, True, 196),
+        ),
     },
-    by_products: {"1.5 * some + weight.size / some": (None, (0.8756761189706539, 5), (0.3, 1000), (0.1, 60_000))},
-    by_transform: {"1.1 * fullest": (0.055, (0.3, 1000), (0.1, 60_000), (0.1, 1_000_000))},
-    apart: {"(1 + atom.mass_off)": (0.99, (-1.0, 0.0, 0.01)), "2 * atom.loss_off": (0.49, (-1e-9, 1e-4, 0.0))},
+    by_products: {
+        "1.5 * some + weight.size / some": (
+            None,
+            (0.8756761189706539, 5),
+            (0.3, 1000),
+            (0.1, 60_000),
+        )
+    },
+    by_transform: {
+        "1.1 * fullest": (0.055, (0.3, 1000), (0.1, 60_000), (0.1, 1_000_000))
+    },
+    apart: {
+        "(1 + atom.mass_off)": (0.99, (-1.0, 0.0, 0.01)),
+        "2 * atom.loss_off": (0.49, (-1e-9, 1e-4, 0.0)),
+    },
     real_moment: {
-        "math.exp(-digits)": (0.99, (0.0019102220682, 0.9999937641439, 1.0280963572, 3.0)),
-        "ULP * lost": (0.046, (1.42651922e-05, 0.000404676675, -51.55655629459718, 50.9)),
+        "math.exp(-digits)": (
+            0.99,
+            (0.0019102220682, 0.9999937641439, 1.0280963572, 3.0),
+        ),
+        "ULP * lost": (
+            0.046,
+            (1.42651922e-05, 0.000404676675, -51.55655629459718, 50.9),
+        ),
     },
     product: {
         "2.1 * off + 8 * ULP": (0.95, (1e-5, 0.0, 1), (1e-5, 0.0, -1)),
         "2.1 * off_k": (0.47, (1e-12, 1e-6, 1), (1e-12, 1e-6, -1)),
     },
     interpolated: {
-        "1.01 * truncated": (0.17, (1.2998174595, 0.0140018921, 0.0416878497, 8.3469007417, 0.6371333644, 0.0)),
-        "2 + 0.64 * math.log(nodes)": (0.77, (0.31424348, 3.539628747, 0.0003097079, -4.41282, 27.0, 1.2628e-06)),
+        "1.01 * truncated": (
+            0.17,
+            (1.2998174595, 0.0140018921, 0.0416878497, 8.3469007417, 0.6371333644, 0.0),
+        ),
+        "2 + 0.64 * math.log(nodes)": (
+            0.77,
+            (0.31424348, 3.539628747, 0.0003097079, -4.41282, 27.0, 1.2628e-06),
+        ),
     },
     inversion: {
-        "min(1.0, 1 / (kappa * end**2))": (0.6, (0.09411184457, 0.079624, 5.1544, 30.4, 3000.0, 5329)),
-        DIED_OUT: (0.29, (3.9654664763, 0.0539633317, 0.171290036, 0.4551888605, 0.5530056953, 12)),
-        "1 / math.expm1(min(a * period, 700.0))": (0.99, (1.810889, 0.190741, 0.0173863, 3.377959, 33.29633, 60)),
+        "min(1.0, 1 / (kappa * end**2))": (
+            0.6,
+            (0.09411184457, 0.079624, 5.1544, 30.4, 3000.0, 5329),
+        ),
+        DIED_OUT: (
+            0.29,
+            (3.9654664763, 0.0539633317, 0.171290036, 0.4551888605, 0.5530056953, 12),
+        ),
+        "1 / math.expm1(min(a * period, 700.0))": (
+            0.99,
+            (1.810889, 0.190741, 0.0173863, 3.377959, 33.29633, 60),
+        ),
     },
 }
 
 
 def largest(check, bound, scale, cases):
     """The largest error over its bound, which is scaled, in the module that the check takes first."""
-    module = changed(next(iter(inspect.signature(check).parameters)), bound, f"({scale} * ({bound}))")
+    module = changed(
+        next(iter(inspect.signature(check).parameters)), bound, f"({scale} * ({bound}))"
+    )
     with np.errstate(all="ignore"), mp.workdps(40):
         found = [(error, off) for case in cases for error, off in check(module, *case)]
-        return max(error / off if off > 0 else (0.0 if error <= 0 else math.inf) for error, off in found)
+        return max(
+            error / off if off > 0 else (0.0 if error <= 0 else math.inf)
+            for error, off in found
+        )
 
 
 @pytest.mark.parametrize(
@@ -249,10 +386,17 @@ def test_a_bound_holds_and_is_no_slacker_than_known(check, bound):
     assert exceeded == [False, (seen or 0.0) >= 0.5, seen is not None]
 
 
-ANY = [*np.random.default_rng(0).uniform(-37, 8, 600).tolist(), *np.linspace(-3, 3, 601).tolist()]
+ANY = [
+    *np.random.default_rng(0).uniform(-37, 8, 600).tolist(),
+    *np.linspace(-3, 3, 601).tolist(),
+]
 FAR = (-np.geomspace(37, 1e4, 60)).tolist()
 ASSUMED = {  # of a function: the truth, what it may be off by, and where: first points that are worse than most
-    ndtr: (normal, lambda x, right: 2 * (3 + min(x, 0) ** 2) * right, [-1.3791287610920775, *ANY]),
+    ndtr: (
+        normal,
+        lambda x, right: 2 * (3 + min(x, 0) ** 2) * right,
+        [-1.3791287610920775, *ANY],
+    ),
     log_ndtr: (
         lambda x: mp.log(normal(x)),
         lambda x, _: 2 * (3 + min(x, 0) ** 2),
@@ -263,7 +407,11 @@ ASSUMED = {  # of a function: the truth, what it may be off by, and where: first
         lambda _, right: 6 * right,
         [0.03606184244578482, *np.abs([*ANY, *FAR]).tolist()],
     ),
-    erf: (mp.erf, lambda _, right: 2 * right, [0.22928618619989507, *np.abs(ANY).tolist()]),
+    erf: (
+        mp.erf,
+        lambda _, right: 2 * right,
+        [0.22928618619989507, *np.abs(ANY).tolist()],
+    ),
 }
 
 
@@ -273,7 +421,10 @@ def test_a_function_is_off_by_no_more_than_assumed(function):
     with mp.workdps(40):
         for x in where:
             right = truth(mp.mpf(x))
-            assert abs(mp.mpf(float(function(x))) - right) <= units(mp.mpf(x), right) * moments.ULP, x
+            assert (
+                abs(mp.mpf(float(function(x))) - right)
+                <= units(mp.mpf(x), right) * moments.ULP
+            ), x
 
 
 def test_the_rule_of_twelve_points_is_off_by_no_more_than_assumed():
@@ -283,7 +434,12 @@ def test_the_rule_of_twelve_points_is_off_by_no_more_than_assumed():
         with mp.workdps(40):
             node = mp.findroot(lambda t: mp.legendre(12, t), mp.mpf(float(x)))
             weight = 2 * (1 - node**2) / (12 * mp.legendre(11, node)) ** 2
-            errors.append([float(abs(node - x) / moments.ULP), float(abs(weight - w) / moments.ULP)])
+            errors.append(
+                [
+                    float(abs(node - x) / moments.ULP),
+                    float(abs(weight - w) / moments.ULP),
+                ]
+            )
     assert max(node for node, _ in errors) < 1
     assert 0.5 * sum(weight for _, weight in errors) < 7.8
 

@@ -16,7 +16,15 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
 from adascale import accounting
-from adascale.accounting import advantage, beta, calibrate, certified, delta, epsilon, events
+from adascale.accounting import (
+    advantage,
+    beta,
+    calibrate,
+    certified,
+    delta,
+    epsilon,
+    events,
+)
 from adascale.errors import InvalidInput
 
 PHASES = [(0.01, 1.0, 500), (0.02, 1.5, 500)]
@@ -28,19 +36,40 @@ def test_float_is_the_safe_end_and_json_restores_the_interval():
     assert found.lower <= found.estimate <= found.upper == float(found)
     assert found.upper - found.lower <= 0.01 * found.upper
     assert found.certified
-    assert accounting.CertifiedInterval(**json.loads(json.dumps(dataclasses.asdict(found)))) == found
+    assert (
+        accounting.CertifiedInterval(
+            **json.loads(json.dumps(dataclasses.asdict(found)))
+        )
+        == found
+    )
     assert not dataclasses.replace(found, lower=0.98 * found.lower).certified
-    assert dataclasses.replace(found, lower=0.0, upper=1e-7).certified  # a negligible epsilon
+    assert dataclasses.replace(
+        found, lower=0.0, upper=1e-7
+    ).certified  # a negligible epsilon
     miss = beta(PHASES, 0.01)
     assert float(miss) == miss.lower <= miss.estimate <= miss.upper
 
 
 def test_counts_equal_repeated_rounds():
-    repeated = [event for event in ((0.01, 1.0), (0.02, 1.5), (1, 30.0)) for _ in range(40)]
-    counted = [(0.01, 1.0, 30), (0.02, 1.5, 40), (0.5, 1.0, 0), (0.01, 1.0, 10), (1, 30.0, 40), (0, 1.0, 9)]
-    assert epsilon(counted, 1e-5).upper == pytest.approx(epsilon(repeated, 1e-5).upper, rel=1e-9)
+    repeated = [
+        event for event in ((0.01, 1.0), (0.02, 1.5), (1, 30.0)) for _ in range(40)
+    ]
+    counted = [
+        (0.01, 1.0, 30),
+        (0.02, 1.5, 40),
+        (0.5, 1.0, 0),
+        (0.01, 1.0, 10),
+        (1, 30.0, 40),
+        (0, 1.0, 9),
+    ]
+    assert epsilon(counted, 1e-5).upper == pytest.approx(
+        epsilon(repeated, 1e-5).upper, rel=1e-9
+    )
     rate, sigma = np.array(repeated).T
-    assert accounting.exact_epsilon(rate, sigma, 1e-5).upper == epsilon(np.array(repeated), 1e-5).upper
+    assert (
+        accounting.exact_epsilon(rate, sigma, 1e-5).upper
+        == epsilon(np.array(repeated), 1e-5).upper
+    )
 
 
 def test_a_million_rounds_take_no_memory_and_no_rounds_leak_nothing():
@@ -49,26 +78,50 @@ def test_a_million_rounds_take_no_memory_and_no_rounds_leak_nothing():
     assert tracemalloc.get_traced_memory()[1] < 2e7
     tracemalloc.stop()
     for none in ([], [(0.0, 1.0, 5)], [(0.1, 1.0, 0)]):
-        assert epsilon(none, 1e-5).upper == delta(none, 0.0).upper == advantage(none).upper == 0.0
+        assert (
+            epsilon(none, 1e-5).upper
+            == delta(none, 0.0).upper
+            == advantage(none).upper
+            == 0.0
+        )
         assert beta(none, 0.25).lower == pytest.approx(0.75)
 
 
 BAD = {
     "sampling rate of events[1] must be in [0, 1], got 1.5": [(0.1, 1.0), (1.5, 1.0)],
-    "noise multiplier of events[1] must be > 0, as delta is 1 without noise, got 0": [(0.1, 1.0), (0.1, 0.0)],
-    "noise multiplier of events[0] must be within 1e-6 ... 1e150, got inf": [(0.1, math.inf)],
+    "noise multiplier of events[1] must be > 0, as delta is 1 without noise, got 0": [
+        (0.1, 1.0),
+        (0.1, 0.0),
+    ],
+    "noise multiplier of events[0] must be within 1e-6 ... 1e150, got inf": [
+        (0.1, math.inf)
+    ],
     "count of events[0] must be a whole number >= 0, got 1.5": [(0.1, 1.0, 1.5)],
-    "events[0] must be (sampling rate, noise multiplier, count), got 0.1": (0.1, 1.0, 3),
-    "events[1] must be (sampling rate, noise multiplier, count), got (0.1,)": [(0.1, 1.0), (0.1,)],
-    "events[0] must be (sampling rate, noise multiplier, count), got (0.1, '1')": [(0.1, "1")],
-    "events[0] must be (sampling rate, noise multiplier, count), got (True, 1.0)": [(True, 1.0)],
+    "events[0] must be (sampling rate, noise multiplier, count), got 0.1": (
+        0.1,
+        1.0,
+        3,
+    ),
+    "events[1] must be (sampling rate, noise multiplier, count), got (0.1,)": [
+        (0.1, 1.0),
+        (0.1,),
+    ],
+    "events[0] must be (sampling rate, noise multiplier, count), got (0.1, '1')": [
+        (0.1, "1")
+    ],
+    "events[0] must be (sampling rate, noise multiplier, count), got (True, 1.0)": [
+        (True, 1.0)
+    ],
     "events must be a sequence of (sampling rate, noise multiplier, count), got 3": 3,
 }
 
 
 @pytest.mark.parametrize("message", BAD)
 def test_a_bad_event_is_named_with_its_value(message):
-    for call in (lambda events: epsilon(events, 1e-5), lambda events: calibrate(events, 1.0, 1e-5)):
+    for call in (
+        lambda events: epsilon(events, 1e-5),
+        lambda events: calibrate(events, 1.0, 1e-5),
+    ):
         with pytest.raises(InvalidInput) as error:
             call(BAD[message])
         assert message in str(error.value)
@@ -104,8 +157,13 @@ def test_a_bad_number_is_named():
 def test_calibrated_noise_meets_the_target_within_a_thousandth(events, target, at):
     found = calibrate(events, target, at)
     assert 0.999 * target <= found.epsilon.upper <= target
-    assert found.noise_multiplier == tuple(found.scale * sigma for _, sigma, _ in events)
-    again = [(rate, sigma, count) for (rate, _, count), sigma in zip(events, found.noise_multiplier, strict=True)]
+    assert found.noise_multiplier == tuple(
+        found.scale * sigma for _, sigma, _ in events
+    )
+    again = [
+        (rate, sigma, count)
+        for (rate, _, count), sigma in zip(events, found.noise_multiplier, strict=True)
+    ]
     assert epsilon(again, at) == found.epsilon
 
 
@@ -119,20 +177,26 @@ def test_miss_rate_of_a_gaussian_mechanism_lies_in_its_interval(alpha):
     found = beta(GAUSSIAN, alpha)
     exact = ndtr(ndtri(1 - alpha) - 0.5)
     assert found.lower <= exact * (1 + 1e-9) <= found.upper * (1 + 1e-9)
-    assert found.upper - found.lower <= 1.01e-3 * min(found.upper, 1 - found.lower) + 1e-14
+    assert (
+        found.upper - found.lower <= 1.01e-3 * min(found.upper, 1 - found.lower) + 1e-14
+    )
     assert found.lower >= accounting.trade_off(1.0, [2.0], [alpha])[0] - 1e-3 * exact
 
 
 @settings(max_examples=settings.default.max_examples // 12)
 @given(st.floats(-3, 0), st.floats(-0.3, 1), st.integers(1, 300), st.floats(-6, -0.01))
-def test_miss_rates_are_within_one_per_cent_and_consistent(log_rate, log_sigma, count, log_alpha):
+def test_miss_rates_are_within_one_per_cent_and_consistent(
+    log_rate, log_sigma, count, log_alpha
+):
     """The curve is symmetric, above that without sampling, and at most that of guessing."""
     events, alpha = [(10**log_rate, 10**log_sigma, count)], 10**log_alpha
     found = beta(events, alpha)
     assert 0 <= found.lower <= found.upper <= 1 - alpha
     back = beta(events, min(found.upper, 1.0)) if found.upper > 1e-12 else None
     assert back is None or back.lower <= alpha * (1 + 1e-9)
-    assert found.upper >= ndtr(ndtri(1 - alpha) - math.sqrt(count) / 10**log_sigma) * (1 - 1e-9)
+    assert found.upper >= ndtr(ndtri(1 - alpha) - math.sqrt(count) / 10**log_sigma) * (
+        1 - 1e-9
+    )
 
 
 def test_beta_and_advantage_agree_with_the_distribution_of_dp_accounting():
@@ -140,19 +204,29 @@ def test_beta_and_advantage_agree_with_the_distribution_of_dp_accounting():
         1.0, sampling_prob=0.02, value_discretization_interval=2e-4
     ).self_compose(300)
     events = [(0.02, 1.0, 300)]
-    assert advantage(events).lower <= loss.get_delta_for_epsilon(0.0) <= advantage(events).upper * (1 + 1e-3)
+    assert (
+        advantage(events).lower
+        <= loss.get_delta_for_epsilon(0.0)
+        <= advantage(events).upper * (1 + 1e-3)
+    )
     at = np.linspace(0, 6, 2001)
     of = np.array(loss.get_delta_for_epsilon(at))
     for alpha in (1e-3, 0.05, 0.5):
-        expected = np.maximum(1 - of - np.exp(at) * alpha, np.exp(-at) * (1 - of - alpha)).max()
+        expected = np.maximum(
+            1 - of - np.exp(at) * alpha, np.exp(-at) * (1 - of - alpha)
+        ).max()
         found = beta(events, alpha)
         assert found.lower * (1 - 2e-4) <= expected <= found.upper * (1 + 2e-4)
 
 
 def test_import_brings_neither_pandas_nor_optimisers():
     code = "import adascale.accounting, sys; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"pandas", "torch", "opacus", "scipy.optimize", "scipy.stats"} & set(loaded)
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not {"pandas", "torch", "opacus", "scipy.optimize", "scipy.stats"} & set(
+        loaded
+    )
 
 
 def test_examples_of_the_docstrings_are_right():

@@ -24,12 +24,23 @@ from .exact import epsilon_by, one_round
 RATES = st.floats(-6, 0).map(lambda x: 10**x)
 SIGMAS = st.floats(math.log10(0.3), 4).map(lambda x: 10**x)
 DELTAS = st.floats(-12, -1e-3).map(lambda x: 10**x)
-FEW = settings(max_examples=settings.default.max_examples // 3)  # an example takes up to a second
+FEW = settings(
+    max_examples=settings.default.max_examples // 3
+)  # an example takes up to a second
 BAD = [("sampling_rate", 1.5, [1.0], "1.5"), ("sampling_rate", -0.1, [1.0], "-0.1")]
-BAD += [("sampling_rate", [0.1, 0.2], [1.0] * 3, ""), ("sampling_rate", [[0.1, 0.2]], [1.0, 2.0], "")]
-BAD += [("noise_multiplier", 0.1, *case) for case in (([0.0], "0.0"), ([math.inf], "inf"), ([], ""), (1.0, ""))]
+BAD += [
+    ("sampling_rate", [0.1, 0.2], [1.0] * 3, ""),
+    ("sampling_rate", [[0.1, 0.2]], [1.0, 2.0], ""),
+]
+BAD += [
+    ("noise_multiplier", 0.1, *case)
+    for case in (([0.0], "0.0"), ([math.inf], "inf"), ([], ""), (1.0, ""))
+]
 BAD += [("noise_multiplier", 0.1, [[1.0]], "")]
-BAD += [("noise_multiplier", 0.1, [3.0, wrong, 0.5], f"{wrong:g}") for wrong in (1e-9, 1e151, 0.99e-6)]
+BAD += [
+    ("noise_multiplier", 0.1, [3.0, wrong, 0.5], f"{wrong:g}")
+    for wrong in (1e-9, 1e151, 0.99e-6)
+]
 DISTINCT = np.random.default_rng(0).uniform(0.8, 3.0, 500)
 
 
@@ -46,8 +57,14 @@ def test_each_round_has_its_own_rate():
     found = exact_epsilon([0.01, 0.02], [0.6, 0.9])
     assert found == exact_epsilon([0.02, 0.01], [0.9, 0.6])
     assert found != exact_epsilon([0.01, 0.02], [0.9, 0.6])
-    assert exact_epsilon([0.01, 0.0, 0.0], [0.6, 0.1, 3.0]) == exact_epsilon(0.01, [0.6])
-    assert exact_epsilon(0.0, [1.0, 2.0])[:3] == exact_delta(0.0, [1.0], 0.0)[:3] == (0, 0, 0)
+    assert exact_epsilon([0.01, 0.0, 0.0], [0.6, 0.1, 3.0]) == exact_epsilon(
+        0.01, [0.6]
+    )
+    assert (
+        exact_epsilon(0.0, [1.0, 2.0])[:3]
+        == exact_delta(0.0, [1.0], 0.0)[:3]
+        == (0, 0, 0)
+    )
 
 
 def test_epsilon_is_zero_where_delta_reaches_the_total_variation():
@@ -55,15 +72,22 @@ def test_epsilon_is_zero_where_delta_reaches_the_total_variation():
     assert exact_epsilon(0.3, [2.0], 1.001 * variation).upper < 1e-2
     assert exact_epsilon(0.3, [2.0], 1.5 * variation)[:3] == (0, 0, 0)
     assert exact_epsilon(0.3, [2.0], 0.9 * variation).lower > 0  # control
-    divergence = 100 * float(accounting.rdp(0.01, 2.0, 1 + 1e-6))  # of Kullback and Leibler
-    found = exact_epsilon(0.01, np.full(100, 2.0), math.sqrt(-math.expm1(-divergence)) * 1.0001)
+    divergence = 100 * float(
+        accounting.rdp(0.01, 2.0, 1 + 1e-6)
+    )  # of Kullback and Leibler
+    found = exact_epsilon(
+        0.01, np.full(100, 2.0), math.sqrt(-math.expm1(-divergence)) * 1.0001
+    )
     assert found[:3] == (0, 0, 0)
 
 
 @pytest.mark.parametrize("scatter", [1e-15, 1e-8, 1e-5])
 def test_noises_that_differ_by_rounding_or_little_more_are_certified(scatter):
     sigma = 1.3 * (1 + scatter * np.random.default_rng(0).standard_normal(20))
-    found, same = exact_epsilon(0.01, sigma, 1e-5), exact_epsilon(0.01, np.full(20, 1.3), 1e-5)
+    found, same = (
+        exact_epsilon(0.01, sigma, 1e-5),
+        exact_epsilon(0.01, np.full(20, 1.3), 1e-5),
+    )
     assert found.estimate == pytest.approx(same.estimate, rel=30 * scatter + 1e-9)
     assert found.lower <= same.estimate * (1 + 30 * scatter)
     assert same.estimate * (1 - 30 * scatter) <= found.upper
@@ -76,8 +100,12 @@ def test_the_trade_off_curve_is_a_guarantee_near_the_gaussian_one():
     found = trade_off(1.0, [2.0], alpha)
     assert (found <= exact + 1e-12).all()
     assert np.abs(found - exact).max() < 2e-3
-    assert (trade_off(0.1, [2.0], alpha) > found - 1e-12).all()  # sampling can only help
-    np.testing.assert_array_equal(trade_off(0.0, [2.0], alpha), 1 - alpha)  # without a leak every test is a guess
+    assert (
+        trade_off(0.1, [2.0], alpha) > found - 1e-12
+    ).all()  # sampling can only help
+    np.testing.assert_array_equal(
+        trade_off(0.0, [2.0], alpha), 1 - alpha
+    )  # without a leak every test is a guess
     with pytest.raises(ValueError, match=r"^alpha must be"):
         trade_off(1.0, [2.0], [0.1, 1.5])
 
@@ -85,38 +113,60 @@ def test_the_trade_off_curve_is_a_guarantee_near_the_gaussian_one():
 def test_the_accountant_gives_the_upper_end():
     lanes = np.stack([DISTINCT[:100], 1.3 * DISTINCT[:100]])
     accountant = accounting.ExactAccountant()
-    assert accountant.epsilon(0.01, lanes, 1e-5).tolist() == [exact_epsilon(0.01, lane, 1e-5).upper for lane in lanes]
+    assert accountant.epsilon(0.01, lanes, 1e-5).tolist() == [
+        exact_epsilon(0.01, lane, 1e-5).upper for lane in lanes
+    ]
     assert isinstance(accountant, accounting.Accountant)
 
 
 def test_sum_that_does_not_converge_is_refused(monkeypatch):
-    monkeypatch.setattr(search, "settled", lambda *_: SimpleNamespace(value=lambda _: 1.0))
+    monkeypatch.setattr(
+        search, "settled", lambda *_: SimpleNamespace(value=lambda _: 1.0)
+    )
     with pytest.raises(CannotCertify, match="converge"):
         search.sharp(equal(0.05, 2.0, 3), 1e-3)
 
 
-@pytest.mark.parametrize("case", [(0.5, 0.01, 4.0, 2.0), (9.0, 0.08, -3.0, 1.0), (0.04, 1e-4, 300.0, 30.0)])
+@pytest.mark.parametrize(
+    "case", [(0.5, 0.01, 4.0, 2.0), (9.0, 0.08, -3.0, 1.0), (0.04, 1e-4, 300.0, 30.0)]
+)
 def test_a_moment_is_as_near_to_thirty_digits_as_it_says(case):
     u, q, c, h = case
     out, scale, error, drift = moments.line(np.array([u]), q, c, h, 9)
 
     def exact(z):
         root = mp.sqrt(u)
-        edges = np.linspace(-12 + min(c, 0) * float(root), 14 + max(c, 0) * float(root), 40).tolist()
-        density = lambda x: mp.exp(z * mp.log(1 + mp.mpf(q) * mp.expm1(root * x - mp.mpf(u) / 2)) - x * x / 2)  # noqa: E731
-        return mp.quad(density, edges, method="gauss-legendre", maxdegree=4) / mp.sqrt(2 * mp.pi)
+        edges = np.linspace(
+            -12 + min(c, 0) * float(root), 14 + max(c, 0) * float(root), 40
+        ).tolist()
+
+        def density(x):
+            log_ratio = mp.log(1 + mp.mpf(q) * mp.expm1(root * x - mp.mpf(u) / 2))
+            return mp.exp(z * log_ratio - x * x / 2)
+
+        return mp.quad(density, edges, method="gauss-legendre", maxdegree=4) / mp.sqrt(
+            2 * mp.pi
+        )
 
     with mp.workdps(30):
         whole = exact(mp.mpf(c)).real
         for k in (0, 1, 8):
             got = mp.mpc(complex(out[0, k])) * mp.exp(mp.mpf(float(scale[0])))
-            assert abs(got - exact(mp.mpc(c, k * h))) / whole < error[0] + k * drift[0] < 1e-12
+            assert (
+                abs(got - exact(mp.mpc(c, k * h))) / whole
+                < error[0] + k * drift[0]
+                < 1e-12
+            )
 
 
 @pytest.mark.parametrize("function", [exact_epsilon, exact_delta])
 def test_bad_argument_is_named_with_its_value(function):
     other = "delta" if function is exact_epsilon else "epsilon"
-    for name, rate, sigma, value, *rest in [*BAD, (other, 0.1, [1.0], "", [0.1]), (other, 0.1, [1.0], "-0.1", -0.1)]:
+    for name, rate, sigma, value, *rest in [
+        *BAD,
+        (other, 0.1, [1.0], "", [0.1]),
+        (other, 0.1, [1.0], "-0.1", -0.1),
+    ]:
         with pytest.raises(ValueError, match=f"^{name} must ") as error:
             function(rate, sigma, *rest or [0.5])
         assert value in str(error.value)
@@ -124,7 +174,10 @@ def test_bad_argument_is_named_with_its_value(function):
 
 def test_old_names_refuse_wide_intervals_and_name_the_schedule(monkeypatch):
     wide = CertifiedInterval(0.9, 1.0, ("a", "b"), "both", 0.95, 1.0)
-    for function, within in ((exact_epsilon, "epsilon_interval"), (exact_delta, "delta_interval")):
+    for function, within in (
+        (exact_epsilon, "epsilon_interval"),
+        (exact_delta, "delta_interval"),
+    ):
         monkeypatch.setattr(f"adascale.accounting.certified.{within}", lambda *_: wide)
         with pytest.raises(ValueError, match=r"of 2 rounds .* 0\.01 .* \[0\.9, 1\]"):
             function(0.1, [1.0, 2.0], 0.01)
@@ -135,7 +188,9 @@ def test_rounding_floor_is_an_error():
         epsilon_by(bracket.by_inversion, equal(1e-6, 0.5, 10_000), 1e-12)
 
 
-@pytest.mark.parametrize("case", [(1e-170, 1.0, 1e-172), (1e-14, 1e149, 1e-165), (1e-155, 1.0, 1e-170)])
+@pytest.mark.parametrize(
+    "case", [(1e-170, 1.0, 1e-172), (1e-14, 1e149, 1e-165), (1e-155, 1.0, 1e-170)]
+)
 def test_where_floating_point_ends_nothing_is_called_proven(case):
     """The total variation, which is delta at epsilon = 0, is above delta in each: epsilon is not 0."""
     rate, sigma, delta = case
@@ -164,17 +219,24 @@ def test_delta_is_a_probability_at_any_epsilon_or_refused_in_little_memory(rate,
             assert "cannot be certified" in str(refused)  # noqa: PT017
         else:
             assert 0 <= found.lower <= found.delta <= found.upper <= 1
-            assert math.copysign(1, found.lower) == math.copysign(1, found.delta) == 1  # no -0
+            assert (
+                math.copysign(1, found.lower) == math.copysign(1, found.delta) == 1
+            )  # no -0
     assert tracemalloc.get_traced_memory()[1] < 1e8  # five times what any of them takes
     tracemalloc.stop()
     assert gaussian.delta(1e4, 0.0)[2] == 1
-    assert 0 < exact_delta(1.0, [1e149], 1e6).upper < 3e-300  # both factors may underflow
+    assert (
+        0 < exact_delta(1.0, [1e149], 1e6).upper < 3e-300
+    )  # both factors may underflow
 
 
 @st.composite
 def schedules(draw):
     """Up to three distinct noise multipliers, each often."""
-    kinds, count = draw(st.lists(SIGMAS, min_size=1, max_size=3)), int(10 ** draw(st.floats(0, 5)))
+    kinds, count = (
+        draw(st.lists(SIGMAS, min_size=1, max_size=3)),
+        int(10 ** draw(st.floats(0, 5))),
+    )
     return draw(RATES), np.repeat(np.array(kinds), -(-count // len(kinds)))
 
 
@@ -201,17 +263,33 @@ def test_the_ends_are_ordered_narrow_and_below_the_renyi_value(schedule, delta):
 
 @FEW
 @given(schedules(), DELTAS, st.floats(1.001, 3), st.integers(0, 3))
-def test_more_noise_less_sampling_fewer_rounds_and_more_delta_leak_no_more(schedule, delta, factor, way):
+def test_more_noise_less_sampling_fewer_rounds_and_more_delta_leak_no_more(
+    schedule, delta, factor, way
+):
     rate, sigma = schedule
-    less = [(rate / factor, sigma, delta), (rate, sigma * factor, delta), (rate, sigma[: -(-sigma.size // 2)], delta)]
+    less = [
+        (rate / factor, sigma, delta),
+        (rate, sigma * factor, delta),
+        (rate, sigma[: -(-sigma.size // 2)], delta),
+    ]
     less.append((rate, sigma, min(factor * delta, 0.999)))
-    assert certified(exact_epsilon, *less[way]).lower <= certified(exact_epsilon, rate, sigma, delta).upper
+    assert (
+        certified(exact_epsilon, *less[way]).lower
+        <= certified(exact_epsilon, rate, sigma, delta).upper
+    )
 
 
 @settings(max_examples=settings.default.max_examples // 10)
-@given(st.lists(st.tuples(st.floats(0.001, 0.5), st.floats(0.5, 20)), min_size=2, max_size=2), st.floats(0, 2))
+@given(
+    st.lists(
+        st.tuples(st.floats(0.001, 0.5), st.floats(0.5, 20)), min_size=2, max_size=2
+    ),
+    st.floats(0, 2),
+)
 def test_delta_is_ordered_and_falls(kinds, epsilon):
     rate, sigma = map(np.array, zip(*kinds, strict=True))
-    here, there = (certified(exact_delta, rate, sigma, each) for each in (epsilon, epsilon + 0.1))
+    here, there = (
+        certified(exact_delta, rate, sigma, each) for each in (epsilon, epsilon + 0.1)
+    )
     assert 0 <= here.lower <= here.delta <= here.upper <= 1
     assert there.lower <= here.upper

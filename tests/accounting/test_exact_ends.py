@@ -11,15 +11,32 @@ from adascale.accounting.exact import certify as bracket
 from adascale.accounting.exact import inversion, rounds, search
 from adascale.errors import CannotCertify
 
-from .coins import ADD, EVEN, FALLING, NUMBER, REMOVE, RISING, coins, delta_of_coins, is_between, most
+from .coins import (
+    ADD,
+    EVEN,
+    FALLING,
+    NUMBER,
+    REMOVE,
+    RISING,
+    coins,
+    delta_of_coins,
+    is_between,
+    most,
+)
 from .exact import delta_by, epsilon_by
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.5, 3.0])
-@pytest.mark.parametrize(("ratios", "binding"), [(RISING, {ADD}), (FALLING, {REMOVE}), (EVEN, {ADD, REMOVE})])
-def test_both_ends_enclose_a_composition_whichever_direction_binds(ratios, binding, epsilon):
+@pytest.mark.parametrize(
+    ("ratios", "binding"), [(RISING, {ADD}), (FALLING, {REMOVE}), (EVEN, {ADD, REMOVE})]
+)
+def test_both_ends_enclose_a_composition_whichever_direction_binds(
+    ratios, binding, epsilon
+):
     schedule = coins(ratios)
-    both = {name: delta_of_coins(epsilon, name, ratios) for name in inversion.DIRECTIONS}
+    both = {
+        name: delta_of_coins(epsilon, name, ratios) for name in inversion.DIRECTIONS
+    }
     delta = max(both.values())
     assert {name for name in both if both[name] > 0.999 * delta} == binding  # a control
     value, lower, upper, direction = epsilon_by(bracket.by_inversion, schedule, delta)
@@ -38,23 +55,37 @@ def test_both_ends_enclose_a_composition_whichever_direction_binds(ratios, bindi
 @pytest.mark.parametrize("off", [0.995, 1.0, 1.005])
 @pytest.mark.parametrize("known", [(), (ADD,), (ADD, REMOVE)])
 @pytest.mark.parametrize("ratios", [RISING, FALLING])
-def test_the_ends_hold_whatever_value_and_direction_the_search_finds(monkeypatch, ratios, known, off):
+def test_the_ends_hold_whatever_value_and_direction_the_search_finds(
+    monkeypatch, ratios, known, off
+):
     epsilon = 0.7
     delta = most(epsilon, ratios=ratios)
     binding = ADD if ratios == RISING else REMOVE
     for direction in inversion.DIRECTIONS:
         found = dict.fromkeys(known, off * epsilon)
-        monkeypatch.setattr(bracket, "sharp", lambda *_, way=direction, each=found: (off * epsilon, way, dict(each)))
+        monkeypatch.setattr(
+            bracket,
+            "sharp",
+            lambda *_, way=direction, each=found: (off * epsilon, way, dict(each)),
+        )
         try:
-            assert is_between(epsilon_by(bracket.by_inversion, coins(ratios), delta), delta, ratios=ratios)
+            assert is_between(
+                epsilon_by(bracket.by_inversion, coins(ratios), delta),
+                delta,
+                ratios=ratios,
+            )
         except CannotCertify:
-            assert off != 1.0 or {direction, *known} != {binding}  # only where what was found is wrong
+            assert off != 1.0 or {direction, *known} != {
+                binding
+            }  # only where what was found is wrong
 
 
 def test_epsilon_is_zero_where_delta_at_zero_is_below_delta():
     rare = rounds.rounds_of(np.full(3, 0.01), np.array([1.0, 2.0, 2.0]))
     assert bracket.epsilon_interval(rare, 0.05).upper == 0
-    schedule = rounds.rounds_of(np.full(40, 0.02), np.linspace(1, 2, 40))  # only the sum says so
+    schedule = rounds.rounds_of(
+        np.full(40, 0.02), np.linspace(1, 2, 40)
+    )  # only the sum says so
     delta = 1.001 * exact_delta(0.02, np.linspace(1, 2, 40), 0.0).upper
     assert delta < search.most_apart(schedule)
     assert search.sharp(schedule, delta)[0] == 0
@@ -71,7 +102,10 @@ def test_the_ends_hold_wherever_the_line_is_laid(monkeypatch, change, factor):
     delta = most(1.5)
     for holds in (
         lambda: is_between(epsilon_by(bracket.by_inversion, coins(), delta), delta),
-        lambda: sorted([*bracket.delta_of(coins(), coins(), ADD, 1.5)[1:], delta])[1] == delta,
+        lambda: (
+            sorted([*bracket.delta_of(coins(), coins(), ADD, 1.5)[1:], delta])[1]
+            == delta
+        ),
     ):
         try:
             assert holds()
@@ -105,11 +139,15 @@ def test_beyond_the_largest_loss_against_the_mixture_there_is_no_delta_of_remova
     largest = -NUMBER * math.log(RISING[0])
     for function in (
         lambda epsilon: bracket.is_below(schedule, REMOVE, 1e-300, epsilon, None),
-        lambda epsilon: bracket.delta_of(schedule, schedule, REMOVE, epsilon) == (0, 0, 0),
+        lambda epsilon: (
+            bracket.delta_of(schedule, schedule, REMOVE, epsilon) == (0, 0, 0)
+        ),
     ):
         assert function(largest * (1 + 1e-11))
         assert not function(largest * 0.97)
-    assert not bracket.is_below(coins(), REMOVE, 1e-300, 1.1 * largest, None)  # a Gaussian round has any loss
+    assert not bracket.is_below(
+        coins(), REMOVE, 1e-300, 1.1 * largest, None
+    )  # a Gaussian round has any loss
 
 
 SAMPLED = rounds.rounds_of(np.full(2, 0.2), np.ones(2))
@@ -118,17 +156,29 @@ SAMPLED = rounds.rounds_of(np.full(2, 0.2), np.ones(2))
 
 def nearby(lost):
     """Atoms of a thousandth less and more noise, in place of those on either side."""
-    less, more = ((1 - (1 - RISING[0]) * f, 1 + (RISING[1] - 1) * f) for f in (1 - 1e-3, 1 + 1e-3))
-    return less, more, lambda _, above, *__: coins(more, lost=lost / NUMBER) if above else coins(less)
+    less, more = (
+        (1 - (1 - RISING[0]) * f, 1 + (RISING[1] - 1) * f) for f in (1 - 1e-3, 1 + 1e-3)
+    )
+    return (
+        less,
+        more,
+        lambda _, above, *__: coins(more, lost=lost / NUMBER) if above else coins(less),
+    )
 
 
-def test_lower_ends_are_of_atoms_below_and_upper_ends_of_atoms_above_and_what_they_lose(monkeypatch):
+def test_lower_ends_are_of_atoms_below_and_upper_ends_of_atoms_above_and_what_they_lose(
+    monkeypatch,
+):
     delta = most(1.5)
     lost = 0.01 * delta
     less, more, cut = nearby(lost)
     monkeypatch.setattr(bracket, "cut", cut)
     _, lower, upper, _ = epsilon_by(bracket.by_atoms, SAMPLED, delta)
-    assert most(lower * (1 - 3e-3), ratios=less) >= delta >= most(lower * (1 + 3e-3), ratios=less)
+    assert (
+        most(lower * (1 - 3e-3), ratios=less)
+        >= delta
+        >= most(lower * (1 + 3e-3), ratios=less)
+    )
     assert most(lower, ratios=less) >= delta
     each = {"ratios": more, "lost": lost / NUMBER}
     assert most(upper * (1 - 3e-3), **each) >= delta - lost >= most(upper, **each)
@@ -161,39 +211,53 @@ def test_upper_end_of_a_delta_near_one_is_one():
     """What was rounded and what is lost are added, and a probability ends there."""
     atoms = bracket.by_atoms, 0.5, np.repeat(np.linspace(0.15, 0.165, 4), 5)
     for ask, rate, sigma in ((bracket.by_inversion, 0.9999, [0.02, 0.03]), atoms):
-        value, lower, upper, _ = delta_by(ask, rounds.rounds_of(np.full(len(sigma), rate), np.array(sigma)), 0.0)
+        value, lower, upper, _ = delta_by(
+            ask, rounds.rounds_of(np.full(len(sigma), rate), np.array(sigma)), 0.0
+        )
         assert 0.9999 < lower <= value <= upper <= 1
 
 
 def known_ends(monkeypatch, start, solve):
     """The ends of an epsilon of 2 by the known sum, where the sharp value and the root are as given."""
     monkeypatch.setattr(bracket, "Inversion", Known)
-    monkeypatch.setattr(bracket, "sharp", lambda *_: (start * 2.0, ADD, {ADD: start * 2.0}))
+    monkeypatch.setattr(
+        bracket, "sharp", lambda *_: (start * 2.0, ADD, {ADD: start * 2.0})
+    )
     monkeypatch.setattr(bracket, "is_below", lambda *_: True)
     monkeypatch.setattr(bracket, "solve", solve)
     return epsilon_by(bracket.by_inversion, GAUSSIAN, Known.upper(2.0))[1:3]
 
 
-@pytest.mark.parametrize("off", [-1e-3, -5e-7, -5e-9, -5e-11, 0.0, 5e-11, 5e-9, 5e-7, 1e-3])
+@pytest.mark.parametrize(
+    "off", [-1e-3, -5e-7, -5e-9, -5e-11, 0.0, 5e-11, 5e-9, 5e-7, 1e-3]
+)
 @pytest.mark.parametrize("start", [0.997, 1.0, 1.003])
 def test_at_each_end_the_bound_itself_is_on_its_side_of_delta(monkeypatch, start, off):
     """Its root may be found a little or much too far to either side."""
-    lower, upper = known_ends(monkeypatch, start, lambda *arguments: search.solve(*arguments) * (1 + off))
+    lower, upper = known_ends(
+        monkeypatch, start, lambda *arguments: search.solve(*arguments) * (1 + off)
+    )
     assert Known.lower(lower / (1 - 1e-12)) >= Known.upper(2.0) * (1 - 1e-14)
     assert Known.upper(upper / (1 + 1e-12)) <= Known.upper(2.0) * (1 + 1e-14)
     assert upper - lower <= (2e-3 if start == 1.0 else 0.01) * upper
 
 
 @pytest.mark.parametrize("start", [0.997, 1.003])
-def test_an_end_whose_root_is_known_is_moved_outward_by_one_part_in_1e12(monkeypatch, start):
+def test_an_end_whose_root_is_known_is_moved_outward_by_one_part_in_1e12(
+    monkeypatch, start
+):
     lower, upper = known_ends(monkeypatch, start, lambda *_: 2.0)
     end, sign = (upper, 1) if start < 1 else (lower, -1)
     assert end / 2 - 1 == pytest.approx(sign * 1e-12, rel=1e-3)
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(2.0, 0.1), (4.0, 1e-3)])
-@pytest.mark.parametrize(("times", "below"), [(-1.0, False), (0.97, False), (1.03, True)])
-def test_a_chernoff_bound_within_its_rounding_is_no_proof(monkeypatch, times, below, epsilon, delta):
+@pytest.mark.parametrize(
+    ("times", "below"), [(-1.0, False), (0.97, False), (1.03, True)]
+)
+def test_a_chernoff_bound_within_its_rounding_is_no_proof(
+    monkeypatch, times, below, epsilon, delta
+):
     schedule = coins()
 
     def log_moment(_, __, a):
@@ -210,12 +274,20 @@ def refuse(*_):
 
 
 @pytest.mark.parametrize(
-    "ask", [lambda: epsilon_by(bracket.by_atoms, SAMPLED, 1e-3), lambda: delta_by(bracket.by_atoms, SAMPLED, 1.5)]
+    "ask",
+    [
+        lambda: epsilon_by(bracket.by_atoms, SAMPLED, 1e-3),
+        lambda: delta_by(bracket.by_atoms, SAMPLED, 1.5),
+    ],
 )
 def test_where_the_first_atoms_do_not_do_finer_ones_are_tried(monkeypatch, ask):
     tried = []
     monkeypatch.setattr(
-        bracket, "cut", lambda *_: tried.append(1) or coins((0.78, 1.66) if len(tried) == 2 else RISING)
+        bracket,
+        "cut",
+        lambda *_: (
+            tried.append(1) or coins((0.78, 1.66) if len(tried) == 2 else RISING)
+        ),
     )
     _, lower, upper, _ = ask()
     assert 0 < lower <= upper < 1.01 * lower
@@ -231,7 +303,11 @@ def test_atoms_have_limits_of_rate_energy_and_distinct_rounds(monkeypatch):
         (0.01, np.geomspace(1, 2, 2000), True),
     ):
         with pytest.raises(CannotCertify) as error:
-            epsilon_by(bracket.by_atoms, rounds.rounds_of(np.full(len(sigma), rate), np.array(sigma)), 1e-5)
+            epsilon_by(
+                bracket.by_atoms,
+                rounds.rounds_of(np.full(len(sigma), rate), np.array(sigma)),
+                1e-5,
+            )
         assert ("for a reason" in str(error.value)) == is_within
 
 
@@ -239,11 +315,17 @@ def test_atoms_have_limits_of_rate_energy_and_distinct_rounds(monkeypatch):
 def counted(monkeypatch):
     """The sums behind the ends, in the order in which they are made."""
     made, original = [], inversion.Inversion
-    monkeypatch.setattr(bracket, "Inversion", lambda *arguments: made.append(original(*arguments)) or made[-1])
+    monkeypatch.setattr(
+        bracket,
+        "Inversion",
+        lambda *arguments: made.append(original(*arguments)) or made[-1],
+    )
     return made
 
 
-def test_a_sum_of_too_many_points_is_tried_again_with_more_smoothing_up_to_a_limit(counted, monkeypatch):
+def test_a_sum_of_too_many_points_is_tried_again_with_more_smoothing_up_to_a_limit(
+    counted, monkeypatch
+):
     schedule = coins(mu=0.0)
     epsilon = 1.5
     delta = most(epsilon, mu=1e-3)
@@ -287,17 +369,32 @@ def test_what_smoothing_adds_to_a_sum_that_does_not_die_out_is_taken_off(epsilon
         (1e-3, 1.0, 10**5, 0.0),
     ],
 )
-def test_total_variation_is_bounded_by_its_sum_and_chi_squared_in_forty_digits(q, u, number, energy):
-    many = rounds.Rounds((q,), (np.array([u]),), (np.array([float(number)]),), energy, number)
+def test_total_variation_is_bounded_by_its_sum_and_chi_squared_in_forty_digits(
+    q, u, number, energy
+):
+    many = rounds.Rounds(
+        (q,), (np.array([u]),), (np.array([float(number)]),), energy, number
+    )
     with mp.workdps(40):
-        total = number * q * mp.erf(mp.sqrt(mp.mpf(u) / 8)) + mp.erf(mp.sqrt(mp.mpf(energy) / 8))
-        rest = mp.exp(-mp.mpf(energy)) * (1 + mp.mpf(q) ** 2 * mp.expm1(mp.mpf(u))) ** -number
+        total = number * q * mp.erf(mp.sqrt(mp.mpf(u) / 8)) + mp.erf(
+            mp.sqrt(mp.mpf(energy) / 8)
+        )
+        rest = (
+            mp.exp(-mp.mpf(energy))
+            * (1 + mp.mpf(q) ** 2 * mp.expm1(mp.mpf(u))) ** -number
+        )
         truth = total if rest == 1 else min(total, mp.sqrt(1 - rest))
         assert truth <= search.most_apart(many) <= truth * (1 + 3e-9)
 
 
 def test_the_largest_loss_against_the_mixture_is_not_below_itself_in_forty_digits():
-    many = rounds.Rounds((1e-9, 0.3), (np.ones(2), np.ones(1)), (np.array([3.0, 4.0]), np.array([500.0])), 0.0, 507)
+    many = rounds.Rounds(
+        (1e-9, 0.3),
+        (np.ones(2), np.ones(1)),
+        (np.array([3.0, 4.0]), np.array([500.0])),
+        0.0,
+        507,
+    )
     with mp.workdps(40):
         truth = -7 * mp.log(1 - mp.mpf(1e-9)) - 500 * mp.log(1 - mp.mpf(0.3))
         assert truth <= search.largest_loss(many) <= truth * (1 + 3e-12)

@@ -17,7 +17,13 @@ from .exact import gaussian_delta, hats
 
 ULP = 2.0**-52
 # the last one has ratios near 1 at losses L that are differences of some hundred
-PROVEN = [(0.01, 1.0, 4.0), (1e-4, 0.5, 12.0), (0.3, 0.02, 3.0), (0.9, 0.005, 1.5), (1e-6, 50.0, 300.0)]
+PROVEN = [
+    (0.01, 1.0, 4.0),
+    (1e-4, 0.5, 12.0),
+    (0.3, 0.02, 3.0),
+    (0.9, 0.005, 1.5),
+    (1e-6, 50.0, 300.0),
+]
 
 
 def gaussian(energy):
@@ -26,47 +32,78 @@ def gaussian(energy):
 
 def proven_sum(energy, tilt, beyond, period, count, tau=0.0):
     """The sum of one Gaussian round, with its bounds."""
-    found = Inversion(gaussian(energy), "add", Plan(tilt, beyond, period, 1.0), count, tau, 27.0)
+    found = Inversion(
+        gaussian(energy), "add", Plan(tilt, beyond, period, 1.0), count, tau, 27.0
+    )
     found.prove()
     return found
 
 
 @pytest.mark.parametrize("q", [1e-9, 0.3, 0.6, 1 - 1e-12])
 def test_the_logarithm_of_the_ratio_and_its_slope_are_those_of_the_logistic_function(q):
-    loss = np.linspace(-60, 60, 241)  # the references lose some ulps of 80, and of 1 where the value is near 0
+    loss = np.linspace(
+        -60, 60, 241
+    )  # the references lose some ulps of 80, and of 1 where the value is near 0
     value, slope = moments.log_ratio(loss, np.array(q))
-    np.testing.assert_allclose(value, np.logaddexp(np.log1p(-q), np.log(q) + loss), rtol=1e-13, atol=1e-14)
-    np.testing.assert_allclose(slope, expit(loss + np.log(q) - np.log1p(-q)), rtol=1e-13, atol=1e-15 * q)
+    np.testing.assert_allclose(
+        value, np.logaddexp(np.log1p(-q), np.log(q) + loss), rtol=1e-13, atol=1e-14
+    )
+    np.testing.assert_allclose(
+        slope, expit(loss + np.log(q) - np.log1p(-q)), rtol=1e-13, atol=1e-15 * q
+    )
 
 
 @pytest.mark.parametrize(("energy", "tilt"), [(1e8, 3e-5), (1e8, 1e-4), (1e4, 3.0)])
-def test_the_stated_error_is_what_phases_and_the_digits_of_an_energy_lose_and_little_more(energy, tilt):
+def test_the_stated_error_is_what_phases_and_the_digits_of_an_energy_lose_and_little_more(
+    energy, tilt
+):
     """As the appendix has it, each averaged with the terms: large energies, where the 40 units are little."""
     end, period = 9 / math.sqrt(energy), 400 * math.sqrt(energy)
-    found = proven_sum(energy, tilt, 2 * tilt, period, int(end * period / (2 * math.pi)))
-    xi, size = found.step * np.arange(found.xi.size), np.hypot(tilt, found.xi) * np.hypot(tilt + 1, found.xi)
+    found = proven_sum(
+        energy, tilt, 2 * tilt, period, int(end * period / (2 * math.pi))
+    )
+    xi, size = (
+        found.step * np.arange(found.xi.size),
+        np.hypot(tilt, found.xi) * np.hypot(tilt + 1, found.xi),
+    )
     each = np.exp(-0.5 * energy * xi**2) / size
     each[0] *= 0.5
-    stated = float(each @ (4 * ULP * energy * xi * (tilt + 0.5 + xi) + 0.5 * energy * size * (2.0**-48 + 4 * ULP)))
+    stated = float(
+        each
+        @ (
+            4 * ULP * energy * xi * (tilt + 0.5 + xi)
+            + 0.5 * energy * size * (2.0**-48 + 4 * ULP)
+        )
+    )
     assert stated < found.error < 2 * stated
 
 
 @pytest.mark.parametrize(
-    ("number", "count", "step", "spread"), [(30, 7, 0.3, 1), (90, 3000, 0.02, 40), (40, 50, 11, 9)]
+    ("number", "count", "step", "spread"),
+    [(30, 7, 0.3, 1), (90, 3000, 0.02, 40), (40, 50, 11, 9)],
 )
 @pytest.mark.parametrize("way", [moments.waves_by_products, moments.waves_by_transform])
 def test_a_sum_of_waves_is_right_to_what_it_says(way, number, count, step, spread):
     """By either way, whatever the number of terms; the phases lose 1.2 units of themselves."""
     rng = np.random.default_rng(number)
-    loss, weight = spread * rng.normal(size=number), rng.random(number) - 0.5j * rng.random(number)
+    loss, weight = (
+        spread * rng.normal(size=number),
+        rng.random(number) - 0.5j * rng.random(number),
+    )
     value, lost = way(weight, loss, step, count)
     assert value.shape == (count,)
     size = np.abs(weight)
     for k in {0, 1, count // 2, count - 1}:
         with mp.workdps(40):
             turns = [mp.expj(k * mp.mpf(step) * mp.mpf(each)) for each in loss.tolist()]
-            right = complex(mp.fsum(w * turn for w, turn in zip(weight.tolist(), turns, strict=True)))
-        allowed = ULP * (lost * size.sum() + 1.2 * k * step * (size * np.abs(loss)).sum())
+            right = complex(
+                mp.fsum(
+                    w * turn for w, turn in zip(weight.tolist(), turns, strict=True)
+                )
+            )
+        allowed = ULP * (
+            lost * size.sum() + 1.2 * k * step * (size * np.abs(loss)).sum()
+        )
         assert abs(value[k] - right) < allowed < 1e-6
 
 
@@ -89,24 +126,49 @@ def test_a_narrow_panel_states_what_a_logarithm_off_by_two_units_moves_it_by():
 def test_the_weights_of_hats_are_their_integrals_in_forty_digits(tau):
     with mp.workdps(40):
         for of, expected in zip(inversion.hats(tau), hats(tau), strict=True):
-            np.testing.assert_allclose(of, [float(each) for each in expected], rtol=1e-9)
+            np.testing.assert_allclose(
+                of, [float(each) for each in expected], rtol=1e-9
+            )
 
 
 @pytest.mark.parametrize(
     ("energy", "tau", "tilt", "epsilon"),
-    [(1.0, 0.01, 4.0, 4.5), (1.0, 0.1, 4.5, 0.5), (0.01, 0.005, 30.0, 0.35), (1.0, 0.5, 8.0, 8.0)],
+    [
+        (1.0, 0.01, 4.0, 4.5),
+        (1.0, 0.1, 4.5, 0.5),
+        (0.01, 0.005, 30.0, 0.35),
+        (1.0, 0.5, 8.0, 8.0),
+    ],
 )
-def test_the_lower_end_is_that_of_the_appendix_in_forty_digits_and_no_more(energy, tau, tilt, epsilon):
+def test_the_lower_end_is_that_of_the_appendix_in_forty_digits_and_no_more(
+    energy, tau, tilt, epsilon
+):
     """The last one is no bound of use: what lies below the last point is a share of it that is seen."""
     size = math.sqrt(energy + tau**2)
     period = epsilon + 30 * size
-    found = proven_sum(energy, tilt, 3 * tilt + 1, period, int(9 / size * period / (2 * math.pi)) + 8, tau)
+    found = proven_sum(
+        energy,
+        tilt,
+        3 * tilt + 1,
+        period,
+        int(9 / size * period / (2 * math.pi)) + 8,
+        tau,
+    )
     with mp.workdps(40):
         a, t, (at, weight) = mp.mpf(tilt), mp.mpf(tau), hats(tau)
-        longer = [gaussian_delta(mp.sqrt(energy + t * t), epsilon + t * each) for each in at]
-        chernoff = a * mp.log(a / (1 + a)) - mp.log(1 + a) + (energy + t * t) * a * (a + 1) / 2 - a * epsilon
+        longer = [
+            gaussian_delta(mp.sqrt(energy + t * t), epsilon + t * each) for each in at
+        ]
+        chernoff = (
+            a * mp.log(a / (1 + a))
+            - mp.log(1 + a)
+            + (energy + t * t) * a * (a + 1) / 2
+            - a * epsilon
+        )
         tail = mp.exp(chernoff) * mp.ncdf(at[0] + t / 2 + a * t)
-        others = mp.fsum(min(1, each) * w for each, w, x in zip(longer, weight, at, strict=True) if x)
+        others = mp.fsum(
+            min(1, each) * w for each, w, x in zip(longer, weight, at, strict=True) if x
+        )
         expected = float((longer[5] - others - tail) / weight[5])
     lower = found.lower(epsilon)
     assert lower == pytest.approx(expected, rel=1e-8, abs=0)
@@ -124,14 +186,22 @@ def test_the_lower_end_is_lower_where_the_moments_are_less_sure():
 
 
 @pytest.mark.parametrize(("order", "unsure"), [(-2e6, False), (-5e6, True)])
-def test_where_the_digits_of_u_move_a_moment_by_four_per_cent_its_shares_are_unknown(order, unsure):
+def test_where_the_digits_of_u_move_a_moment_by_four_per_cent_its_shares_are_unknown(
+    order, unsure
+):
     """By u c^2 2^-49, as the appendix has it: .007 and .044 at sigma = 1."""
-    found = rounds.moments_on_line(rounds.rounds_of(np.full(1, 1e-9), np.ones(1)), order, 1.0, 2, 27.0)
+    found = rounds.moments_on_line(
+        rounds.rounds_of(np.full(1, 1e-9), np.ones(1)), order, 1.0, 2, 27.0
+    )
     assert (found.off >= 1).all() == unsure
 
 
-@pytest.mark.parametrize("order", [1e8, 2196385372.4165516, 46415888336.12772, 1e12, -1e8, -1e12])
-def test_where_the_exponent_of_a_moment_cancels_more_than_it_has_the_moment_is_not_known(order):
+@pytest.mark.parametrize(
+    "order", [1e8, 2196385372.4165516, 46415888336.12772, 1e12, -1e8, -1e12]
+)
+def test_where_the_exponent_of_a_moment_cancels_more_than_it_has_the_moment_is_not_known(
+    order,
+):
     """At 1e8 ln M is 2e16, and its unit in the last place is four: at some orders no node is left."""
     u, q = 10**0.625, 1e-6
     assert moments.log_moments_above(u, q, order) == math.inf
@@ -145,12 +215,17 @@ def test_where_orders_of_a_million_millions_come_first_and_are_hopeless_a_look_g
     assert tilts.tilt.size >= 3
 
 
-@pytest.mark.parametrize(("most", "refused"), [(121.0, False), (120.0, True), (1.0, True)])
+@pytest.mark.parametrize(
+    ("most", "refused"), [(121.0, False), (120.0, True), (1.0, True)]
+)
 def test_a_line_of_atoms_takes_no_more_work_than_is_allowed(monkeypatch, most, refused):
     monkeypatch.setattr(minus_one, "MOST_WORK", most)
     (coin,) = coins(number=1).atoms
     schedule = coins()._replace(atoms=(coin, coin))
-    assert math.isinf(minus_one.line_of_atoms(schedule, 3.0, True, 0.1, 30).error) is refused
+    assert (
+        math.isinf(minus_one.line_of_atoms(schedule, 3.0, True, 0.1, 30).error)
+        is refused
+    )
 
 
 def test_where_the_masses_of_atoms_are_off_by_four_per_cent_their_moment_is_not_known():
@@ -158,8 +233,12 @@ def test_where_the_masses_of_atoms_are_off_by_four_per_cent_their_moment_is_not_
     assert minus_one.log_moment_above(coins(), 3e13) == math.inf
 
 
-@pytest.mark.parametrize(("above", "least", "largest"), [(True, 1.005, 8.0), (False, -8.0, -1.005)])
-def test_atoms_are_of_a_round_with_more_or_less_energy_than_its_digits_leave_open(monkeypatch, above, least, largest):
+@pytest.mark.parametrize(
+    ("above", "least", "largest"), [(True, 1.005, 8.0), (False, -8.0, -1.005)]
+)
+def test_atoms_are_of_a_round_with_more_or_less_energy_than_its_digits_leave_open(
+    monkeypatch, above, least, largest
+):
     """Its energy is kept to 48 binary digits, half a unit to either side, and delta rises with it."""
     of = []
     monkeypatch.setattr(minus_one, "atoms_of", lambda q, u, *rest: of.append(u))
@@ -185,21 +264,31 @@ def test_proven_moment_is_above_the_true_one_by_rounding(case):
 
 @pytest.mark.parametrize("off_saddle", [0.4, 1.0, 2.0])
 @pytest.mark.parametrize("mu", [0.01, 1.0, 30.0, 1000.0])
-def test_a_gaussian_round_alone_lies_between_the_bounds_wherever_the_line_runs(mu, off_saddle):
+def test_a_gaussian_round_alone_lies_between_the_bounds_wherever_the_line_runs(
+    mu, off_saddle
+):
     """Phases of up to a million radians at the largest mu: what they lose is in the bound, and only just."""
     epsilon = 0.5 * mu * mu + 2 * mu
     tilt = off_saddle * (epsilon / mu**2 - 0.5)
     period = epsilon + 20 * mu
-    found = proven_sum(mu * mu, tilt, 3 * tilt + 1 / mu, period, int(10 / mu * period / 6.28) + 8)
+    found = proven_sum(
+        mu * mu, tilt, 3 * tilt + 1 / mu, period, int(10 / mu * period / 6.28) + 8
+    )
     low, high = (float(each) for each in found.bounds(epsilon))
     assert low <= gaussian_delta(mu, epsilon) <= high
     size = math.exp(found.log_moment - tilt * epsilon)
-    assert high - low < 2e-9 * size + 2 * math.exp(epsilon - (tilt + 1) * period) + math.exp(-tilt * period)
+    assert high - low < 2e-9 * size + 2 * math.exp(
+        epsilon - (tilt + 1) * period
+    ) + math.exp(-tilt * period)
 
 
-@pytest.mark.parametrize(("tilt", "period"), [(1e-7, 5.0), (1e-3, 30.0), (0.5, 3.0), (20.0, 1.7)])
+@pytest.mark.parametrize(
+    ("tilt", "period"), [(1e-7, 5.0), (1e-3, 30.0), (0.5, 3.0), (20.0, 1.7)]
+)
 @pytest.mark.parametrize("epsilon", [0.0, 1.3, 9.0])
-def test_the_aliases_to_the_left_are_right_to_what_is_allowed_for_cancellation(tilt, period, epsilon):
+def test_the_aliases_to_the_left_are_right_to_what_is_allowed_for_cancellation(
+    tilt, period, epsilon
+):
     found = proven_sum(1.0, tilt, 3 * tilt + 1, period, 16)
     low, high = found.aliases_left(np.array(epsilon))
     with mp.workdps(40):
@@ -218,7 +307,9 @@ def test_what_atoms_lose_is_what_was_asked_for():
     assert 5e-15 < cut.lost <= 1.001e-13
     assert minus_one.cut(schedule, False, 0.02, math.log(1e-13)).lost == 0
     assert inversion.look(cut, "add", math.log(1e-8)).top > 0
-    rare = rounds.rounds_of(np.full(3, 1e-9), np.array([1.0, 2.0, 3.0]))  # all of them may be lost: half are kept
+    rare = rounds.rounds_of(
+        np.full(3, 1e-9), np.array([1.0, 2.0, 3.0])
+    )  # all of them may be lost: half are kept
     assert minus_one.cut(rare, True, 0.02, math.log(1e-7)).lost < 1.5e-9
 
 
@@ -238,7 +329,11 @@ def test_interpolated_moments_of_too_many_nodes_are_not_known():
 
 
 @pytest.mark.parametrize(("order", "interpolates"), [(4.0, True), (25.0, False)])
-def test_moments_are_interpolated_unless_they_rise_by_e6_over_the_panel(order, interpolates):
+def test_moments_are_interpolated_unless_they_rise_by_e6_over_the_panel(
+    order, interpolates
+):
     at_ends = moments.log_moments(np.array([1.0, 2.0]), 0.03, order)[0]
     assert (at_ends[1] - at_ends[0] < 6) == interpolates
-    assert (rounds.nodes_needed(0.03, 0.0, math.log(2.0), order, 27.0, 65) > 0) == interpolates
+    assert (
+        rounds.nodes_needed(0.03, 0.0, math.log(2.0), order, 27.0, 65) > 0
+    ) == interpolates

@@ -28,23 +28,44 @@ def sampled(_, rounds, delta, proof):
     proof.reduce_upper(found.upper, "closed form")
 
 
-@pytest.mark.filterwarnings("ignore:Optimal order:UserWarning", "ignore::RuntimeWarning")
+@pytest.mark.filterwarnings(
+    "ignore:Optimal order:UserWarning", "ignore::RuntimeWarning"
+)
 @pytest.mark.parametrize(
-    "seed", [0, 2, 4, 5, 9, 11, 15, *(pytest.param(k, marks=pytest.mark.fuzz) for k in range(20, 99))]
+    "seed",
+    [
+        0,
+        2,
+        4,
+        5,
+        9,
+        11,
+        15,
+        *(pytest.param(k, marks=pytest.mark.fuzz) for k in range(20, 99)),
+    ],
 )
 def test_the_ends_and_those_of_the_peer_overlap(seed):
     """Of one or two kinds of rounds; the peer is asked for ends that are two per cent to either side."""
     rng = np.random.default_rng(seed)
-    q, delta, size = 10 ** rng.uniform(-3, -0.05), 10 ** rng.uniform(-7, -2), rng.integers(1, 3)
+    q, delta, size = (
+        10 ** rng.uniform(-3, -0.05),
+        10 ** rng.uniform(-7, -2),
+        rng.integers(1, 3),
+    )
     sigma, count = rng.uniform(0.4, 10, size), rng.integers(1, 41, size)
     ours = exact_epsilon(q, np.repeat(sigma, count), delta)
     if ours.lower < 0.03:
         return  # at 0 the peer has no bracket
     accountant = PRVAccountant()
-    accountant.history = [(each, q, number) for each, number in zip(sigma, count, strict=True)]
-    low, _, high = accountant._get_dprv(eps_error=0.02 * ours.epsilon, delta_error=delta / 100).compute_epsilon(
+    accountant.history = [
+        (each, q, number) for each, number in zip(sigma, count, strict=True)
+    ]
+    low, _, high = accountant._get_dprv(
+        eps_error=0.02 * ours.epsilon, delta_error=delta / 100
+    ).compute_epsilon(
         delta,
-        delta / 100 + 1e-13,  # its sums are in double precision, which its own bounds leave out
+        delta / 100
+        + 1e-13,  # its sums are in double precision, which its own bounds leave out
         0.02 * ours.epsilon,
     )
     assert low <= ours.upper
@@ -52,7 +73,9 @@ def test_the_ends_and_those_of_the_peer_overlap(seed):
 
 
 @given(st.lists(SIGMAS, min_size=1, max_size=5), DELTAS)
-def test_without_sampling_the_ends_hold_gaussian_privacy_in_multi_precision(sigma, delta):
+def test_without_sampling_the_ends_hold_gaussian_privacy_in_multi_precision(
+    sigma, delta
+):
     found = exact_epsilon(1.0, sigma, delta)
     mu = math.sqrt(math.fsum(each**-2.0 for each in sigma))
     assert gaussian_delta(mu, found.lower) >= delta * (1 - 1e-15) or found.lower == 0
@@ -74,7 +97,11 @@ def test_one_round_in_sixty_digits_lies_between_the_ends(way, least, slow):
     certified = []
 
     @settings(max_examples=settings.default.max_examples // slow)
-    @given(RATES.filter(lambda q: q < 0.5), SIGMAS, st.floats(-9, -0.05).map(lambda x: 10**x))
+    @given(
+        RATES.filter(lambda q: q < 0.5),
+        SIGMAS,
+        st.floats(-9, -0.05).map(lambda x: 10**x),
+    )
     @example(0.1, 0.1, 1e-3)  # an epsilon of 69
     def compare(q, sigma, fraction):
         delta = float(fraction * one_round(q, sigma, 0, "add"))
@@ -83,7 +110,10 @@ def test_one_round_in_sixty_digits_lies_between_the_ends(way, least, slow):
             _, lower, upper, _ = epsilon_by(way, equal(q, sigma), delta)
         except CannotCertify:
             return
-        low, high = (max(one_round(q, sigma, end, name) for name in inversion.DIRECTIONS) for end in (lower, upper))
+        low, high = (
+            max(one_round(q, sigma, end, name) for name in inversion.DIRECTIONS)
+            for end in (lower, upper)
+        )
         assert low >= delta >= high
         certified[-1] = True
 
@@ -92,8 +122,12 @@ def test_one_round_in_sixty_digits_lies_between_the_ends(way, least, slow):
 
 
 @given(RATES.filter(lambda q: q < 1), SIGMAS, st.floats(0, 6))
-@example(0.0003152118512629508, 2.7399803878363183, 5.853888478217723)  # so small that its digits are cut
-@example(1e-12, 1 / 7, 60.0)  # ln(1 + (e^epsilon - 1) / q), where e^-epsilon / q is small, and where it is large
+@example(
+    0.0003152118512629508, 2.7399803878363183, 5.853888478217723
+)  # so small that its digits are cut
+@example(
+    1e-12, 1 / 7, 60.0
+)  # ln(1 + (e^epsilon - 1) / q), where e^-epsilon / q is small, and where it is large
 @example(1e-20, 1 / 7, 31.0)
 def test_delta_of_one_round_in_sixty_digits_lies_between_the_ends(q, sigma, epsilon):
     found = exact_delta(q, [sigma], epsilon)

@@ -14,9 +14,15 @@ from adascale import accounting
 
 from . import exact
 
-rates = st.floats(-12, 0).map(lambda x: min(10.0**x, 1.0)) | st.floats(-12, -0.01).map(lambda x: 1 - 10.0**x)
-multipliers = st.floats(-6, 12).map(lambda x: 10.0**x) | st.floats(-1.5, 1).map(lambda x: 10.0**x)
-orders = st.floats(-7, 0).map(lambda x: 1 + 10.0**x) | st.floats(2.4, 12).map(lambda x: 10.0**x)
+rates = st.floats(-12, 0).map(lambda x: min(10.0**x, 1.0)) | st.floats(-12, -0.01).map(
+    lambda x: 1 - 10.0**x
+)
+multipliers = st.floats(-6, 12).map(lambda x: 10.0**x) | st.floats(-1.5, 1).map(
+    lambda x: 10.0**x
+)
+orders = st.floats(-7, 0).map(lambda x: 1 + 10.0**x) | st.floats(2.4, 12).map(
+    lambda x: 10.0**x
+)
 orders |= st.floats(2, 256) | st.integers(2, 256).map(float)
 schedules = st.lists(multipliers, min_size=1, max_size=6)
 deltas = st.floats(-300, -0.001).map(lambda x: 10.0**x)
@@ -51,24 +57,37 @@ def rdp(q, sigma, alpha):
 @settings(max_examples=settings.default.max_examples // 2)
 @given(rates, multipliers, orders)
 def test_leakage_has_the_digits_of_mpmath_over_its_whole_range(q, sigma, alpha):
-    assert rdp(q, sigma, alpha) == pytest.approx(exact.rdp(q, sigma, alpha), rel=1e-12, abs=0)
+    assert rdp(q, sigma, alpha) == pytest.approx(
+        exact.rdp(q, sigma, alpha), rel=1e-12, abs=0
+    )
 
 
 @pytest.mark.parametrize("point", SEAMS)
 def test_leakage_and_derivative_have_the_digits_of_mpmath_at_seams(point):
     q, sigma, alpha = point
     with exact.mp.workdps(60):
-        h = exact.mp.mpf(sigma) * exact.mp.mpf(10) ** -11  # leaves nineteen digits of the thirty
+        h = (
+            exact.mp.mpf(sigma) * exact.mp.mpf(10) ** -11
+        )  # leaves nineteen digits of the thirty
         ways = (0,) if point in SEAMS[-5:] else (1, -1)  # too small for a difference
-        of = [exact.log_moment(q, sigma + way * h, alpha) / (exact.mp.mpf(alpha) - 1) for way in ways]
+        of = [
+            exact.log_moment(q, sigma + way * h, alpha) / (exact.mp.mpf(alpha) - 1)
+            for way in ways
+        ]
         value, slope = float(sum(of) / len(of)), float((of[0] - of[-1]) / (2 * h))
     # the truncation: (1e-11)^2 times a third derivative of up to alpha^2 / sigma^4
     assert rdp(*point) == pytest.approx(value, rel=1e-12, abs=0)
     if slope:
-        assert float(accounting.rdp_derivative(*point)) == pytest.approx(slope, rel=1e-9, abs=0)
+        assert float(accounting.rdp_derivative(*point)) == pytest.approx(
+            slope, rel=1e-9, abs=0
+        )
 
 
-@given(st.floats(0, 1, exclude_min=True), positive, st.floats(1, exclude_min=True, allow_infinity=False))
+@given(
+    st.floats(0, 1, exclude_min=True),
+    positive,
+    st.floats(1, exclude_min=True, allow_infinity=False),
+)
 @example(0.5, 3e-6, 1.0000000001)
 @example(0.5, 1.7e308, 2.5)
 @example(0.5, 1.7e308, 3.0)
@@ -86,7 +105,8 @@ def test_any_input_is_a_number_or_one_clear_error(q, sigma, alpha):
         try:
             value = float(function(q, sigma, alpha))
         except ValueError as error:
-            assert str(error).startswith(("noise_multiplier", "order must be at most 1e+12"))  # noqa: PT017
+            beginnings = "noise_multiplier", "order must be at most 1e+12"
+            assert str(error).startswith(beginnings)  # noqa: PT017
             assert alpha > 1e12 or sigma < 1e-90
         else:
             assert math.isfinite(value)
@@ -103,7 +123,9 @@ def test_what_floating_point_cannot_hold_is_refused_by_name_or_zero(alpha):
         accounting.schedule_epsilon(0.5, [1.0, 1e-160])
 
 
-@pytest.mark.parametrize("point", [tuple(map(float, point.split())) for point in SLOWEST.split(",")])
+@pytest.mark.parametrize(
+    "point", [tuple(map(float, point.split())) for point in SLOWEST.split(",")]
+)
 def test_no_value_takes_a_tenth_of_a_second(point):
     accounting.rdp(*point)  # compiles
     accounting.rdp_derivative(*point)
@@ -127,7 +149,9 @@ def test_a_million_multipliers_of_every_size_take_seconds_and_little_memory():
     assert np.isfinite(accounting.rdp(0.01, sigma, 3)).all()
     assert np.isfinite(accounting.schedule_epsilon(0.01, sigma).epsilon)
     assert time.process_time() - start < 10
-    assert tracemalloc.get_traced_memory()[1] < 300e6  # thirty-odd copies of the argument
+    assert (
+        tracemalloc.get_traced_memory()[1] < 300e6
+    )  # thirty-odd copies of the argument
     tracemalloc.stop()
 
 
@@ -141,21 +165,40 @@ def test_leakage_is_monotone_in_rate_noise_and_order(q, sigma, alpha):
 
 
 @at_any_order
-@given(rates, schedules, multipliers, deltas, deltas, st.lists(orders, min_size=1, max_size=5))
-def test_epsilon_falls_with_delta_and_more_orders_and_grows_with_rounds(q, sigma, another, small, large, more):
+@given(
+    rates,
+    schedules,
+    multipliers,
+    deltas,
+    deltas,
+    st.lists(orders, min_size=1, max_size=5),
+)
+def test_epsilon_falls_with_delta_and_more_orders_and_grows_with_rounds(
+    q, sigma, another, small, large, more
+):
     assume(small < large)
-    strict, loose = (accounting.schedule_epsilon(q, sigma, delta).epsilon for delta in (small, large))
+    strict, loose = (
+        accounting.schedule_epsilon(q, sigma, delta).epsilon for delta in (small, large)
+    )
     assert 0 <= loose <= strict * (1 + NOISE)
     assert math.isfinite(strict)
-    assert strict <= accounting.schedule_epsilon(q, [*sigma, another], small).epsilon * (1 + NOISE)
-    few, many = (accounting.schedule_epsilon(q, sigma, small, each).epsilon for each in ([2, 10.5], [2, 10.5, *more]))
+    assert strict <= accounting.schedule_epsilon(
+        q, [*sigma, another], small
+    ).epsilon * (1 + NOISE)
+    few, many = (
+        accounting.schedule_epsilon(q, sigma, small, each).epsilon
+        for each in ([2, 10.5], [2, 10.5, *more])
+    )
     assert many <= few * (1 + slack(max(more)))
 
 
 @at_any_order
 @pytest.mark.parametrize("delta", [5e-324, 1e-300, 1e-12, 0.5, 1 - 2.0**-53])
 def test_the_conversion_holds_at_either_end_of_delta(delta):
-    for listed in (accounting.DEFAULT_ORDERS, accounting.order_grid(1e12, 1 + 2.0**-52)):
+    for listed in (
+        accounting.DEFAULT_ORDERS,
+        accounting.order_grid(1e12, 1 + 2.0**-52),
+    ):
         for leakage in (0.0, 1e-300, 1.0, 1e300):
             found = accounting.to_dp(np.full(len(listed), leakage), listed, delta)
             assert math.isfinite(found.epsilon)
@@ -169,14 +212,25 @@ def test_float32_is_taken_for_the_numbers_that_it_holds():
     for alpha in (1.5, 3, 600.5):
         found = accounting.rdp(np.float32(0.01), sigma, np.float32(alpha))
         assert found.dtype == np.float64
-        expected = accounting.rdp(float(np.float32(0.01)), sigma.astype(float), float(np.float32(alpha)))
+        expected = accounting.rdp(
+            float(np.float32(0.01)), sigma.astype(float), float(np.float32(alpha))
+        )
         np.testing.assert_array_equal(found, expected)
 
 
 def test_an_accountant_takes_a_list_of_orders_from_its_name():
     made = accounting.find("renyi:orders=[1.5,2,64]")
     assert made.orders == (1.5, 2.0, 64.0)
-    assert len({made, accounting.RenyiAccountant((1.5, 2, 64)), accounting.RenyiAccountant()}) == 2
+    assert (
+        len(
+            {
+                made,
+                accounting.RenyiAccountant((1.5, 2, 64)),
+                accounting.RenyiAccountant(),
+            }
+        )
+        == 2
+    )
     with pytest.raises(FrozenInstanceError):
         made.orders = (1.0,)
     for wrong in ("renyi:orders=many", "renyi:nothing=1"):
@@ -194,12 +248,21 @@ class Own:
 
 def test_accountant_whose_result_is_no_epsilon_is_named():
     shown = [([0.0, bad, 2.0], f"{bad}$") for bad in (math.nan, -0.25, -math.inf)]
-    for result, end in (*shown, *((bad, "") for bad in (math.nan, -0.1, [1.0, 2.0], [[1.0]], None, "0.5", 1j))):
-        with pytest.raises(ValueError, match=rf"^epsilon of the accountant Own must .*{end}"):
+    for result, end in (
+        *shown,
+        *((bad, "") for bad in (math.nan, -0.1, [1.0, 2.0], [[1.0]], None, "0.5", 1j)),
+    ):
+        with pytest.raises(
+            ValueError, match=rf"^epsilon of the accountant Own must .*{end}"
+        ):
             accounting.epsilon_by(Own(result), 0.1, np.ones((3, 4)), 1e-5)
 
 
-@pytest.mark.parametrize("result", [[0.0, 1.5, math.inf], np.float32([1, 2, 3]), [1, 2, 3]], ids=repr)
+@pytest.mark.parametrize(
+    "result", [[0.0, 1.5, math.inf], np.float32([1, 2, 3]), [1, 2, 3]], ids=repr
+)
 def test_an_accountant_whose_result_is_one_is_believed(result):
-    assert accounting.epsilon_by(Own(result), 0.1, np.ones((3, 4)), 1e-5).tolist() == list(result)
+    assert accounting.epsilon_by(
+        Own(result), 0.1, np.ones((3, 4)), 1e-5
+    ).tolist() == list(result)
     assert accounting.epsilon_by(Own(1), 0.1, np.ones(4), 1e-5) == 1

@@ -30,7 +30,11 @@ MISS_RATE = accounting.CertifiedInterval(0.2, 0.3, ("a", "b"), "both", 0.25, 0.2
 
 
 def test_an_interval_is_formatted_and_rounded_as_its_safe_end():
-    assert (f"{LEAKAGE:.2f}", f"{MISS_RATE:.0%}", f"{LEAKAGE:>8.3g}") == ("1.50", "20%", "     1.5")
+    assert (f"{LEAKAGE:.2f}", f"{MISS_RATE:.0%}", f"{LEAKAGE:>8.3g}") == (
+        "1.50",
+        "20%",
+        "     1.5",
+    )
     assert (round(LEAKAGE), round(LEAKAGE, 3), round(MISS_RATE, 1)) == (2, 1.505, 0.2)
     assert f"{LEAKAGE}" == str(LEAKAGE) == "[1.25, 1.5049]"
 
@@ -56,7 +60,9 @@ def test_an_interval_is_at_least_and_at_most_its_safe_end_but_equals_no_number()
 
 def rounds(kinds):
     q, sigma, count = (np.array(each) for each in zip(*kinds, strict=True))
-    return rounds_of(np.repeat(q, count).astype(float), np.repeat(sigma, count).astype(float))
+    return rounds_of(
+        np.repeat(q, count).astype(float), np.repeat(sigma, count).astype(float)
+    )
 
 
 @pytest.mark.parametrize("case", KNOWN)
@@ -77,7 +83,10 @@ def drawn(seed, count):
         size = int(rng.integers(1, 4))
         rates = 10 ** rng.uniform(-6, -0.01, size)
         sigmas, number = 10 ** rng.uniform(-0.5, 2, size), 10 ** rng.uniform(0, 5)
-        yield list(zip(rates, sigmas, [max(int(number / size), 1)] * size, strict=True)), 10 ** rng.uniform(-12, -0.5)
+        yield (
+            list(zip(rates, sigmas, [max(int(number / size), 1)] * size, strict=True)),
+            10 ** rng.uniform(-12, -0.5),
+        )
 
 
 # q, sigma, number and delta
@@ -87,14 +96,22 @@ EXTREME = """
     1e-7 1e-6 1 1e-8, 0.5 0.1 1e5 1e-60, 1e-5 0.3 10 1e-7, 0.2 5 1e6 0.9"""
 EXTREME = [list(map(float, case.split())) for case in EXTREME.split(",")]
 EXTREME = [([(q, sigma, int(number))], delta) for q, sigma, number, delta in EXTREME]
-EXTREME += [([(1e-3, 0.2, 3), (1e-4, 3, 1000), (1, 10, 5)], delta) for delta in (0.9, 1e-9)]
+EXTREME += [
+    ([(1e-3, 0.2, 3), (1e-4, 3, 1000), (1, 10, 5)], delta) for delta in (0.9, 1e-9)
+]
 SLOW = [([(1e-7, 1e-6, 10**6)], 1e-9), ([(0.3, 1e-6, 10**6)], 1e-8)]  # ten seconds each
-WIDEST = {([(1e-4, 1, 10**6)][0], 1e-30): (1.86, 4.53), ([(2e-6, 1, 300_000)][0], 1e-15): (0.0027, 1.24)}
+WIDEST = {
+    ([(1e-4, 1, 10**6)][0], 1e-30): (1.86, 4.53),
+    ([(2e-6, 1, 300_000)][0], 1e-15): (0.0027, 1.24),
+}
 
 
 @pytest.mark.parametrize(
     ("cases", "most"),
-    [([*drawn(1, 5), *EXTREME], 2), pytest.param([*SLOW, *drawn(2, 2000)], 6, marks=pytest.mark.fuzz)],
+    [
+        ([*drawn(1, 5), *EXTREME], 2),
+        pytest.param([*SLOW, *drawn(2, 2000)], 6, marks=pytest.mark.fuzz),
+    ],
 )
 def test_nearly_all_schedules_of_the_domain_are_certified(cases, most):
     """All are answered, nearly all within one per cent, and the widest no wider than known."""
@@ -109,7 +126,16 @@ def test_nearly_all_schedules_of_the_domain_are_certified(cases, most):
     assert len(wide) <= most, wide
 
 
-@pytest.mark.parametrize("kinds", [RARE, MIXED, [(0.3, 0.5, 10)], [(1e-3, 3.0, 1000)], [(0.05, 1.0, 3), (1.0, 2.0, 2)]])
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        RARE,
+        MIXED,
+        [(0.3, 0.5, 10)],
+        [(1e-3, 3.0, 1000)],
+        [(0.05, 1.0, 3), (1.0, 2.0, 2)],
+    ],
+)
 def test_no_proof_contradicts_another(kinds):
     """Every bound of delta lies on its side of the certified interval of delta."""
     schedule = rounds(kinds)
@@ -137,10 +163,21 @@ def test_the_largest_count_is_answered(case):
 def test_one_gaussian_round_has_proven_ends_where_delta_underflows():
     found = accounting.epsilon([(1, 1.0, 1)], 1e-305)
     with mp.workdps(30):
-        truth = mp.findroot(lambda x: mp.log(mp.ncdf(0.5 - x) - mp.exp(x) * mp.ncdf(-0.5 - x)) - mp.log("1e-305"), 37.4)
+        truth = mp.findroot(
+            lambda x: (
+                mp.log(mp.ncdf(0.5 - x) - mp.exp(x) * mp.ncdf(-0.5 - x))
+                - mp.log("1e-305")
+            ),
+            37.4,
+        )
     assert found.lower < truth < found.upper < 38
     # 1e-300 for the underflow of delta, and once more for that of q times delta
-    for rate, sigma, at in ((1, 1.0, 1.5e154), (1, 1e100, 1.5e54), (0.5, 1.0, 1.5e154), (1e-200, 1.0, 1.0)):
+    for rate, sigma, at in (
+        (1, 1.0, 1.5e154),
+        (1, 1e100, 1.5e54),
+        (0.5, 1.0, 1.5e154),
+        (1e-200, 1.0, 1.0),
+    ):
         assert 0 < accounting.delta([(rate, sigma, 1)], at).upper < 3e-300
 
 

@@ -18,8 +18,12 @@ rates = st.floats(-6, 0).map(lambda x: min(10.0**x, 1.0))
 def test_without_sampling_leakage_is_the_gaussian_closed_form(alpha):
     sigma = np.geomspace(0.05, 1e8, 23)
     # alpha / (2 sigma^2): two roundings in the closed form, three in the code
-    np.testing.assert_allclose(accounting.rdp(1.0, sigma, alpha), alpha / (2 * sigma**2), rtol=1e-14)
-    np.testing.assert_allclose(accounting.rdp_derivative(1.0, sigma, alpha), -alpha / sigma**3, rtol=1e-14)
+    np.testing.assert_allclose(
+        accounting.rdp(1.0, sigma, alpha), alpha / (2 * sigma**2), rtol=1e-14
+    )
+    np.testing.assert_allclose(
+        accounting.rdp_derivative(1.0, sigma, alpha), -alpha / sigma**3, rtol=1e-14
+    )
 
 
 def exact_slopes(q, s, alpha):
@@ -27,14 +31,20 @@ def exact_slopes(q, s, alpha):
     mp = reference.mp
     with mp.workdps(120):
         s, whole = mp.mpf(s), isinstance(alpha, int)
-        h = s * mp.mpf(10) ** -25 if whole else max(s, mp.mpf("1e-3")) * mp.mpf(10) ** -8
+        h = (
+            s * mp.mpf(10) ** -25
+            if whole
+            else max(s, mp.mpf("1e-3")) * mp.mpf(10) ** -8
+        )
         left, middle, right = (
             mp.log(reference.integer_moment(mp.mpf(q), each, alpha))
             if whole
             else exact.log_moment(q, 1 / mp.sqrt(each), alpha)
             for each in (s - h, s, s + h)
         )
-        return float((right - left) / (2 * h)), float((right - 2 * middle + left) / h**2)
+        return float((right - left) / (2 * h)), float(
+            (right - 2 * middle + left) / h**2
+        )
 
 
 # of a variance as the difference of two squares of size slope^2 a part in 1e11 is left
@@ -44,19 +54,31 @@ SLOPES = [
     for q in (1e-6, 0.01, 0.5, 0.99)
     for s in (1e-8, 0.01, 0.3, 2.0, 20.0, 300.0, 5000.0)
 ]
-SLOPES += [(q, s, a, 1e-11, 1e-7, 0.0) for a, q, s in ((1.5, 0.01, 2.0), (2.5, 0.5, 0.01), (10.9, 0.01, 0.3))]
+SLOPES += [
+    (q, s, a, 1e-11, 1e-7, 0.0)
+    for a, q, s in ((1.5, 0.01, 2.0), (2.5, 0.5, 0.01), (10.9, 0.01, 0.3))
+]
 # on either side of the largest sum, and of Gaussians far apart
-SLOPES += [(q, s, a, 1e-9, 1e-7, 1e-9) for a in (512, 512.5) for q, s in ((1e-4, 1e-2), (0.3, 1e-6))]
+SLOPES += [
+    (q, s, a, 1e-9, 1e-7, 1e-9)
+    for a in (512, 512.5)
+    for q, s in ((1e-4, 1e-2), (0.3, 1e-6))
+]
 SLOPES += [(1e-20, 500.0, a, 1e-9, 1e-7, 0.0) for a in (1.17,)]
 
 
 @pytest.mark.parametrize("alpha", sorted({each[2] for each in SLOPES}))
 def test_slope_and_curvature_have_the_digits_of_mpmath(alpha):
-    for q, s, _, rel, rel_second, abs_second in (each for each in SLOPES if each[2] == alpha):
+    for q, s, _, rel, rel_second, abs_second in (
+        each for each in SLOPES if each[2] == alpha
+    ):
         slope, curvature = exact_slopes(q, s, alpha)
         found = kernels.log_moment_slopes(s, kernels.moment_terms(q, alpha), 0)
         assert found[0] == pytest.approx(slope, rel=rel), (q, s)
-        assert found[1] == pytest.approx(curvature, rel=rel_second, abs=abs_second), (q, s)
+        assert found[1] == pytest.approx(curvature, rel=rel_second, abs=abs_second), (
+            q,
+            s,
+        )
 
 
 @given(rates, st.floats(-16, 5).map(lambda x: 10.0**x), st.integers(2, 11))
@@ -64,7 +86,9 @@ def test_the_fast_slopes_of_small_integer_orders_are_the_others(q, s, alpha):
     terms = kernels.moment_terms(q, alpha)
     assert kernels.are_few(terms)
     fast, slow = kernels.few_slopes(s, terms, 0), kernels.log_moment_slopes(s, terms, 0)
-    assert fast[0] == pytest.approx(slow[0], rel=1e-12)  # the other rounds exponents of up to 600
+    assert fast[0] == pytest.approx(
+        slow[0], rel=1e-12
+    )  # the other rounds exponents of up to 600
     assert fast[1] == pytest.approx(slow[1], rel=1e-9, abs=1e-11 * alpha**4 / 4)
 
 
@@ -84,6 +108,8 @@ def test_slopes_at_zero_and_infinite_energy_are_those_of_one_term(alpha):
     terms = kernels.moment_terms(0.01, alpha)
     # A = alpha (alpha - 1) q^2 s / 2 to first order; 1e-9: the integral's rounding where it is taken
     pairs = alpha * (alpha - 1) / 2
-    assert kernels.log_moment_slopes(0.0, terms, 0)[0] == pytest.approx(pairs * 0.01**2, rel=1e-9)
+    assert kernels.log_moment_slopes(0.0, terms, 0)[0] == pytest.approx(
+        pairs * 0.01**2, rel=1e-9
+    )
     if terms.weight.size:
         assert kernels.log_moment_slopes(1.7e308, terms, 0) == (pairs, 0.0)

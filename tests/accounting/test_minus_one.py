@@ -14,7 +14,9 @@ LOW, HIGH = np.log(RISING)
 
 
 def proven(schedule, direction, tilt, period, beyond, points=4000):
-    found = Inversion(schedule, direction, Plan(tilt, beyond, period, 1.0), points, 0.05, 27.0)
+    found = Inversion(
+        schedule, direction, Plan(tilt, beyond, period, 1.0), points, 0.05, 27.0
+    )
     found.prove()
     return found
 
@@ -31,17 +33,27 @@ def parts(found, epsilon, direction, **kind):
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_aliases_are_within_their_bounds_and_these_not_slack(direction):
     """With a period of about epsilon the first to the left is delta(0); without mass that is lost none is negative."""
-    more, below, above = parts(proven(coins(number=1, mu=0.0), direction, 2.0, 0.96, 30.0), 1.0, direction)
+    more, below, above = parts(
+        proven(coins(number=1, mu=0.0), direction, 2.0, 0.96, 30.0), 1.0, direction
+    )
     assert above < 1e-5
     assert below < 2 * more
     # to the right, Chernoff's bound has a prefactor: here it is some times too large, and may be halved
-    more, below, _ = parts(proven(coins(number=1, mu=0.0), direction, 4.0, 0.1, 12.0, points=800), 0.05, direction)
+    more, below, _ = parts(
+        proven(coins(number=1, mu=0.0), direction, 4.0, 0.1, 12.0, points=800),
+        0.05,
+        direction,
+    )
     assert 0 < more < below
 
 
 def test_aliases_to_the_left_fall_with_epsilon_and_are_lowered_by_lost_mass():
     """Where epsilon is negative of the order of e^(epsilon - (a + 1) period), be the tilt as small as it may."""
-    more, below, _ = parts(proven(coins(number=1, mu=0.0), REMOVE, 0.01, 12.0, 5.0, points=12_000), 0.1, REMOVE)
+    more, below, _ = parts(
+        proven(coins(number=1, mu=0.0), REMOVE, 0.01, 12.0, 5.0, points=12_000),
+        0.1,
+        REMOVE,
+    )
     assert 0 <= more < below < 1e-4
     found = proven(coins(number=1, mu=0.0, lost=0.01), ADD, 0.3, 9.0, 5.0, points=9000)
     more, _, above = parts(found, 0.1, ADD, lost=0.01)
@@ -57,23 +69,48 @@ def largest_and_stated(atom, tilt, add):
     with mp.workdps(40):
         for way in (-1, 1):
             y = mp.mpf(atom.loss[0]) + way * atom.loss_off[0]
-            p, lost = mp.mpf(atom.mass[0]) * (1 + way * atom.mass_off[0]), mp.mpf(atom.lost) + way * atom.lost_off
-            moved.append(float(abs(p * (mp.expm1(z * y) - z * mp.expm1(y)) - z * lost - mp.mpf(value[0].real))))
+            p, lost = (
+                mp.mpf(atom.mass[0]) * (1 + way * atom.mass_off[0]),
+                mp.mpf(atom.lost) + way * atom.lost_off,
+            )
+            moved.append(
+                float(
+                    abs(
+                        p * (mp.expm1(z * y) - z * mp.expm1(y))
+                        - z * lost
+                        - mp.mpf(value[0].real)
+                    )
+                )
+            )
     return max(moved), stated[0]
 
 
 @pytest.mark.parametrize("add", [True, False])
-@pytest.mark.parametrize(("loss", "tilt"), [(0.9, 0.05), (-0.9, 0.05), (1e-3, 900.0), (1.5, 8.0), (-1.5, 8.0)])
+@pytest.mark.parametrize(
+    ("loss", "tilt"),
+    [(0.9, 0.05), (-0.9, 0.05), (1e-3, 900.0), (1.5, 8.0), (-1.5, 8.0)],
+)
 @pytest.mark.parametrize("what", ["loss", "mass", "lost"])
-def test_what_losses_and_masses_are_off_by_is_covered_and_not_twice_over(what, loss, tilt, add):
+def test_what_losses_and_masses_are_off_by_is_covered_and_not_twice_over(
+    what, loss, tilt, add
+):
     """One atom, near or far; of the signs of its error and of the loss, the worse one counts."""
     off = 1e-7
-    atom = Atoms(*(np.array([each]) for each in (loss, 0.3, off * (what == "loss"), off * (what == "mass"))), 0.01, 0.0)
+    atom = Atoms(
+        *(
+            np.array([each])
+            for each in (loss, 0.3, off * (what == "loss"), off * (what == "mass"))
+        ),
+        0.01,
+        0.0,
+    )
     atom = atom._replace(lost_off=off * (what == "lost"))
     moved, stated = largest_and_stated(atom, tilt, add)
     assert moved < stated
     z = 1 + tilt if add else -tilt
-    if abs(z * loss) > 4 and z * loss > 0:  # the growing part is nearly all, and nothing cancels
+    if (
+        abs(z * loss) > 4 and z * loss > 0
+    ):  # the growing part is nearly all, and nothing cancels
         assert stated < 2 * moved
     if what == "lost":
         assert stated < 1.01 * moved
@@ -81,11 +118,20 @@ def test_what_losses_and_masses_are_off_by_is_covered_and_not_twice_over(what, l
 
 @pytest.mark.parametrize(
     ("loss", "loss_off", "mass_off", "tilt"),
-    [(0.999, 9e-3, 20.0, 1e-3), (5.0, 1e-3, 20.0, 8.0), (0.0, 9e-3, 0.0, 1e-3), (0.9, 1.1e-2, 0.0, 1e-3)],
+    [
+        (0.999, 9e-3, 20.0, 1e-3),
+        (5.0, 1e-3, 20.0, 8.0),
+        (0.0, 9e-3, 0.0, 1e-3),
+        (0.9, 1.1e-2, 0.0, 1e-3),
+    ],
 )
-def test_losses_that_are_off_by_much_are_covered_together_with_their_masses(loss, loss_off, mass_off, tilt):
+def test_losses_that_are_off_by_much_are_covered_together_with_their_masses(
+    loss, loss_off, mass_off, tilt
+):
     """Near, far, and at no loss at all; beyond a hundredth of 1 / |z| nothing is stated."""
-    atom = Atoms(*(np.array([each]) for each in (loss, 0.3, loss_off, mass_off)), 0.0, 0.0)
+    atom = Atoms(
+        *(np.array([each]) for each in (loss, 0.3, loss_off, mass_off)), 0.0, 0.0
+    )
     moved, stated = largest_and_stated(atom, tilt, True)
     assert moved < stated
     assert np.isinf(stated) == ((1 + tilt) * loss_off > 0.01)
@@ -95,12 +141,22 @@ def test_losses_that_are_off_by_much_are_covered_together_with_their_masses(loss
 @pytest.mark.parametrize("number", [1.0, 1000.0])
 def test_an_error_of_a_moment_is_carried_to_the_product(number, tilt):
     """In front of G(a) - 1 near 0 and of G(a) beyond e, at real orders; covered, and not twice over."""
-    schedule = Rounds((), (), (), 0.0, 1000, ((Atoms(*np.array([[1e-3], [0.3], [0.0], [1e-6]]), 0.0, 0.0), number),))
+    schedule = Rounds(
+        (),
+        (),
+        (),
+        0.0,
+        1000,
+        ((Atoms(*np.array([[1e-3], [0.3], [0.0], [1e-6]]), 0.0, 0.0), number),),
+    )
     found = minus_one.line_of_atoms(schedule, tilt, True, 1.0, 1)
     with mp.workdps(40):
         z = 1 + mp.mpf(tilt)
         each = [
-            0.3 * (1 + way * mp.mpf(1e-6)) * (mp.expm1(z * mp.mpf(1e-3)) - z * mp.expm1(mp.mpf(1e-3))) for way in (0, 1)
+            0.3
+            * (1 + way * mp.mpf(1e-6))
+            * (mp.expm1(z * mp.mpf(1e-3)) - z * mp.expm1(mp.mpf(1e-3)))
+            for way in (0, 1)
         ]
         truth = [mp.expm1(number * mp.log1p(one)) for one in each]
         scale = mp.exp(found.log_moment)
@@ -111,9 +167,18 @@ def test_an_error_of_a_moment_is_carried_to_the_product(number, tilt):
 
 def test_a_point_at_which_a_moment_is_unsure_is_bounded_by_its_modulus():
     """Losses off by a per cent of a turn or more: the product is no larger than what is left of every factor."""
-    atoms = Atoms(np.array([LOW, HIGH]), np.array([0.75, 0.25]), np.full(2, 1e-3), np.full(2, 1e-3), 0.0, 0.0)
+    atoms = Atoms(
+        np.array([LOW, HIGH]),
+        np.array([0.75, 0.25]),
+        np.full(2, 1e-3),
+        np.full(2, 1e-3),
+        0.0,
+        0.0,
+    )
     schedule = Rounds((), (), (), 0.0, 40, ((atoms, 40.0),))
-    found = minus_one.line_of_atoms(schedule._replace(atoms=((atoms, 1.0),)), 0.5, True, 1.0, 10)
+    found = minus_one.line_of_atoms(
+        schedule._replace(atoms=((atoms, 1.0),)), 0.5, True, 1.0, 10
+    )
     assert np.isfinite(found.off).all()
     assert (found.off <= np.abs(found.share) + minus_one.most(found.log_moment)).all()
     assert minus_one.line_of_atoms(schedule, 5.0, True, 1.0, 10).error == np.inf

@@ -16,7 +16,9 @@ at_any_order = pytest.mark.filterwarnings("ignore::adascale.accounting.OrdersToo
 rates = st.floats(-6, 0).map(lambda x: min(10.0**x, 1.0))
 schedules = st.lists(st.floats(-1.3, 6).map(lambda x: 10.0**x), min_size=1, max_size=6)
 deltas = st.floats(-12, -0.31).map(lambda x: 10.0**x)
-lists = st.just(accounting.DEFAULT_ORDERS) | st.lists(st.floats(1.005, 70), min_size=1, max_size=9)
+lists = st.just(accounting.DEFAULT_ORDERS) | st.lists(
+    st.floats(1.005, 70), min_size=1, max_size=9
+)
 
 
 def test_rdp_broadcasts_rates_against_multipliers():
@@ -24,7 +26,9 @@ def test_rdp_broadcasts_rates_against_multipliers():
     for function in (accounting.rdp, accounting.rdp_derivative):
         table = function(q, sigma, 3)
         # the same scalar code
-        assert table.tolist() == [[function(float(rate), one, 3) for one in sigma] for rate in q[:, 0]]
+        assert table.tolist() == [
+            [function(float(rate), one, 3) for one in sigma] for rate in q[:, 0]
+        ]
         assert np.shape(function(0.1, 1.0, 2)) == ()
         assert function(0.1, np.empty((2, 0)), 2).shape == (2, 0)
 
@@ -34,24 +38,39 @@ def test_composition_is_the_sum_over_rounds():
     np.testing.assert_array_equal(accounting.compose(leakage), leakage.sum(-1))
     np.testing.assert_array_equal(accounting.compose(leakage, axis=0), leakage.sum(0))
     assert accounting.compose(np.empty((3, 0))).tolist() == [0, 0, 0]
-    assert accounting.to_dp([math.inf, 1.0, math.inf], [2, 5, 9], 1e-5).order == 5  # inf excludes an order
+    assert (
+        accounting.to_dp([math.inf, 1.0, math.inf], [2, 5, 9], 1e-5).order == 5
+    )  # inf excludes an order
     assert accounting.to_dp([math.inf, math.inf], [2, 5]).epsilon == math.inf
 
 
 def remark_1(rho, alpha, delta):
     """Remark 1 of the paper, as it stands there."""
-    return rho + math.log((alpha - 1) / alpha) - (math.log(delta) + math.log(alpha)) / (alpha - 1)
+    return (
+        rho
+        + math.log((alpha - 1) / alpha)
+        - (math.log(delta) + math.log(alpha)) / (alpha - 1)
+    )
 
 
 @at_any_order
-@given(st.lists(st.tuples(st.floats(1.01, 100), st.floats(0, 50)), min_size=1, max_size=8), st.floats(1e-12, 0.5))
+@given(
+    st.lists(st.tuples(st.floats(1.01, 100), st.floats(0, 50)), min_size=1, max_size=8),
+    st.floats(1e-12, 0.5),
+)
 def test_conversion_is_the_paper_s_remark_at_the_best_order(curve, delta):
     alphas, leakage = (list(column) for column in zip(*curve, strict=True))
     plain = [remark_1(rho, alpha, delta) for alpha, rho in curve]
     found = accounting.to_dp(leakage, alphas, delta)
     # the offset near alpha = 1 is of size 1/(alpha - 1) <= 100 times ln(1/delta) <= 28
-    assert float(found.epsilon) == pytest.approx(max(0.0, min(plain)), rel=1e-12, abs=1e-12)
-    chosen = [value for value, alpha in zip(plain, alphas, strict=True) if alpha == float(found.order)]
+    assert float(found.epsilon) == pytest.approx(
+        max(0.0, min(plain)), rel=1e-12, abs=1e-12
+    )
+    chosen = [
+        value
+        for value, alpha in zip(plain, alphas, strict=True)
+        if alpha == float(found.order)
+    ]
     assert min(chosen) == pytest.approx(min(plain), rel=1e-12, abs=1e-12)
 
 
@@ -73,7 +92,9 @@ def test_every_schedule_finds_its_own_best_order(q, many):
     length = max(len(one) for one in many)
     table = np.array([np.resize(one, length) for one in many])
     together = accounting.schedule_epsilon(q, table)
-    for row, epsilon, order in zip(table, together.epsilon, together.order, strict=True):
+    for row, epsilon, order in zip(
+        table, together.epsilon, together.order, strict=True
+    ):
         assert accounting.schedule_epsilon(q, row) == (epsilon, order)
 
 
@@ -84,7 +105,11 @@ def test_schedule_epsilon_agrees_with_opacus():
     for one in sigma:
         accountant.step(noise_multiplier=one, sample_rate=0.01)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # its series for fractional orders may not converge
+        warnings.simplefilter(
+            "ignore"
+        )  # its series for fractional orders may not converge
         expected = accountant.get_epsilon(delta=1e-5)
     # Opacus' own error at fractional orders: up to 5e-7 relative
-    assert float(accounting.schedule_epsilon(0.01, sigma).epsilon) == pytest.approx(expected, rel=1e-6)
+    assert float(accounting.schedule_epsilon(0.01, sigma).epsilon) == pytest.approx(
+        expected, rel=1e-6
+    )

@@ -10,13 +10,20 @@ from adascale.accounting import CertifiedInterval, selfcheck
 def test_known_epsilons_lie_in_the_certified_intervals(capsys, monkeypatch):
     peers = ("opacus rdp", "opacus prv", "dp_accounting pld")
     # the last one takes ten seconds for a large epsilon
-    chosen = {name: (name == "opacus rdp", selfcheck.PEERS[name][1]) for name in peers} | {"nothing x": None}
+    chosen = {
+        name: (name == "opacus rdp", selfcheck.PEERS[name][1]) for name in peers
+    } | {"nothing x": None}
     monkeypatch.setattr(selfcheck, "PEERS", chosen)
     assert selfcheck.main() == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 1 + 4 * 4
-    rare = {name: next(line for line in lines if line.startswith("rare") and name in line) for name in peers}
-    assert "below the lower bound" in rare["dp_accounting pld"]  # at its default discretisation
+    rare = {
+        name: next(line for line in lines if line.startswith("rare") and name in line)
+        for name in peers
+    }
+    assert (
+        "below the lower bound" in rare["dp_accounting pld"]
+    )  # at its default discretisation
     one = float(re.search(r"one phase +opacus prv +(\S+)", "\n".join(lines))[1])
     assert one == pytest.approx(selfcheck.CASES["one phase"][2], rel=0.01)
     assert sum("not run" in line for line in lines) == 2

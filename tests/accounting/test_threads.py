@@ -32,9 +32,17 @@ print(f"{time.process_time() - time.thread_time() - before:.3f}", flush=True)
 
 def run(threads, script=SCRIPT):
     """What the script prints, and the seconds of other threads."""
-    environment = {name: value for name, value in os.environ.items() if "NUM_THREADS" not in name}
+    environment = {
+        name: value for name, value in os.environ.items() if "NUM_THREADS" not in name
+    }
     environment |= {"OPENBLAS_NUM_THREADS": threads} if threads else {}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     *numbers, seconds = done.stdout.splitlines()
     return numbers, float(seconds)
 

@@ -29,7 +29,9 @@ def program(monkeypatch):
     monkeypatch.setenv("FLWR_TELEMETRY_ENABLED", "0")
 
     def load(name):
-        with warnings.catch_warnings(action="ignore"):  # those of other packages, when they are imported
+        with warnings.catch_warnings(
+            action="ignore"
+        ):  # those of other packages, when they are imported
             return import_module(name)
 
     return load
@@ -56,8 +58,14 @@ def shell(tmp_path, monkeypatch):
 
 def exact(scenario, eta):
     """The proven upper bound on epsilon of rounds in which all devices send."""
-    sigma = scenario.num_devices * scenario.batch_size * np.sqrt(scenario.noise_power / (2 * np.asarray(eta)))
-    return accounting.epsilon([(scenario.sampling_rate, each, 1) for each in sigma], delta=1e-5).upper
+    sigma = (
+        scenario.num_devices
+        * scenario.batch_size
+        * np.sqrt(scenario.noise_power / (2 * np.asarray(eta)))
+    )
+    return accounting.epsilon(
+        [(scenario.sampling_rate, each, 1) for each in sigma], delta=1e-5
+    ).upper
 
 
 def exact_of_learn(scenario):
@@ -78,9 +86,13 @@ def test_pages_show_only_the_programs_that_are_tested():
 
 
 @pytest.mark.parametrize("selecting", [False, True])
-def test_own_loop_steps_along_the_mean_of_clipped_gradients_of_senders(program, selecting):
+def test_own_loop_steps_along_the_mean_of_clipped_gradients_of_senders(
+    program, selecting
+):
     torch, loop = pytest.importorskip("torch"), program("own_loop")
-    s = replace(loop.OWN, num_rounds=1, batch_size=150, noise_power=1e-26, clip_norm=0.5)  # all samples, no noise
+    s = replace(
+        loop.OWN, num_rounds=1, batch_size=150, noise_power=1e-26, clip_norm=0.5
+    )  # all samples, no noise
     h = channel.draw(10, 1, seed=3).coefficient
     scaled = np.sort(s.scaled_gain(np.abs(h) ** 2)[:, 0])
     model = torch.nn.Linear(64, 10)
@@ -90,13 +102,28 @@ def test_own_loop_steps_along_the_mean_of_clipped_gradients_of_senders(program, 
         total = torch.zeros(650)
         for i in range(len(y)):
             loss = torch.nn.functional.cross_entropy(model(x[i : i + 1]), y[i : i + 1])
-            each = torch.cat([part.flatten() for part in torch.autograd.grad(loss, list(model.parameters()))])
+            each = torch.cat(
+                [
+                    part.flatten()
+                    for part in torch.autograd.grad(loss, list(model.parameters()))
+                ]
+            )
             total += each * min(1, 0.5 / each.norm().item())
         rows.append(total / 150)
     policy = policies.Truncated(threshold=scaled[4]) if selecting else policies.Learn()
     budget = () if selecting else (1e-12,)
-    found = loop.train(model, torch.optim.SGD(model.parameters(), 0.7), loop.DEVICES, h, policy, *budget, s=s)
-    senders = np.abs(h[:, 0]) ** 2 / s.batch_second_moment >= (scaled[4] if selecting else 0)
+    found = loop.train(
+        model,
+        torch.optim.SGD(model.parameters(), 0.7),
+        loop.DEVICES,
+        h,
+        policy,
+        *budget,
+        s=s,
+    )
+    senders = np.abs(h[:, 0]) ** 2 / s.batch_second_moment >= (
+        scaled[4] if selecting else 0
+    )
     assert (found.senders[:, 0] == senders).all()
     assert senders.sum() == (6 if selecting else 10)
     expected = before - 0.7 * torch.stack(rows)[senders].mean(0)
@@ -109,7 +136,9 @@ def test_own_loop_steps_along_the_mean_of_clipped_gradients_of_senders(program, 
 def test_own_loop_prints_the_epsilon_of_its_policies(program, capsys):
     pytest.importorskip("torch")
     runpy.run_path(HOWTO / "own_loop.py", run_name="__main__")
-    learn, truncated = (float(each) for each in re.findall("ε ([0-9.]+)", capsys.readouterr().out))
+    learn, truncated = (
+        float(each) for each in re.findall("ε ([0-9.]+)", capsys.readouterr().out)
+    )
     assert learn == pytest.approx(exact_of_learn(program("own_loop").OWN), abs=6e-4)
     assert 1.9 < truncated <= 2
 
@@ -138,10 +167,15 @@ class Nodes:
         from flwr.app import Context, RecordDict
 
         each = lambda m: {"partition-id": m.metadata.dst_node_id - 1}  # noqa: E731
-        return [self.app(m, Context(1, m.metadata.dst_node_id, each(m), RecordDict(), {})) for m in messages]
+        return [
+            self.app(m, Context(1, m.metadata.dst_node_id, each(m), RecordDict(), {}))
+            for m in messages
+        ]
 
 
-def test_flower_app_trains_and_prints_the_epsilon_of_its_schedule(flower, monkeypatch, capsys):
+def test_flower_app_trains_and_prints_the_epsilon_of_its_schedule(
+    flower, monkeypatch, capsys
+):
     scenario = replace(flower.OWN, num_rounds=5)
     monkeypatch.setattr(flower, "OWN", scenario)
     flower.main(Nodes(flower.client, 10), None)
@@ -149,17 +183,32 @@ def test_flower_app_trains_and_prints_the_epsilon_of_its_schedule(flower, monkey
     assert found == pytest.approx(exact_of_learn(scenario), abs=6e-4)
 
 
-def test_flower_strategy_adds_the_noise_of_its_policy_and_refuses_a_missing_client(flower):
+def test_flower_strategy_adds_the_noise_of_its_policy_and_refuses_a_missing_client(
+    flower,
+):
     import torch
     from flwr.app import ArrayRecord, Message, RecordDict
 
     def replies(*rows):
         for row in rows:
-            yield Message(RecordDict({"arrays": ArrayRecord([np.full(650, row)])}), dst_node_id=1, message_type="train")
+            yield Message(
+                RecordDict({"arrays": ArrayRecord([np.full(650, row)])}),
+                dst_node_id=1,
+                message_type="train",
+            )
 
-    s, gain, model = flower.OWN, channel.draw(10, 100, seed=1).gain, torch.nn.Linear(64, 10)
-    air = flower.OverTheAir(s, policies.Learn(budget_mode="hard"), 0.1, gain, model, rate=1.0)
-    theta, energy = torch.nn.utils.parameters_to_vector(model.parameters()).detach().clone(), []
+    s, gain, model = (
+        flower.OWN,
+        channel.draw(10, 100, seed=1).gain,
+        torch.nn.Linear(64, 10),
+    )
+    air = flower.OverTheAir(
+        s, policies.Learn(budget_mode="hard"), 0.1, gain, model, rate=1.0
+    )
+    theta, energy = (
+        torch.nn.utils.parameters_to_vector(model.parameters()).detach().clone(),
+        [],
+    )
     for t in range(1, 101):
         air.aggregate_train(t, replies(*range(10)))
         after = torch.nn.utils.parameters_to_vector(model.parameters()).detach().clone()
@@ -168,7 +217,9 @@ def test_flower_strategy_adds_the_noise_of_its_policy_and_refuses_a_missing_clie
     claimed = s.noise_scale / np.array(air.eta)
     # a sum of 65,000 squares of weights that differ; and float32 is coarse beside a sum of steps of 4.5
     assert np.sum(energy) == pytest.approx(claimed.sum(), rel=0.05)
-    assert np.mean(claimed) == pytest.approx(0.1 + np.mean(s.noise_scale / (s.x_max * s.min_gain(gain))), rel=1e-9)
+    assert np.mean(claimed) == pytest.approx(
+        0.1 + np.mean(s.noise_scale / (s.x_max * s.min_gain(gain))), rel=1e-9
+    )
     with pytest.raises(RuntimeError, match="9 clients"):
         air.aggregate_train(101, replies(*range(9)))
 
@@ -178,9 +229,13 @@ def test_sionna_trace_reaches_the_schedule(program, shell, tmp_path):
     shell((HOWTO / "sionna.sh").read_text())
     h = program("sionna_trace").trace()
     assert h.shape == (500, 10)
-    gain = (np.abs(h.astype(complex)) ** 2).min(1) / Scenario.mnist().batch_second_moment
+    gain = (np.abs(h.astype(complex)) ** 2).min(
+        1
+    ) / Scenario.mnist().batch_second_moment
     rows = list(csv.DictReader((tmp_path / "eta.csv").read_text().splitlines()))
-    np.testing.assert_allclose([float(row["min_gain"]) for row in rows], gain, rtol=1e-6)  # single precision
+    np.testing.assert_allclose(
+        [float(row["min_gain"]) for row in rows], gain, rtol=1e-6
+    )  # single precision
     # within the power limit, and far from one gain for all: the devices move
     assert gain.max() < 1
     assert gain.max() > 10 * gain.min()
@@ -191,9 +246,16 @@ def test_measured_trace_reaches_the_schedule_and_a_figure(shell, tmp_path, capsy
     shell("python example_site.py\n" + (HOWTO / "measured.sh").read_text())
     assert (tmp_path / "eta.pdf").read_bytes().startswith(b"%PDF")
     rows = list(csv.reader((tmp_path / "site.csv").read_text().splitlines()))[501:]
-    gain = [min(10 ** ((float(each or -110) - 23) / 10) for each in row[1:]) for row in rows]
+    gain = [
+        min(10 ** ((float(each or -110) - 23) / 10) for each in row[1:]) for row in rows
+    ]
     schedule = list(csv.DictReader((tmp_path / "eta.csv").read_text().splitlines()))
-    found = [float(row["min_gain"]) * float(Scenario.mnist().batch_second_moment) for row in schedule]
+    found = [
+        float(row["min_gain"]) * float(Scenario.mnist().batch_second_moment)
+        for row in schedule
+    ]
     np.testing.assert_allclose(found, gain, rtol=1e-9)
     upper = float(re.search(r"^upper +([0-9.]+)", capsys.readouterr().out, re.M)[1])
-    assert upper == pytest.approx(exact(Scenario.mnist(), [float(row["eta"]) for row in schedule]), rel=1e-5)
+    assert upper == pytest.approx(
+        exact(Scenario.mnist(), [float(row["eta"]) for row in schedule]), rel=1e-5
+    )

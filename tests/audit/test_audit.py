@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from adascale import ReceiveScalingProblem, Scenario, accounting, audit, channel, policies
+from adascale import (
+    ReceiveScalingProblem,
+    Scenario,
+    accounting,
+    audit,
+    channel,
+    policies,
+)
 from adascale.audit.canaries import audited_devices, batch_of, unit
 from adascale.audit.conclusions import simulated_scores
 from adascale.learning import Diverged, Training, data, fedsgd, train
@@ -35,22 +42,35 @@ def problem_and_schedule():
 @cache
 def audited(canaries=1000, seed=0, **how):
     problem, w = problem_and_schedule()
-    return audit.audit_gradients(problem, w, Training.preset("digits"), digits(), seed, canaries, **how)
+    return audit.audit_gradients(
+        problem, w, Training.preset("digits"), digits(), seed, canaries, **how
+    )
 
 
 def test_the_score_is_the_logarithm_of_two_densities():
     y, q, sigma = np.linspace(-3, 4, 30), 0.2, 0.8
     mixture = (1 - q) * stats.norm.pdf(y, 0, sigma) + q * stats.norm.pdf(y, 1, sigma)
-    np.testing.assert_allclose(audit.log_likelihood_ratio(y, q, sigma), np.log(mixture / stats.norm.pdf(y, 0, sigma)))
-    np.testing.assert_allclose(audit.log_likelihood_ratio(y, 1.0, sigma), (y - 0.5) / sigma**2)
+    np.testing.assert_allclose(
+        audit.log_likelihood_ratio(y, q, sigma),
+        np.log(mixture / stats.norm.pdf(y, 0, sigma)),
+    )
+    np.testing.assert_allclose(
+        audit.log_likelihood_ratio(y, 1.0, sigma), (y - 0.5) / sigma**2
+    )
 
 
 def test_at_a_threshold_of_zero_the_alarms_differ_by_the_exact_delta_of_epsilon_zero():
     rng, q, sigma, count = np.random.default_rng(0), 0.2, np.full(30, 1.5), 40_000
-    inside, outside = (simulated_scores(rng, q, sigma, count, each) > 0 for each in (True, False))
+    inside, outside = (
+        simulated_scores(rng, q, sigma, count, each) > 0 for each in (True, False)
+    )
     exact = accounting.exact_delta(q, sigma, 0.0).delta
-    assert inside.mean() - outside.mean() == pytest.approx(exact, abs=4 * math.sqrt(0.5 / count))
-    assert inside.mean() - outside.mean() != pytest.approx(accounting.exact_delta(q, 2 * sigma, 0.0).delta, abs=0.02)
+    assert inside.mean() - outside.mean() == pytest.approx(
+        exact, abs=4 * math.sqrt(0.5 / count)
+    )
+    assert inside.mean() - outside.mean() != pytest.approx(
+        accounting.exact_delta(q, 2 * sigma, 0.0).delta, abs=0.02
+    )
 
 
 def test_a_gradient_canary_is_heard_where_it_was_sent_and_nowhere_else():
@@ -60,7 +80,9 @@ def test_a_gradient_canary_is_heard_where_it_was_sent_and_nowhere_else():
     expected = np.zeros(300)
     expected[chosen] = 10
     np.testing.assert_allclose(canaries.heard(SCENARIO, sent), expected, rtol=1e-6)
-    assert float(sent.norm()) == pytest.approx(10 * math.sqrt(3) * unit(SCENARIO), rel=1e-6)
+    assert float(sent.norm()) == pytest.approx(
+        10 * math.sqrt(3) * unit(SCENARIO), rel=1e-6
+    )
 
 
 def test_half_of_the_canaries_are_in_and_only_these_enter_batches_at_the_sampling_rate():
@@ -70,34 +92,51 @@ def test_half_of_the_canaries_are_in_and_only_these_enter_batches_at_the_samplin
     assert canaries.present[drawn].all()
     expected = 50 * 0.2 * canaries.present.sum()
     assert abs(drawn.size - expected) < 4 * math.sqrt(expected)
-    assert set(batch_of(canaries.present, 0.2, 2, 0)) != set(batch_of(canaries.present, 0.2, 2, 1))
-    sizes = replace(SCENARIO, batch_size=(30.0,) * 9 + (15.0,))  # only who has the guarantee of the first holds any
+    assert set(batch_of(canaries.present, 0.2, 2, 0)) != set(
+        batch_of(canaries.present, 0.2, 2, 1)
+    )
+    sizes = replace(
+        SCENARIO, batch_size=(30.0,) * 9 + (15.0,)
+    )  # only who has the guarantee of the first holds any
     np.testing.assert_array_equal(audited_devices(sizes), range(9))
     np.testing.assert_array_equal(audited_devices(SCENARIO), range(10))
 
 
 def test_without_canaries_it_is_the_training_of_the_package():
     problem, w = problem_and_schedule()
-    absent = replace(audit.GradientCanaries.draw(SCENARIO, 10, 0), present=np.zeros(10, dtype=bool))
-    accuracy, last = audit.observe(problem, w, Training.preset("digits"), digits(), 0, absent)
+    absent = replace(
+        audit.GradientCanaries.draw(SCENARIO, 10, 0), present=np.zeros(10, dtype=bool)
+    )
+    accuracy, last = audit.observe(
+        problem, w, Training.preset("digits"), digits(), 0, absent
+    )
     usual = train(problem, w, Training.preset("digits"), digits(), 0)
     torch.testing.assert_close(last.parameters, usual.state.parameters, rtol=0, atol=0)
     assert accuracy == usual.history.accuracy.iloc[-1]
 
 
 @pytest.mark.parametrize("share", [1.0, 0.25])
-def test_what_is_left_when_the_data_are_taken_off_is_the_noise_that_the_accountant_believes_in(share):
+def test_what_is_left_when_the_data_are_taken_off_is_the_noise_that_the_accountant_believes_in(
+    share,
+):
     problem, w = problem_and_schedule()
     part = replace(SCENARIO, privacy_noise_power=share * SCENARIO.noise_power)
     problem = ReceiveScalingProblem(part, problem.min_gain, problem.budget)
-    absent = replace(audit.GradientCanaries.draw(SCENARIO, 4000, 0), present=np.zeros(4000, dtype=bool))
+    absent = replace(
+        audit.GradientCanaries.draw(SCENARIO, 4000, 0),
+        present=np.zeros(4000, dtype=bool),
+    )
     heard = []
     given = (problem, w, Training.preset("digits"), digits(), 0, absent)
-    audit.observe(*given, lambda t, residual: heard.append(absent.heard(SCENARIO, residual)))
+    audit.observe(
+        *given, lambda t, residual: heard.append(absent.heard(SCENARIO, residual))
+    )
     squares = (np.array(heard) / problem.noise_multiplier(w)[0][:, None]) ** 2
     low, high = stats.chi2.ppf([1e-4, 1 - 1e-4], squares.size)
     assert low < squares.sum() < high
-    assert not low < squares.sum() / 1.05**2 < high  # negative control: five per cent more is seen
+    assert (
+        not low < squares.sum() / 1.05**2 < high
+    )  # negative control: five per cent more is seen
 
 
 def test_the_bounds_stay_below_the_accounted_epsilon_and_come_near():
@@ -129,7 +168,9 @@ def test_several_trainings_are_pooled_and_one_that_diverges_is_no_audit():
 
 
 def audit_of(problem, w, **changes):
-    return audit.audit_gradients(problem, w, replace(Training.preset("digits"), **changes), digits(), 0, 20)
+    return audit.audit_gradients(
+        problem, w, replace(Training.preset("digits"), **changes), digits(), 0, 20
+    )
 
 
 REFUSED = [
@@ -149,7 +190,12 @@ REFUSED = [
     ("confidence", lambda *_: audited(confidence=1.0)),
     ("canaries", lambda *_: audit.plan(0.2, np.full(20, 2.0), 9, 1e-5, 0.95)),
     ("power limit", lambda problem, w: audit_of(problem, 1e-9 * w)),
-    ("lane", lambda problem, w: audit_of(ReceiveScalingProblem(SCENARIO, np.stack([problem.min_gain] * 2), NU), w)),
+    (
+        "lane",
+        lambda problem, w: audit_of(
+            ReceiveScalingProblem(SCENARIO, np.stack([problem.min_gain] * 2), NU), w
+        ),
+    ),
 ]
 
 
@@ -169,39 +215,80 @@ def test_the_tail_is_the_formula_of_the_theorem(delta):
     chance = 1 / (1 + math.exp(-epsilon))
 
     def tail(least):  # f, by a plain sum
-        return sum(math.comb(r, k) * chance**k * (1 - chance) ** (r - k) for k in range(max(least, 0), r + 1))
+        return sum(
+            math.comb(r, k) * chance**k * (1 - chance) ** (r - k)
+            for k in range(max(least, 0), r + 1)
+        )
 
     steepest = max((tail(v - i) - tail(v)) / i for i in range(1, m + 1))
-    assert audit.one_run_tail(m, r, v, epsilon, delta) == pytest.approx(tail(v) + 2 * m * delta * steepest, rel=1e-10)
+    assert audit.one_run_tail(m, r, v, epsilon, delta) == pytest.approx(
+        tail(v) + 2 * m * delta * steepest, rel=1e-10
+    )
 
 
-@given(st.integers(1, 300), st.floats(0, 1), st.floats(0, 1), st.sampled_from([0.0, 1e-5, 1e-3]))
-def test_the_tail_grows_with_epsilon_so_that_the_bound_is_where_it_crosses(canaries, asked, right, delta):
+@given(
+    st.integers(1, 300),
+    st.floats(0, 1),
+    st.floats(0, 1),
+    st.sampled_from([0.0, 1e-5, 1e-3]),
+)
+def test_the_tail_grows_with_epsilon_so_that_the_bound_is_where_it_crosses(
+    canaries, asked, right, delta
+):
     guesses = round(asked * canaries)
     right = round(right * guesses)
-    tails = [audit.one_run_tail(canaries, guesses, right, epsilon, delta) for epsilon in np.linspace(0, 8, 30)]
+    tails = [
+        audit.one_run_tail(canaries, guesses, right, epsilon, delta)
+        for epsilon in np.linspace(0, 8, 30)
+    ]
     assert (np.diff(tails) >= -1e-12).all()
     bound = audit.one_run_bound(canaries, guesses, right, delta, 0.95)
     assert bound >= 0
     if bound:
-        assert audit.one_run_tail(canaries, guesses, right, bound, delta) == pytest.approx(0.05, abs=1e-6)
+        assert audit.one_run_tail(
+            canaries, guesses, right, bound, delta
+        ) == pytest.approx(0.05, abs=1e-6)
 
 
 def test_all_guesses_right_say_what_a_product_says_and_chance_says_nothing():
     chance = 0.05 ** (1 / 90)  # chance ** r = doubt
-    assert audit.one_run_bound(200, 90, 90, 0.0, 0.95) == pytest.approx(math.log(chance / (1 - chance)), rel=1e-8)
+    assert audit.one_run_bound(200, 90, 90, 0.0, 0.95) == pytest.approx(
+        math.log(chance / (1 - chance)), rel=1e-8
+    )
     even = audit.Counts(100, 50, 100, 50)
-    assert audit.one_run_bound(1000, 500, 260, DELTA, 0.95) == audit.one_run_bound(1000, 500, 0, DELTA, 0.95) == 0
-    assert audit.rates_bound(even, DELTA, 0.95) == audit.scaled_bound(even, 0.1, np.ones(5), DELTA, 0.95) == 0
+    assert (
+        audit.one_run_bound(1000, 500, 260, DELTA, 0.95)
+        == audit.one_run_bound(1000, 500, 0, DELTA, 0.95)
+        == 0
+    )
+    assert (
+        audit.rates_bound(even, DELTA, 0.95)
+        == audit.scaled_bound(even, 0.1, np.ones(5), DELTA, 0.95)
+        == 0
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
 def test_randomised_response_is_under_the_bound_no_more_often_than_stated(epsilon):
     # the mechanism that the theorem is tight for; 2,000 runs, so four standard errors are 0.02
     rng = np.random.default_rng(1)
-    right, times = np.unique(rng.binomial(400, 1 / (1 + math.exp(-epsilon)), 2000), return_counts=True)
-    wrong = sum(times[[audit.one_run_bound(400, 400, int(v), 0.0, 0.9) > epsilon for v in right]]) / 2000
-    assert 0.05 < wrong < 0.12  # the upper end is the claim; the lower: it is tight, and no bound of nothing
+    right, times = np.unique(
+        rng.binomial(400, 1 / (1 + math.exp(-epsilon)), 2000), return_counts=True
+    )
+    wrong = (
+        sum(
+            times[
+                [
+                    audit.one_run_bound(400, 400, int(v), 0.0, 0.9) > epsilon
+                    for v in right
+                ]
+            ]
+        )
+        / 2000
+    )
+    assert (
+        0.05 < wrong < 0.12
+    )  # the upper end is the claim; the lower: it is tight, and no bound of nothing
 
 
 def gaussian_counts(rng, trials, mu, threshold):
@@ -217,7 +304,10 @@ def test_the_gaussian_mechanism_is_under_its_true_epsilon_as_often_as_stated():
     true, false = stats.norm.sf(1.5 - mu), stats.norm.sf(1.5)
     best = math.log((true - DELTA) / false)
     assert best < epsilon
-    found = [audit.rates_bound(gaussian_counts(rng, 1000, mu, 1.5), DELTA, 0.9) for _ in range(1000)]
+    found = [
+        audit.rates_bound(gaussian_counts(rng, 1000, mu, 1.5), DELTA, 0.9)
+        for _ in range(1000)
+    ]
     assert np.mean(np.array(found) > best) <= 0.1
     assert np.median(found) > 0.7 * best  # and they see most of it
 
@@ -226,7 +316,12 @@ def test_the_scaled_bound_comes_near_stays_below_and_finds_half_the_noise():
     rng, sigma = np.random.default_rng(3), np.full(3, 1.5)
     mu, exact = math.sqrt(3) / 1.5, accounting.exact_epsilon(1.0, sigma, DELTA)
     # the likelihood ratio is above 1 where the normal variable is above mu / 2
-    found = [audit.scaled_bound(gaussian_counts(rng, 4000, mu, mu / 2), 1.0, sigma, DELTA, 0.95) for _ in range(8)]
+    found = [
+        audit.scaled_bound(
+            gaussian_counts(rng, 4000, mu, mu / 2), 1.0, sigma, DELTA, 0.95
+        )
+        for _ in range(8)
+    ]
     assert max(found) <= exact.lower
     assert min(found) > 0.85 * exact.lower
     counts = gaussian_counts(rng, 400, 2 * mu, mu)  # of half the noise that is claimed
@@ -236,11 +331,16 @@ def test_the_scaled_bound_comes_near_stays_below_and_finds_half_the_noise():
 
 
 def test_the_rates_bound_is_the_ratio_of_the_ends_of_both_intervals():
-    true, false = (stats.binomtest(hits, 200).proportion_ci(0.95, method="exact") for hits in (80, 3))
+    true, false = (
+        stats.binomtest(hits, 200).proportion_ci(0.95, method="exact")
+        for hits in (80, 3)
+    )
     found = audit.rates_bound(audit.Counts(200, 80, 200, 3), DELTA, 0.95)
     assert found == pytest.approx(math.log((true.low - DELTA) / false.high))
     never_missed = audit.Counts(1000, 1000, 1000, 500)
-    assert audit.rates_bound(never_missed, DELTA, 0.95) > 4  # by the misses; the alarms alone say ln 2 at most
+    assert (
+        audit.rates_bound(never_missed, DELTA, 0.95) > 4
+    )  # by the misses; the alarms alone say ln 2 at most
 
 
 @given(st.integers(1, 2000), st.floats(0, 1), st.sampled_from([0.5, 0.9, 0.95, 0.999]))

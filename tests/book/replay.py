@@ -16,18 +16,28 @@ class Replay:
 
     def __init__(self, path):
         cells = nbformat.read(path, as_version=4).cells
-        self.cells = deque(cell for cell in cells if cell.cell_type == "code" and cell.source)
+        self.cells = deque(
+            cell for cell in cells if cell.cell_type == "code" and cell.source
+        )
         self.messages = deque()
 
     def execute_cell_input(self, source, allow_stdin=None):
-        outputs = self.cells.popleft().outputs if self.cells and self.cells[0].source == source else []
+        outputs = (
+            self.cells.popleft().outputs
+            if self.cells and self.cells[0].source == source
+            else []
+        )
         self.messages.extend((each.output_type, each) for each in outputs)
         self.messages.append(("status", {"execution_state": "idle"}))
         return "here"
 
     def get_message(self, stream, timeout=None):
         kind, content = self.messages.popleft()
-        return {"msg_type": kind, "content": content, "parent_header": {"msg_id": "here"}}
+        return {
+            "msg_type": kind,
+            "content": content,
+            "parent_header": {"msg_id": "here"},
+        }
 
     def is_alive(self):
         return True

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 from bs4 import BeautifulSoup
 
-AXE = Path(__file__).parent / "axe" / "axe.min.js"  # axe-core 4.14.1 from npm, under the Mozilla Public License 2.0
+AXE = (
+    Path(__file__).parent / "axe" / "axe.min.js"
+)  # axe-core 4.14.1 from npm, under the Mozilla Public License 2.0
 AXE_SHA256 = "29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c"
 LOOKS = (("light", 1440), ("dark", 390))
 WINDOWS = (("light", 390), ("dark", 1440))
@@ -90,9 +92,13 @@ def look(tab, address, windows=WINDOWS):
     """The faults of one page, which is loaded once: by name what there is of each, and nothing where there is none."""
     seen = {each: [] for each in FAULTS}
     handlers = {
-        "console": lambda message: seen["errors"].extend([message.text] * (message.type == "error")),
+        "console": lambda message: seen["errors"].extend(
+            [message.text] * (message.type == "error")
+        ),
         "pageerror": lambda error: seen["errors"].append(str(error)),
-        "request": lambda asked: seen["outside"].extend([asked.url] * (not asked.url.startswith(LOCAL))),
+        "request": lambda asked: seen["outside"].extend(
+            [asked.url] * (not asked.url.startswith(LOCAL))
+        ),
     }
     for event, handler in handlers.items():
         tab.on(event, handler)
@@ -102,7 +108,9 @@ def look(tab, address, windows=WINDOWS):
     shift, screens = tab.evaluate(SHIFT), tab.evaluate(HEIGHT) / 900
     seen["shift"] = [shift] * (shift > MOST_SHIFT)
     most = API_SCREENS if "/book/api/" in address else MOST_SCREENS
-    seen["screens"] = [screens] * (screens > most and not re.search(ANY_LENGTH, address))
+    seen["screens"] = [screens] * (
+        screens > most and not re.search(ANY_LENGTH, address)
+    )
     tab.add_style_tag(content=NO_MOTION)  # a page is checked when it has come to rest
     for theme, width in LOOKS:
         tab.set_viewport_size({"width": width, "height": 900})
@@ -137,7 +145,10 @@ def look(tab, address, windows=WINDOWS):
 def varied(paths):
     """The few of these pages that together have every kind of element: its name, its classes and what else it says."""
     tags = {path: re.findall(r"<(\w[^>]*)>", path.read_text()) for path in paths}
-    kinds = {path: {re.sub(r'(?<! class)="[^"]*"', "", tag) for tag in tags[path]} for path in paths}
+    kinds = {
+        path: {re.sub(r'(?<! class)="[^"]*"', "", tag) for tag in tags[path]}
+        for path in paths
+    }
     found, left = set(), set().union(*kinds.values())
     while left:
         best = max(paths, key=lambda path: len(kinds[path] & left))
@@ -146,17 +157,36 @@ def varied(paths):
     return found
 
 
-@pytest.fixture(scope="module", params=["even", "odd", pytest.param("all", marks=pytest.mark.fuzz)])
+@pytest.fixture(
+    scope="module", params=["even", "odd", pytest.param("all", marks=pytest.mark.fuzz)]
+)
 def pages(request, browser, html):
     """Half of the pages that people read, seen once: each half may be another worker's. Under "all", axe sees all."""
     context = browser.new_context()
     tab = context.new_page()
-    paths = [path for path in sorted(html.rglob("*.html")) if not {"_static", "_modules"} & set(path.parts)]
+    paths = [
+        path
+        for path in sorted(html.rglob("*.html"))
+        if not {"_static", "_modules"} & set(path.parts)
+    ]
     paths.remove(html / "index.html")  # which only leads to the first page
-    axed = paths if request.param == "all" else varied(paths[::4] + paths[1::4]) | varied(paths[2::4] + paths[3::4])
-    mine = [(k, path) for k, path in enumerate(paths) if request.param in ("all", ("even", "odd")[k % 2])]
-    names = {path: path.relative_to(html).with_suffix("").as_posix() for _, path in mine}
-    yield {names[path]: look(tab, path.as_uri(), WINDOWS[k // 2 % 2 :][: path in axed]) for k, path in mine}
+    axed = (
+        paths
+        if request.param == "all"
+        else varied(paths[::4] + paths[1::4]) | varied(paths[2::4] + paths[3::4])
+    )
+    mine = [
+        (k, path)
+        for k, path in enumerate(paths)
+        if request.param in ("all", ("even", "odd")[k % 2])
+    ]
+    names = {
+        path: path.relative_to(html).with_suffix("").as_posix() for _, path in mine
+    }
+    yield {
+        names[path]: look(tab, path.as_uri(), WINDOWS[k // 2 % 2 :][: path in axed])
+        for k, path in mine
+    }
     context.close()
 
 
@@ -202,7 +232,9 @@ def test_a_bad_page_is_seen_to_be_bad(page, tmp_path):
     assert seen["outside"] == ["http://127.0.0.1:9/"]
     assert seen["too_wide"] == [*LOOKS]
     assert {width for width, _ in seen["loose"]} == {width for _, width in LOOKS}
-    assert {each[:2] for each in seen["serious"] if "color-contrast" in each[2]} == {*WINDOWS}
+    assert {each[:2] for each in seen["serious"] if "color-contrast" in each[2]} == {
+        *WINDOWS
+    }
     assert seen["formulas"] == ["long"]
     assert seen["stops"] == 1
     assert seen["twice"] == ["a"]
@@ -215,22 +247,34 @@ def test_a_bad_page_is_seen_to_be_bad(page, tmp_path):
 def results(page, html, query):
     """Where the search page leads, best first."""
     page.goto(f"{(html / 'search.html').as_uri()}?q={query.replace(' ', '+')}")
-    page.wait_for_function("document.querySelector('.search-summary')?.innerText.match(/finished|did not match/)")
-    return [link.get_attribute("href") for link in page.query_selector_all("ul.search li a")]
+    page.wait_for_function(
+        "document.querySelector('.search-summary')?.innerText.match(/finished|did not match/)"
+    )
+    return [
+        link.get_attribute("href") for link in page.query_selector_all("ul.search li a")
+    ]
 
 
 @pytest.mark.parametrize(
     ("queries", "leads"),
     [
         (("renyi", "rényi", "Rényi"), "notebooks/02_privacy.html"),
-        (("waterfilling", "water-filling", "water filling"), "notebooks/04_problem.html"),
+        (
+            ("waterfilling", "water-filling", "water filling"),
+            "notebooks/04_problem.html",
+        ),
     ],
 )
 def test_search_takes_every_spelling(page, html, queries, leads):
-    found = [{link.split("?")[0].split("#")[0] for link in results(page, html, query)} for query in queries]
+    found = [
+        {link.split("?")[0].split("#")[0] for link in results(page, html, query)}
+        for query in queries
+    ]
     assert all(leads in each for each in found)
     # in the index of names an accent may still matter; the chapters are the same
-    chapters = [{link for link in each if link.startswith("notebooks/")} for each in found]
+    chapters = [
+        {link for link in each if link.startswith("notebooks/")} for each in found
+    ]
     assert all(each == chapters[0] for each in chapters)
 
 
@@ -268,7 +312,10 @@ def test_the_magnifier_of_the_search_page_overlaps_no_word(page, html):
 
 @pytest.mark.parametrize(
     ("name", "typed", "left"),
-    [("notation", "Renyi order", r"order of a Rényi divergence"), ("paper-map", "equation 30b", "Equation 30b")],
+    [
+        ("notation", "Renyi order", r"order of a Rényi divergence"),
+        ("paper-map", "equation 30b", "Equation 30b"),
+    ],
 )
 def test_a_long_table_can_be_filtered(page, html, name, typed, left):
     page.goto((html / "book" / f"{name}.html").as_uri())
@@ -291,7 +338,13 @@ def test_search_finds_an_item_of_the_paper_by_its_number(page, html):
         name, _, place = results(page, html, item)[0].partition("#item-")
         kind, number = item.lower().split()
         assert name == "book/paper-map.html"
-        assert rows.find(id=f"item-{place}").get_text().strip().lower().startswith((f"{kind} {number}", f"{kind}s "))
+        assert (
+            rows.find(id=f"item-{place}")
+            .get_text()
+            .strip()
+            .lower()
+            .startswith((f"{kind} {number}", f"{kind}s "))
+        )
 
 
 # Keyboard.
@@ -303,7 +356,10 @@ def test_the_first_stop_leads_past_the_side_bar(page, html):
     page.goto((html / "notebooks" / "02_privacy.html").as_uri())
     page.evaluate(WHEN_SET)
     page.keyboard.press("Tab")
-    assert page.evaluate("() => document.activeElement.innerText") == "Skip to main content"
+    assert (
+        page.evaluate("() => document.activeElement.innerText")
+        == "Skip to main content"
+    )
     page.keyboard.press("Enter")
     page.keyboard.press("Tab")
     assert page.evaluate(IN_CONTENT)
@@ -316,9 +372,16 @@ def test_search_opens_and_answers_by_keyboard(page, html):
     page.keyboard.type("renyi")
     page.keyboard.press("Enter")
     page.wait_for_url("**/search.html?q=renyi*")
-    page.wait_for_function("document.querySelector('.search-summary')?.innerText.match(/finished|did not match/)")
-    links = {link.get_attribute("href").split("?")[0] for link in page.query_selector_all("ul.search li a")}
-    assert "../notebooks/02_privacy.html" in links or "notebooks/02_privacy.html" in links
+    page.wait_for_function(
+        "document.querySelector('.search-summary')?.innerText.match(/finished|did not match/)"
+    )
+    links = {
+        link.get_attribute("href").split("?")[0]
+        for link in page.query_selector_all("ul.search li a")
+    }
+    assert (
+        "../notebooks/02_privacy.html" in links or "notebooks/02_privacy.html" in links
+    )
 
 
 def test_side_bar_and_search_are_stops_of_the_tab_key(page, html):
@@ -327,7 +390,9 @@ def test_side_bar_and_search_are_stops_of_the_tab_key(page, html):
     met = []
     for _ in range(12):
         page.keyboard.press("Tab")
-        met.append(page.evaluate("() => document.activeElement.outerHTML.slice(0, 300)"))
+        met.append(
+            page.evaluate("() => document.activeElement.outerHTML.slice(0, 300)")
+        )
     assert any("search" in each for each in met), met
     assert any('href="../notebooks/01_system_model.html"' in each for each in met), met
 

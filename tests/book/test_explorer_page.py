@@ -41,7 +41,14 @@ WATER = """() => Number(document.querySelector("#ex-noise path[stroke='var(--ex-
   .getAttribute("d").match(/M\\S+ ([\\d.]+)/)[1])"""
 # every control as it is set on the page, and what that means to the package
 CHOSEN = {"channel": "rician", "scenario": "cifar10"}
-CONTROLS = CHOSEN | {"level": "4", "order": "8", "multiple": "1", "draw": "2", "plain": True, "cap": "3"}
+CONTROLS = CHOSEN | {
+    "level": "4",
+    "order": "8",
+    "multiple": "1",
+    "draw": "2",
+    "plain": True,
+    "cap": "3",
+}
 POSITION = CHOSEN | {"level": 4, "order": 8, "multiple": 10, "draw": 2, "cap": 1000}
 RESTART = """() => {
   document.activeElement.blur();
@@ -54,11 +61,23 @@ RESTART = """() => {
 @pytest.fixture(scope="module")
 def loaded(browser, html):
     """The page of the explorer, which takes seconds to load, and what goes wrong on it."""
-    context = browser.new_context(viewport={"width": 1366, "height": 768}, has_touch=True)
+    context = browser.new_context(
+        viewport={"width": 1366, "height": 768}, has_touch=True
+    )
     page, wrong = context.new_page(), []
-    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    page.on(
+        "console",
+        lambda message: wrong.append(message.text) if message.type == "error" else None,
+    )
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("request", lambda asked: None if asked.url.startswith(("file:", "data:")) else wrong.append(asked.url))
+    page.on(
+        "request",
+        lambda asked: (
+            None
+            if asked.url.startswith(("file:", "data:"))
+            else wrong.append(asked.url)
+        ),
+    )
     page.goto(f"file://{html}/book/explorer.html")
     return page, wrong
 
@@ -105,7 +124,10 @@ def test_the_table_has_the_numbers_of_the_package(opened):
     assert set(table) == set(schedules)
     best = problem.rdp(schedules["optimal"])
     for name, schedule in schedules.items():
-        rdp, epsilon = problem.rdp(schedule), problem.epsilon(schedule, delta=explorer.DELTA)
+        rdp, epsilon = (
+            problem.rdp(schedule),
+            problem.epsilon(schedule, delta=explorer.DELTA),
+        )
         expected = {
             "cost": problem.cost(schedule) / problem.budget,
             "rdp": rdp,
@@ -115,7 +137,9 @@ def test_the_table_has_the_numbers_of_the_package(opened):
         for column, value in expected.items():
             all_digits, shown = table[name][column]
             assert abs(all_digits / value - 1) < TOLERANCE, (name, column)
-            assert float(shown.strip("▲▼\u2009")) == pytest.approx(float(value), rel=6e-3), (name, column, shown)
+            assert float(shown.strip("▲▼\u2009")) == pytest.approx(
+                float(value), rel=6e-3
+            ), (name, column, shown)
 
 
 def said(page):
@@ -126,7 +150,9 @@ def said(page):
 @pytest.mark.parametrize("mode", ["explore", "guess", "replay", "game"])
 def test_controls_and_picture_are_on_one_screen(opened, width, height, mode):
     opened.set_viewport_size({"width": width, "height": height})
-    opened.evaluate("name => document.querySelector(`.ex-modes [value=${name}]`).click()", mode)  # a mouse may scroll
+    opened.evaluate(
+        "name => document.querySelector(`.ex-modes [value=${name}]`).click()", mode
+    )  # a mouse may scroll
     opened.evaluate(AT_REST)
     assert opened.evaluate("() => scrollY") == 0
     assert opened.evaluate(OUT_OF_SIGHT) == []
@@ -144,7 +170,9 @@ def test_water_rises_on_an_axis_that_stays(opened, linear):
     assert heights == sorted(heights, reverse=True)  # downwards is positive
     assert heights[0] - heights[-1] > 30
     turn(opened, {"channel": "rician", "scenario": "cifar10"})
-    assert opened.evaluate(MARKS) != marks  # the control: another channel has another axis
+    assert (
+        opened.evaluate(MARKS) != marks
+    )  # the control: another channel has another axis
 
 
 @pytest.mark.parametrize("width", [320, 700, 1200])
@@ -180,9 +208,16 @@ def test_a_round_is_read_by_mouse_and_by_keyboard(opened):
     assert plot.get_attribute("aria-valuetext").startswith(f"Round {t + 1}: floor ")
     for name, values in opened.evaluate(READ):
         schedule = schedules[name]
-        alone = ReceiveScalingProblem(problem.scenario, problem.min_gain[[t]], problem.budget)
-        wanted = [schedule[t], float(np.ravel(problem.noise_multiplier(schedule)[..., t])[0])]
-        assert values == pytest.approx([*wanted, float(alone.rdp(schedule[[t]]))], rel=1e-7)
+        alone = ReceiveScalingProblem(
+            problem.scenario, problem.min_gain[[t]], problem.budget
+        )
+        wanted = [
+            schedule[t],
+            float(np.ravel(problem.noise_multiplier(schedule)[..., t])[0]),
+        ]
+        assert values == pytest.approx(
+            [*wanted, float(alone.rdp(schedule[[t]]))], rel=1e-7
+        )
     opened.keyboard.press("Escape")
     assert not opened.locator("#ex-readout").is_visible()
 
@@ -208,15 +243,25 @@ EXPERIMENTS = ["An even share.", "A hundred times V.", "The collapse."]
 
 
 @pytest.mark.parametrize(("width", "height"), [(320, 568), (844, 390), (1440, 900)])
-def test_every_experiment_brings_its_answer_and_the_picture_into_sight(opened, width, height):
+def test_every_experiment_brings_its_answer_and_the_picture_into_sight(
+    opened, width, height
+):
     opened.set_viewport_size({"width": width, "height": height})
     before = opened.evaluate(TABLE)
     for title, link in zip(EXPERIMENTS, opened.locator(".ex-try a").all(), strict=True):
         link.focus()
         link.press("Enter")
-        opened.wait_for_function("(title) => document.querySelector('#ex-say').innerText.startsWith(title)", arg=title)
+        opened.wait_for_function(
+            "(title) => document.querySelector('#ex-say').innerText.startsWith(title)",
+            arg=title,
+        )
         assert opened.evaluate("() => document.activeElement.id") == "ex-say"
-        assert opened.evaluate("() => document.querySelector('#ex-noise').getBoundingClientRect().top") > 48
+        assert (
+            opened.evaluate(
+                "() => document.querySelector('#ex-noise').getBoundingClientRect().top"
+            )
+            > 48
+        )
         assert opened.evaluate(TABLE) != before
     assert opened.locator("#ex-cap").is_enabled()
     opened.locator("#ex-reset").click()
@@ -238,7 +283,9 @@ def test_sliders_obey_the_keyboard_and_say_what_they_stand_for(opened):
     for control in opened.locator(".ex-controls :is(input, select)").all():
         name = control.get_attribute("id")
         assert opened.locator(f"label[for={name}], label:has(#{name})").count() == 1
-        assert opened.locator(f"#{control.get_attribute('aria-describedby')}").text_content()
+        assert opened.locator(
+            f"#{control.get_attribute('aria-describedby')}"
+        ).text_content()
 
 
 def test_a_method_can_be_hidden_and_the_theme_recolours_the_picture(opened):
@@ -286,7 +333,9 @@ def test_replay_plays_to_its_end_and_stops_where_it_is_stopped(opened):
     turn(opened, {"mode": "replay"})
     slider, play = opened.locator("#ex-round"), opened.locator("#ex-play")
     play.click()
-    opened.wait_for_function("() => Number(document.querySelector('#ex-round').value) > 3")
+    opened.wait_for_function(
+        "() => Number(document.querySelector('#ex-round').value) > 3"
+    )
     play.click()
     stopped = slider.input_value()
     assert opened.url.endswith(f"#mode=replay&round={stopped}")
@@ -294,18 +343,30 @@ def test_replay_plays_to_its_end_and_stops_where_it_is_stopped(opened):
     slider.fill("495")
     opened.evaluate(AT_REST)
     play.click()
-    opened.wait_for_function("() => document.querySelector('#ex-play').textContent === 'Play'")
+    opened.wait_for_function(
+        "() => document.querySelector('#ex-play').textContent === 'Play'"
+    )
     problem, schedules = by_package(**START)
     epsilon = problem.epsilon(schedules["adascale"], delta=explorer.DELTA)
     assert f"ε so far {epsilon:.2f}." in said(opened)
     for chart in ("#ex-queue", "#ex-epsilon"):
-        assert opened.locator(f"{chart} path[stroke='var(--ex-adascale)']").get_attribute("d").count("L") == 499
+        assert (
+            opened.locator(f"{chart} path[stroke='var(--ex-adascale)']")
+            .get_attribute("d")
+            .count("L")
+            == 499
+        )
 
 
 def test_the_game_is_played_by_keyboard_and_judged_by_the_package(opened):
     turn(opened, {"mode": "game"})
     problem, schedules = by_package(**START | {"rounds": 20})
-    floor, nu, left, w = problem.min_noise_energy, problem.budget, 20 * problem.budget, []
+    floor, nu, left, w = (
+        problem.min_noise_energy,
+        problem.budget,
+        20 * problem.budget,
+        [],
+    )
     send = opened.locator("#ex-send")
     for t in range(20):
         assert opened.evaluate(TABLE) == {}
@@ -317,11 +378,17 @@ def test_the_game_is_played_by_keyboard_and_judged_by_the_package(opened):
         left -= added
         w.append(floor[t] + added)
     table, own = opened.evaluate(TABLE), np.array(w)
-    assert table["you"]["cost"][0] == pytest.approx(float(problem.cost(own) / nu), rel=TOLERANCE)
+    assert table["you"]["cost"][0] == pytest.approx(
+        float(problem.cost(own) / nu), rel=TOLERANCE
+    )
     for name, schedule in (schedules | {"you": own}).items():
-        assert table[name]["rdp"][0] == pytest.approx(float(problem.rdp(schedule)), rel=TOLERANCE)
+        assert table[name]["rdp"][0] == pytest.approx(
+            float(problem.rdp(schedule)), rel=TOLERANCE
+        )
     won = problem.rdp(own) < problem.rdp(schedules["adascale"])
-    assert said(opened).startswith("You beat AdaScale" if won else "AdaScale leaks less than you")
+    assert said(opened).startswith(
+        "You beat AdaScale" if won else "AdaScale leaks less than you"
+    )
     assert send.inner_text() == "Play again"
 
 
@@ -370,18 +437,28 @@ LINKED = [
 ]
 
 
-NONSENSE = ["level=99", "answer=none", "mode=fly&channel=fog&level=x&moves=a&answer=%22%5D&elements=1"]
+NONSENSE = [
+    "level=99",
+    "answer=none",
+    "mode=fly&channel=fog&level=x&moves=a&answer=%22%5D&elements=1",
+]
 
 
 @pytest.mark.parametrize("state", [*LINKED, *NONSENSE])
-def test_chapters_link_to_states_that_there_are_and_nonsense_does_no_harm(opened, html, state):
+def test_chapters_link_to_states_that_there_are_and_nonsense_does_no_harm(
+    opened, html, state
+):
     assert len(LINKED) > 2
     before = opened.evaluate(TABLE)
     go(opened, html, state)
     answered = "answer=" not in state or opened.locator("#ex-say strong").count() == 1
     assert opened.evaluate(TABLE) == before or state != NONSENSE[-1]
-    opened.locator("#ex-link").click()  # writes the state that the page took from the address
-    accepted = parse_qs(opened.evaluate("() => location.hash.slice(1)")) == parse_qs(state)
+    opened.locator(
+        "#ex-link"
+    ).click()  # writes the state that the page took from the address
+    accepted = parse_qs(opened.evaluate("() => location.hash.slice(1)")) == parse_qs(
+        state
+    )
     assert (accepted and answered) == (state in LINKED)  # the others are the control
 
 
@@ -413,7 +490,10 @@ def test_no_mode_has_a_serious_fault_in_either_theme(opened):
         opened.evaluate("(state) => { location.hash = state }", STATES[state])
         opened.evaluate(THEME, theme)
         opened.evaluate(AT_REST)
-        assert opened.evaluate(SERIOUS.replace("document,", "'#explorer',")) == [], (theme, STATES[state])
+        assert opened.evaluate(SERIOUS.replace("document,", "'#explorer',")) == [], (
+            theme,
+            STATES[state],
+        )
 
 
 def test_without_javascript_the_reader_is_sent_to_the_chapters(browser, html):

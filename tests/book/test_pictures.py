@@ -17,7 +17,9 @@ ENDS = "() => document.getAnimations().map((each) => each.effect.getComputedTimi
 pytestmark = pytest.mark.book
 
 
-@pytest.mark.parametrize("media", [{"reduced_motion": "reduce"}, {"media": "print"}], ids=str)
+@pytest.mark.parametrize(
+    "media", [{"reduced_motion": "reduce"}, {"media": "print"}], ids=str
+)
 def test_water_rises_for_five_seconds_and_stands_still_where_it_must(page, media):
     page.emulate_media(reduced_motion="no-preference")
     page.goto((STATIC / "water.svg").as_uri())
@@ -27,7 +29,10 @@ def test_water_rises_for_five_seconds_and_stands_still_where_it_must(page, media
 
 
 def luminance(color):
-    linear = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in color]
+    linear = [
+        each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4
+        for each in color
+    ]
     return np.dot([0.2126, 0.7152, 0.0722], linear)
 
 
@@ -41,17 +46,31 @@ def test_colours_stand_out_on_a_page_and_the_ground_is_the_pages(page, theme):
     colors = [look["color"] for look in (*STYLE.values(), *shades(4))]
     figure = plt.figure(figsize=(len(colors), 1))
     for place, color in enumerate(colors):
-        figure.add_artist(plt.Rectangle(((place + 0.5) / len(colors), 0), 0.5 / len(colors), 1, color=color))
+        figure.add_artist(
+            plt.Rectangle(
+                ((place + 0.5) / len(colors), 0), 0.5 / len(colors), 1, color=color
+            )
+        )
     svg = files.as_svg(figure)
     plt.close(figure)
     ground = {"light": "#ffffff", "dark": "#14181e"}[theme]
     style = f"<style>{(STATIC / 'custom.css').read_text()} body {{background: {ground}}}</style>"
     place = '<div class="bd-content"><article class="bd-article"><figure><img></figure></article></div>'
     page.set_content(f'<html data-theme="{theme}">{style}{place}')
-    page.evaluate("svg => { document.images[0].src = `data:image/svg+xml,${encodeURIComponent(svg)}`; }", svg)
+    page.evaluate(
+        "svg => { document.images[0].src = `data:image/svg+xml,${encodeURIComponent(svg)}`; }",
+        svg,
+    )
     page.wait_for_function("document.querySelector('img').complete")
-    picture = np.asarray(Image.open(io.BytesIO(page.locator("img").screenshot())).convert("RGB")) / 255
-    found, pixels = np.unique(picture[picture.shape[0] // 2], axis=0, return_counts=True)
+    picture = (
+        np.asarray(
+            Image.open(io.BytesIO(page.locator("img").screenshot())).convert("RGB")
+        )
+        / 255
+    )
+    found, pixels = np.unique(
+        picture[picture.shape[0] // 2], axis=0, return_counts=True
+    )
     found = found[pixels > 10]  # edges are mixtures
     is_ground = np.abs(found - to_rgb(ground)).max(axis=1) < 0.02
     assert is_ground.sum() == 1
@@ -62,6 +81,8 @@ def test_colours_stand_out_on_a_page_and_the_ground_is_the_pages(page, theme):
 def test_figures_have_the_whole_width_of_a_phone(page, html):
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto((html / "notebooks" / "04_problem.html").as_uri())
-    widths = page.evaluate("() => [...document.querySelectorAll('figure img')].map((each) => each.clientWidth)")
+    widths = page.evaluate(
+        "() => [...document.querySelectorAll('figure img')].map((each) => each.clientWidth)"
+    )
     assert widths
     assert set(widths) == {358}  # PHONE of test_figure_files.py

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
 from adascale import channel
-from adascale.channel import EmpiricalFloors, FadingFloors, FloorLaw, RayleighFloors, SelectionFloors
+from adascale.channel import (
+    EmpiricalFloors,
+    FadingFloors,
+    FloorLaw,
+    RayleighFloors,
+    SelectionFloors,
+)
 from adascale.errors import InvalidInput
 
 from ..problems import MIXED
@@ -36,7 +42,9 @@ LAWS = {
     "rician": FadingFloors(MIXED, GAIN, rician),
     "shadowed": FadingFloors(MIXED, GAIN, shadowed),
     "selection": SelectionFloors(0.7, 3),
-    "empirical": EmpiricalFloors(LAW_OF := 10 ** np.random.default_rng(5).uniform(-3, 1, 50)),
+    "empirical": EmpiricalFloors(
+        LAW_OF := 10 ** np.random.default_rng(5).uniform(-3, 1, 50)
+    ),
     "one floor": EmpiricalFloors([0.3]),
 }
 ATOMS = "empirical", "one floor"
@@ -46,14 +54,20 @@ ATOMS = "empirical", "one floor"
 def test_cost_under_rayleigh_fading_matches_many_digits(ratio):
     law, level = RayleighFloors(0.7), 0.7 / ratio
     with mpmath.workdps(40):
-        exact = float(mpmath.mpf(level) * mpmath.expint(2, mpmath.mpf(0.7) / mpmath.mpf(level)))
+        exact = float(
+            mpmath.mpf(level) * mpmath.expint(2, mpmath.mpf(0.7) / mpmath.mpf(level))
+        )
     assert law.mean_cost(level) == pytest.approx(exact, rel=1e-14)
 
 
-@pytest.mark.parametrize("name", [*(name for name in LAWS if name not in ATOMS), 1, 2, 4, 16])
+@pytest.mark.parametrize(
+    "name", [*(name for name in LAWS if name not in ATOMS), 1, 2, 4, 16]
+)
 def test_cost_of_a_level_is_the_integral_of_the_cdf(name):
     law = SelectionFloors(0.7, name) if isinstance(name, int) else LAWS[name]
-    survival = {"rician": rician, "shadowed": lambda x: float(shadowed(x))}.get(name, lambda x: np.exp(-x))
+    survival = {"rician": rician, "shadowed": lambda x: float(shadowed(x))}.get(
+        name, lambda x: np.exp(-x)
+    )
 
     def share(w):
         if isinstance(law, SelectionFloors):
@@ -70,9 +84,13 @@ def test_cost_of_a_level_is_the_integral_of_the_cdf(name):
 def test_quadrature_gives_the_closed_form():
     closed, numeric = LAWS["rayleigh"], LAWS["rayleigh by quadrature"]
     level = float(closed.scale) * np.geomspace(0.06, 1e12, 1000)
-    np.testing.assert_allclose(numeric.mean_cost(level), closed.mean_cost(level), rtol=2e-7)
+    np.testing.assert_allclose(
+        numeric.mean_cost(level), closed.mean_cost(level), rtol=2e-7
+    )
     np.testing.assert_allclose(numeric.cdf(level), closed.cdf(level), rtol=1e-6)
-    low = float(closed.scale) * np.geomspace(0.01, 0.06, 100)  # less than one round in 1e7 is under such a level
+    low = float(closed.scale) * np.geomspace(
+        0.01, 0.06, 100
+    )  # less than one round in 1e7 is under such a level
     assert (numeric.mean_cost(low) < 1.1e-7 * low).all()
     budget = np.geomspace(1e-8, 1e3, 50)
     np.testing.assert_allclose(numeric.level(budget), closed.level(budget), rtol=1e-7)
@@ -95,7 +113,9 @@ def test_empirical_law_is_its_floors_one_by_one():
     law, seen = LAWS["empirical"], np.sort(LAW_OF)
     for level in [*seen[[0, 7, 49]], 0.5 * seen[0], 0.02, 1.0, 100.0]:
         assert law.cdf(level) == (seen <= level).mean()
-        assert law.mean_cost(level) == pytest.approx(np.maximum(level - seen, 0).mean(), rel=1e-12, abs=1e-18)
+        assert law.mean_cost(level) == pytest.approx(
+            np.maximum(level - seen, 0).mean(), rel=1e-12, abs=1e-18
+        )
 
 
 @given(st.floats(-8, 6))
@@ -120,7 +140,9 @@ def test_shared_level_spends_what_is_left(name, left, floor, rounds, start, alon
     median = float(law.quantile(0.5))
     left, floor = median * 10.0**left, None if alone else median * floor
     rounds = max(rounds, 1e-3) if alone else rounds
-    level = law.shared_level(left, floor, rounds, None if start is None else median * 10.0**start)
+    level = law.shared_level(
+        left, floor, rounds, None if start is None else median * 10.0**start
+    )
 
     def spent(at):
         with np.errstate(all="ignore"):
@@ -155,13 +177,19 @@ def test_lanes_are_solved_as_each_alone():
         (EmpiricalFloors.of(MIXED, gain), lambda g: EmpiricalFloors.of(MIXED, g)),
     ):
         assert law.lanes == (3,)
-        together, levels, quantiles = law.shared_level(left, floor, 40.0), law.level(left), law.quantile(0.3 + 0 * left)
+        together, levels, quantiles = (
+            law.shared_level(left, floor, 40.0),
+            law.level(left),
+            law.quantile(0.3 + 0 * left),
+        )
         drawn = law.draw(np.random.default_rng(0), 2, 5)
         assert drawn.shape == (3, 2, 5)
         for k, r in np.ndindex(4, 3):
             one = alone(gain[r])
             assert together[k, r] == one.shared_level(left[k, r], floor[k, r], 40.0)
-            assert levels[k, r] == pytest.approx(float(one.level(left[k, r])), rel=1e-11)
+            assert levels[k, r] == pytest.approx(
+                float(one.level(left[k, r])), rel=1e-11
+            )
             assert quantiles[k, r] == one.quantile(0.3)
             assert law.cdf(left)[k, r] == one.cdf(left[k, r])
             assert law.mean_cost(left)[k, r] == one.mean_cost(left[k, r])
@@ -183,7 +211,9 @@ def test_your_own_law_needs_three_functions_that_agree():
 
     assert Uniform().level(0.125) == pytest.approx(1.5, rel=1e-12)
     assert Uniform().level(3.5) == pytest.approx(5.0, rel=1e-12)
-    exact = optimize.brentq(lambda x: max(x - 1.2, 0) + 3 * (x - 1) ** 2 / 2 - 0.4, 1, 2, xtol=1e-14)
+    exact = optimize.brentq(
+        lambda x: max(x - 1.2, 0) + 3 * (x - 1) ** 2 / 2 - 0.4, 1, 2, xtol=1e-14
+    )
     assert Uniform().shared_level(0.4, 1.2, 3) == pytest.approx(exact, rel=1e-12)
     for undefined in ("cdf", "mean_cost", "quantile"):
         with pytest.raises(NotImplementedError):
@@ -199,16 +229,27 @@ def test_your_own_law_needs_three_functions_that_agree():
 
 BAD = {
     "scale": [lambda: RayleighFloors([0.1, 0.0])],
-    "mean_gain": [lambda gain=gain: FadingFloors(MIXED, gain, rician) for gain in ([1, -1, 1], 1.0, GAIN[:2])]
+    "mean_gain": [
+        lambda gain=gain: FadingFloors(MIXED, gain, rician)
+        for gain in ([1, -1, 1], 1.0, GAIN[:2])
+    ]
     + [
         lambda: RayleighFloors.of(MIXED, GAIN[:2]),
         lambda: channel.BlockFading(energy="even").floor_law(MIXED, GAIN[:2]),
     ],
-    "survival": [lambda f=f: FadingFloors(MIXED, GAIN, f) for f in (lambda x: 1 - rician(x), lambda x: 1.0, np.log)],
-    "floor": [lambda floor=floor: EmpiricalFloors(floor) for floor in ([0.1, np.nan], [], 0.1)],
+    "survival": [
+        lambda f=f: FadingFloors(MIXED, GAIN, f)
+        for f in (lambda x: 1 - rician(x), lambda x: 1.0, np.log)
+    ],
+    "floor": [
+        lambda floor=floor: EmpiricalFloors(floor) for floor in ([0.1, np.nan], [], 0.1)
+    ],
     "energy": [lambda: channel.effective_gain(np.ones(3), "all")],
     "antennas": [lambda: SelectionFloors(1.0, 17)],
-    "budget": [lambda: LAWS["rician"].level(0.0), lambda: RayleighFloors(1.0).level(-1.0)],
+    "budget": [
+        lambda: LAWS["rician"].level(0.0),
+        lambda: RayleighFloors(1.0).level(-1.0),
+    ],
 }
 
 

@@ -8,7 +8,16 @@ import pytest
 from scipy import integrate, special, stats
 
 from adascale import channel
-from adascale.channel import ChannelModel, GaussMarkov, Jakes, Moving, Nakagami, Rayleigh, Rician, Shadowed
+from adascale.channel import (
+    ChannelModel,
+    GaussMarkov,
+    Jakes,
+    Moving,
+    Nakagami,
+    Rayleigh,
+    Rician,
+    Shadowed,
+)
 from adascale.channel.fading import waves
 
 from ..problems import MIXED
@@ -49,18 +58,27 @@ def unit(model, devices=3):
 
 def distance(model, scenario=EVEN, gain=GAIN[[1, 1, 1]]):
     """How far floors drawn at these mean gains are from the law of the model."""
-    floor = scenario.noise_scale / scenario.x_max / (unit(model) * gain[:, None]).min(axis=0)
+    floor = (
+        scenario.noise_scale
+        / scenario.x_max
+        / (unit(model) * gain[:, None]).min(axis=0)
+    )
     return stats.ks_1samp(floor, model.floor_law(scenario, gain).cdf).statistic
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_closed_forms_agree_with_draws(name):
     model, survives, mean = MODELS[name]
-    model = replace(model, distance_range=(50.0, 50.0))  # which antenna is the best depends on distances
+    model = replace(
+        model, distance_range=(50.0, 50.0)
+    )  # which antenna is the best depends on distances
     power = unit(model, 1)[0]
     if survives:
         assert stats.ks_1samp(power, lambda x: 1 - model.survival(x)).statistic < CLOSE
-        assert stats.ks_1samp(1.5 * power, lambda x: 1 - model.survival(x)).statistic > CLOSE  # the control
+        assert (
+            stats.ks_1samp(1.5 * power, lambda x: 1 - model.survival(x)).statistic
+            > CLOSE
+        )  # the control
     else:
         with pytest.raises(NotImplementedError):
             model.survival(power)
@@ -87,7 +105,15 @@ class Halving(ChannelModel):
 
 def faded(base):
     """A subclass whose coefficients are half as large."""
-    return type("Half", (base,), {"fading": lambda self, rng, num_rounds: base.fading(self, rng, num_rounds) / 2})
+    return type(
+        "Half",
+        (base,),
+        {
+            "fading": lambda self, rng, num_rounds: (
+                base.fading(self, rng, num_rounds) / 2
+            )
+        },
+    )
 
 
 def halved(hidden, base):
@@ -95,7 +121,9 @@ def halved(hidden, base):
     return type("Half", (base, Halving) if hidden else (Halving, base), {})
 
 
-@pytest.mark.parametrize("name", ["rician", "antennas"])  # what is replaced is found out by the base of all models
+@pytest.mark.parametrize(
+    "name", ["rician", "antennas"]
+)  # what is replaced is found out by the base of all models
 @pytest.mark.parametrize("half", [faded, partial(halved, False), partial(halved, True)])
 def test_subclass_with_other_draws_has_their_law(name, half):
     model = MODELS[name][0]
@@ -128,17 +156,28 @@ def fade(model, devices, rounds=1, seed=11):
 @pytest.mark.parametrize("model", [Rician(), Nakagami(m=0.5)])
 def test_rounds_of_a_device_are_uncorrelated(model):
     power = np.abs(fade(model, 1, 20_000)[0]) ** 2
-    assert abs(np.corrcoef(power[1:], power[:-1])[0, 1]) < 5 / np.sqrt(20_000)  # five standard errors
-    assert np.corrcoef(power[1:] + power[:-1], power[:-1])[0, 1] > 5 / np.sqrt(20_000)  # the control
+    assert abs(np.corrcoef(power[1:], power[:-1])[0, 1]) < 5 / np.sqrt(
+        20_000
+    )  # five standard errors
+    assert np.corrcoef(power[1:] + power[:-1], power[:-1])[0, 1] > 5 / np.sqrt(
+        20_000
+    )  # the control
 
 
 def test_line_of_sight_has_one_uniform_phase_per_device():
     many = fade(Rician(K=100), 2000, 40).mean(axis=1)
     # the scattered part of a mean of 40 rounds is 1/sqrt(4040) strong
     assert (np.abs(np.abs(many) - np.sqrt(100 / 101)) < 5 / np.sqrt(4040)).all()
-    assert stats.kstest(np.angle(many), stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-3
+    assert (
+        stats.kstest(np.angle(many), stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-3
+    )
     for model in (Rayleigh(), Nakagami()):
-        assert stats.kstest(np.angle(fade(model, 1, 3000)[0]), stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-3
+        assert (
+            stats.kstest(
+                np.angle(fade(model, 1, 3000)[0]), stats.uniform(-np.pi, 2 * np.pi).cdf
+            ).pvalue
+            > 1e-3
+        )
 
 
 def correlation(drawn, lag):
@@ -166,23 +205,37 @@ def test_mean_autocorrelation_of_jakes_is_bessel(doppler, paths):
         found, error = correlation(drawn, lag)
         assert abs(found - special.j0(2 * np.pi * doppler * 0.26 * lag)) < 4.5 * error
     found, error = correlation(drawn, 5)
-    assert abs(found - special.j0(2 * np.pi * 1.3 * doppler * 0.26 * 5)) > 4.5 * error  # the control: another speed
+    assert (
+        abs(found - special.j0(2 * np.pi * 1.3 * doppler * 0.26 * 5)) > 4.5 * error
+    )  # the control: another speed
 
 
 def test_waves_are_the_sum_over_paths():
     rounds, turns, paths = 1300, 0.37, 9
     rng = np.random.default_rng(3)
-    angle, height = rng.random(paths), rng.standard_normal((paths, 2)) @ [1, 1j] / np.sqrt(2 * paths)
+    angle, height = (
+        rng.random(paths),
+        rng.standard_normal((paths, 2)) @ [1, 1j] / np.sqrt(2 * paths),
+    )
     expected = [
-        sum(a * np.exp(2j * np.pi * turns * t * np.cos(2 * np.pi * x)) for a, x in zip(height, angle, strict=True))
+        sum(
+            a * np.exp(2j * np.pi * turns * t * np.cos(2 * np.pi * x))
+            for a, x in zip(height, angle, strict=True)
+        )
         for t in range(rounds)
     ]
     found = waves(np.random.default_rng(3), rounds, turns, paths)
-    np.testing.assert_allclose(found, expected, atol=1e-11)  # phases of 3,000 radians have thirteen digits
+    np.testing.assert_allclose(
+        found, expected, atol=1e-11
+    )  # phases of 3,000 radians have thirteen digits
 
 
 @pytest.mark.parametrize("rate", [0.2, 1.0, 4.0])
-@pytest.mark.parametrize("model", [Rician(), Rician(K=0.5), Rician(K=60), Nakagami(), Nakagami(m=0.5)], ids=repr)
+@pytest.mark.parametrize(
+    "model",
+    [Rician(), Rician(K=0.5), Rician(K=60), Nakagami(), Nakagami(m=0.5)],
+    ids=repr,
+)
 def test_survival_is_the_integral_of_the_density(model, rate):
     if isinstance(model, Rician):
         K = model.K
@@ -193,15 +246,24 @@ def test_survival_is_the_integral_of_the_density(model, rate):
     else:
 
         def density(x):
-            return model.m**model.m * x ** (model.m - 1) * np.exp(-model.m * x) / special.gamma(model.m)
+            return (
+                model.m**model.m
+                * x ** (model.m - 1)
+                * np.exp(-model.m * x)
+                / special.gamma(model.m)
+            )
 
     exact, _ = integrate.quad(density, rate, 60, epsabs=0, epsrel=1e-11)
     assert model.survival(np.array([rate]))[0] == pytest.approx(exact, rel=1e-9)
 
 
-@pytest.mark.parametrize("model", [Rician(K=1e4), Nakagami(m=1e4), Nakagami(m=0.5)], ids=repr)
+@pytest.mark.parametrize(
+    "model", [Rician(K=1e4), Nakagami(m=1e4), Nakagami(m=0.5)], ids=repr
+)
 def test_laws_at_the_ends_of_their_range_have_levels(model):
     law = model.floor_law(MIXED, GAIN)
     middle = float(law.quantile(0.5))
     for budget in (1e-3, 1.0, 1e3):
-        assert law.mean_cost(law.level(budget * middle)) == pytest.approx(budget * middle, rel=1e-9)
+        assert law.mean_cost(law.level(budget * middle)) == pytest.approx(
+            budget * middle, rel=1e-9
+        )

@@ -28,30 +28,59 @@ def test_shadows_are_normal_in_decibels():
 @pytest.mark.parametrize(("radius", "memory"), [(20.0, 50.0), (200.0, 500.0)])
 def test_shadows_are_correlated_by_distance(radius, memory):
     """On a circle two uniform angles are 2 r sin(u) apart, with u uniform on (0, pi/2)."""
-    model = Shadowed(distance_range=(radius, radius), deviation=8.0, correlation_distance=memory)
+    model = Shadowed(
+        distance_range=(radius, radius), deviation=8.0, correlation_distance=memory
+    )
     drawn = shadow(model.draw(3, 1, SEEDS)) / 8
-    expected = integrate.quad(lambda u: np.exp(-2 * radius * np.sin(u) / memory), 0, np.pi / 2)[0] / (np.pi / 2)
+    expected = integrate.quad(
+        lambda u: np.exp(-2 * radius * np.sin(u) / memory), 0, np.pi / 2
+    )[0] / (np.pi / 2)
     for one, other in ((0, 1), (0, 2), (1, 2)):
         product = drawn[:, one] * drawn[:, other]
-        assert abs(product.mean() - expected) < 4.5 * product.std() / np.sqrt(len(product))  # once in 1e5
-    every = np.concatenate([drawn[:, 0] * drawn[:, 1], drawn[:, 0] * drawn[:, 2], drawn[:, 1] * drawn[:, 2]])
-    far = integrate.quad(lambda u: np.exp(-4 * radius * np.sin(u) / memory), 0, np.pi / 2)[0] / (np.pi / 2)
-    assert abs(every.mean() - far) > 2 * every.std() / np.sqrt(len(SEEDS)) or expected - far < 0.1  # the control
+        assert abs(product.mean() - expected) < 4.5 * product.std() / np.sqrt(
+            len(product)
+        )  # once in 1e5
+    every = np.concatenate(
+        [
+            drawn[:, 0] * drawn[:, 1],
+            drawn[:, 0] * drawn[:, 2],
+            drawn[:, 1] * drawn[:, 2],
+        ]
+    )
+    far = integrate.quad(
+        lambda u: np.exp(-4 * radius * np.sin(u) / memory), 0, np.pi / 2
+    )[0] / (np.pi / 2)
+    assert (
+        abs(every.mean() - far) > 2 * every.std() / np.sqrt(len(SEEDS))
+        or expected - far < 0.1
+    )  # the control
 
 
 def test_shadow_is_in_the_gains_known_or_not():
     known, unknown = Shadowed().draw(4, 30, 5), Shadowed(known=False).draw(4, 30, 5)
     np.testing.assert_array_equal(known.coefficient, unknown.coefficient)
-    np.testing.assert_array_equal(unknown.path_loss, channel.cost_hata_path_loss(unknown.distance))
+    np.testing.assert_array_equal(
+        unknown.path_loss, channel.cost_hata_path_loss(unknown.distance)
+    )
     assert (known.path_loss != unknown.path_loss).all()
     clear = Rayleigh().draw(4, 30, 5)
-    np.testing.assert_allclose(known.gain * known.path_loss[:, None], clear.gain * clear.path_loss[:, None], rtol=1e-12)
-    np.testing.assert_array_equal(Shadowed(deviation=0).draw(4, 30, 5).coefficient, clear.coefficient)
+    np.testing.assert_allclose(
+        known.gain * known.path_loss[:, None],
+        clear.gain * clear.path_loss[:, None],
+        rtol=1e-12,
+    )
+    np.testing.assert_array_equal(
+        Shadowed(deviation=0).draw(4, 30, 5).coefficient, clear.coefficient
+    )
 
 
 def traced(start, direction, step, rounds, near, far):
     """Distances from the server of a ray in the plane, reflected at both circles, step by step."""
-    place, heading, seen = np.array([start, 0.0]), np.array([math.cos(direction), math.sin(direction)]), [start]
+    place, heading, seen = (
+        np.array([start, 0.0]),
+        np.array([math.cos(direction), math.sin(direction)]),
+        [start],
+    )
     for _ in range(rounds - 1):
         left = step
         while True:
@@ -73,14 +102,24 @@ def traced(start, direction, step, rounds, near, far):
     return seen
 
 
-@given(st.floats(1, 300), st.floats(1, 400), st.floats(0, 1), st.floats(0, 2 * math.pi), st.floats(0.1, 90))
+@given(
+    st.floats(1, 300),
+    st.floats(1, 400),
+    st.floats(0, 1),
+    st.floats(0, 2 * math.pi),
+    st.floats(0.1, 90),
+)
 def test_distance_is_that_of_a_ray_between_mirrors(near, width, share, direction, step):
     start, far = near + share * width, near + width
     offset = abs(math.sin(direction)) * start  # of the line from the server
-    assume(min(abs(offset - near), far - offset, abs(offset)) > 0.01 * near)  # elsewhere the tracer loses its digits
+    assume(
+        min(abs(offset - near), far - offset, abs(offset)) > 0.01 * near
+    )  # elsewhere the tracer loses its digits
     model = Moving(distance_range=(near, far), speed=step, round_time=1.0)
     found = model.distances(np.array(start), np.array(direction), 60)
-    np.testing.assert_allclose(found, traced(start, direction, step, 60, near, far), rtol=1e-7)
+    np.testing.assert_allclose(
+        found, traced(start, direction, step, 60, near, far), rtol=1e-7
+    )
 
 
 class Walking(Moving):
@@ -93,10 +132,17 @@ class Walking(Moving):
 def test_path_loss_follows_the_motion():
     model = Walking(speed=20.0)
     drawn = model.draw(5, 300, 4)
-    np.testing.assert_allclose(1 / drawn.gain[:, 0], channel.cost_hata_path_loss(drawn.distance), rtol=1e-12)
+    np.testing.assert_allclose(
+        1 / drawn.gain[:, 0], channel.cost_hata_path_loss(drawn.distance), rtol=1e-12
+    )
     away = 10 ** ((10 * np.log10(1 / drawn.gain) - 33.44) / 35.22)  # back to metres
-    assert np.abs(np.diff(away)).max() == pytest.approx(20 * 0.26, rel=0.05)  # the way in and out is as fast as can be
-    np.testing.assert_allclose(Walking(speed=0).draw(5, 30, 4).gain, 1 / drawn.path_loss[:, None] + np.zeros(30))
+    assert np.abs(np.diff(away)).max() == pytest.approx(
+        20 * 0.26, rel=0.05
+    )  # the way in and out is as fast as can be
+    np.testing.assert_allclose(
+        Walking(speed=0).draw(5, 30, 4).gain,
+        1 / drawn.path_loss[:, None] + np.zeros(30),
+    )
 
 
 def test_uniform_place_stays_uniform():
@@ -107,7 +153,12 @@ def test_uniform_place_stays_uniform():
         return 10 ** ((-10 * np.log10(drawn.gain[:, 0, t]) - 33.44) / 35.22)
 
     for t in (0, 1, 4):
-        assert stats.kstest(away("area", t) ** 2, stats.uniform(100, 200**2 - 100).cdf).pvalue > 1e-3
+        assert (
+            stats.kstest(
+                away("area", t) ** 2, stats.uniform(100, 200**2 - 100).cdf
+            ).pvalue
+            > 1e-3
+        )
     assert stats.kstest(away("radius", 0), stats.uniform(10, 190).cdf).pvalue > 1e-3
     assert stats.kstest(away("radius", 4), stats.uniform(10, 190).cdf).pvalue < 1e-3
 
@@ -130,8 +181,20 @@ def standard(d, f, h, sees):
     if d <= edge:
         in_sight = 32.4 + 21 * math.log10(r) + 20 * math.log10(f)
     else:
-        in_sight = 32.4 + 40 * math.log10(r) + 20 * math.log10(f) - 9.5 * math.log10(edge**2 + (10 - h) ** 2)
-    return in_sight if sees else max(in_sight, 35.3 * math.log10(r) + 22.4 + 21.3 * math.log10(f) - 0.3 * (h - 1.5))
+        in_sight = (
+            32.4
+            + 40 * math.log10(r)
+            + 20 * math.log10(f)
+            - 9.5 * math.log10(edge**2 + (10 - h) ** 2)
+        )
+    return (
+        in_sight
+        if sees
+        else max(
+            in_sight,
+            35.3 * math.log10(r) + 22.4 + 21.3 * math.log10(f) - 0.3 * (h - 1.5),
+        )
+    )
 
 
 @pytest.mark.parametrize("h", [1.5, 2.0, 10.0])
@@ -139,10 +202,19 @@ def standard(d, f, h, sees):
 def test_street_path_loss_is_that_of_the_standard(f, h):
     model = UrbanMicro(carrier=f * 1e9, height=h)
     distance = np.array([10.0, 18.0, 42.0, 100.0, 130.0, 500.0, 4000.0])
-    for sees, found in ((True, model.path_loss(distance)), (False, model.hidden_path_loss(distance))):
-        np.testing.assert_allclose(10 * np.log10(found), [standard(d, f, h, sees) for d in distance], rtol=1e-12)
+    for sees, found in (
+        (True, model.path_loss(distance)),
+        (False, model.hidden_path_loss(distance)),
+    ):
+        np.testing.assert_allclose(
+            10 * np.log10(found),
+            [standard(d, f, h, sees) for d in distance],
+            rtol=1e-12,
+        )
     seen = model.sight_probability(np.array([10.0, 18.0, 100.0]))
-    np.testing.assert_allclose(seen, [1, 1, 0.18 + 0.82 * np.exp(-100 / 36)], rtol=1e-14)
+    np.testing.assert_allclose(
+        seen, [1, 1, 0.18 + 0.82 * np.exp(-100 / 36)], rtol=1e-14
+    )
     # continuous where the slope changes, and doubled there from 21 to 40 dB a decade
     edge = 4 * 9 * (h - 1) * f * 1e9 / 299792458
     below, above = model.path_loss(edge * np.array([1 - 1e-9, 1 + 1e-9]))
@@ -161,7 +233,10 @@ def test_street_devices_see_the_server_at_the_standard_rate():
     # a third of those in sight with a small K look like the others: K < 0.75, 10 log10 K < -1.2, two deviations below 9
     p *= 1 - stats.norm.cdf((10 * np.log10(0.75) - 9) / 5)
     assert abs(share - p) < 4 * np.sqrt(p * (1 - p) / steady.size) + 0.005
-    for these, sees, deviation in ((steady, True, 4.0), (unit.std(axis=-1) > 0.99, False, 7.82)):
+    for these, sees, deviation in (
+        (steady, True, 4.0),
+        (unit.std(axis=-1) > 0.99, False, 7.82),
+    ):
         found = loss[these] - standard(at, 2.0, 1.5, sees)
         error = deviation / np.sqrt(these.sum())
         assert abs(found.mean()) < 4 * error + 0.3  # some few are of the other kind
@@ -178,7 +253,9 @@ def test_ricean_factor_in_the_street_is_log_normal():
     spread = power.var(axis=-1)
     K = (1 - spread + np.sqrt(1 - np.minimum(spread, 1))) / np.maximum(spread, 1e-9)
     decibels = 10 * np.log10(np.maximum(K, 1e-9))
-    assert np.median(decibels) == pytest.approx(9, abs=4 * 1.25 * 5 / np.sqrt(len(SEEDS)))
+    assert np.median(decibels) == pytest.approx(
+        9, abs=4 * 1.25 * 5 / np.sqrt(len(SEEDS))
+    )
     low, high = np.quantile(decibels, [0.25, 0.9])
     assert high - 9 == pytest.approx(5 * stats.norm.ppf(0.9), abs=0.8)
     assert 9 - low == pytest.approx(5 * stats.norm.ppf(0.75), abs=0.8)

@@ -34,10 +34,18 @@ def stream(place, monkeypatch, capsys):
     """The command with a text as its standard input: exit code, lines answered, lines said."""
 
     def call(text, *arguments, state="s", scenario="my.toml", nu=NU):
-        data = text if isinstance(text, bytes) else f"{text}{chr(10) * (text[-1:] not in ('', chr(10)))}".encode()
+        data = (
+            text
+            if isinstance(text, bytes)
+            else f"{text}{chr(10) * (text[-1:] not in ('', chr(10)))}".encode()
+        )
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
         budget = [] if nu is None else ["--nu", nu]
-        code = run(*overridden("stream", "--scenario", scenario, *budget, "--state", state, *arguments))
+        code = run(
+            *overridden(
+                "stream", "--scenario", scenario, *budget, "--state", state, *arguments
+            )
+        )
         said = capsys.readouterr()
         return code, said.out.splitlines(), said.err.splitlines()
 

@@ -20,8 +20,15 @@ def measured(rounds, seed):
 
 def lines(gains, first=None):
     """The lines of a trace without its header, with numbers from ``first`` on."""
-    numbers = [""] * len(gains) if first is None else [f"{t}," for t in range(first, first + len(gains))]
-    return [f"{number}{a!r},{b!r}\n" for number, (a, b) in zip(numbers, gains.tolist(), strict=True)]
+    numbers = (
+        [""] * len(gains)
+        if first is None
+        else [f"{t}," for t in range(first, first + len(gains))]
+    )
+    return [
+        f"{number}{a!r},{b!r}\n"
+        for number, (a, b) in zip(numbers, gains.tolist(), strict=True)
+    ]
 
 
 GAINS = measured(12, 0)
@@ -54,19 +61,41 @@ class Thrifty(Constant):
 PAST = ["--past", "past.csv"]
 POLICIES = {
     "the default": ([], lambda *_: policies.Learn()),
-    "learn, hard": (["--policy", "learn:budget_mode=hard"], lambda *_: policies.Learn(budget_mode="hard")),
+    "learn, hard": (
+        ["--policy", "learn:budget_mode=hard"],
+        lambda *_: policies.Learn(budget_mode="hard"),
+    ),
     "learn with a past": (PAST, lambda law, _: policies.Learn(prior=law)),
-    "resolve": (["--policy", "resolve", *PAST], lambda law, _: policies.ReSolve(law=law)),
-    "constantlevel": (["--policy", "constantlevel", *PAST], lambda law, _: policies.ConstantLevel(law=law)),
-    "adascale": (["--policy", "adascale", *PAST], lambda law, _: policies.AdaScale.from_law(SMALL, NU, law=law)),
-    "adascale with V": (["--policy", "adascale:penalty=0.5"], lambda *_: policies.AdaScale(0.5)),
-    "estimfuture": (["--policy", "estimfuture", *PAST], lambda _, mean: policies.EstimFuture(mean)),
+    "resolve": (
+        ["--policy", "resolve", *PAST],
+        lambda law, _: policies.ReSolve(law=law),
+    ),
+    "constantlevel": (
+        ["--policy", "constantlevel", *PAST],
+        lambda law, _: policies.ConstantLevel(law=law),
+    ),
+    "adascale": (
+        ["--policy", "adascale", *PAST],
+        lambda law, _: policies.AdaScale.from_law(SMALL, NU, law=law),
+    ),
+    "adascale with V": (
+        ["--policy", "adascale:penalty=0.5"],
+        lambda *_: policies.AdaScale(0.5),
+    ),
+    "estimfuture": (
+        ["--policy", "estimfuture", *PAST],
+        lambda _, mean: policies.EstimFuture(mean),
+    ),
     "equalalloc": (["--policy", "equalalloc"], lambda *_: policies.EqualAlloc()),
 }
 
 
 def write_inputs(folder):
-    for scenario, name in ((SMALL, "my.toml"), (LONG, "long.toml"), (replace(SMALL, order=4), "other.toml")):
+    for scenario, name in (
+        (SMALL, "my.toml"),
+        (LONG, "long.toml"),
+        (replace(SMALL, order=4), "other.toml"),
+    ):
         (folder / name).write_text(scenario.to_toml())
     (folder / "mine.py").write_text(OWN + CONSTANT)
     (folder / "gains.csv").write_text(WHOLE)

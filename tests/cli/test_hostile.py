@@ -82,10 +82,22 @@ def folder(tmp_path_factory):
 def outcome(arguments):
     """The exit code of a command, what it printed, and the lines of standard error that are no notes."""
     out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(GAINS.encode())))
         code = run(*arguments)
-    return code, out.getvalue(), [line for line in err.getvalue().split("\n") if line and not line.startswith("note: ")]
+    return (
+        code,
+        out.getvalue(),
+        [
+            line
+            for line in err.getvalue().split("\n")
+            if line and not line.startswith("note: ")
+        ],
+    )
 
 
 def assert_a_result_or_one_line(arguments):
@@ -93,11 +105,17 @@ def assert_a_result_or_one_line(arguments):
     code, printed, errors = outcome(arguments)
     assert code in (0, 1, 2), arguments
     assert len(errors) == (code != 0), (arguments, errors)
-    assert all(line.startswith("adascale") and len(line) < 2000 for line in errors), errors
+    assert all(line.startswith("adascale") and len(line) < 2000 for line in errors), (
+        errors
+    )
     assert "NaN" not in printed or "--json" not in arguments
 
 
-NUMBERS = [*str.split("0 1 3 -1 0.01 1e-5 nan inf -inf 1e400 1e-320 1e308 1_0 x"), "9" * 30, ""]
+NUMBERS = [
+    *str.split("0 1 3 -1 0.01 1e-5 nan inf -inf 1e400 1e-320 1e308 1_0 x"),
+    "9" * 30,
+    "",
+]
 LIKELY = ["0.01", "1e-3", "0.5"]
 NAMES = str.split(
     "optimal AdaScale equal-alloc estimfuture NoiseFree mine:Own mine:None json:dumps os:x : x: rayleigh digits "
@@ -107,21 +125,51 @@ NAMES = str.split(
     "adascale.channel:ChannelModel adascale.policies:Policy"
 )
 NAMES.append("")
-PATHS = [*FILES, "folder", "nowhere/x.csv", "new.csv", "", ".", "/dev/null", "x" * 300, "a\0b", "digits"]
+PATHS = [
+    *FILES,
+    "folder",
+    "nowhere/x.csv",
+    "new.csv",
+    "",
+    ".",
+    "/dev/null",
+    "x" * 300,
+    "a\0b",
+    "digits",
+]
 
 
 def values(*likely):
     """What may stand behind an option: mostly what could be meant."""
-    usual, any_value = st.sampled_from(likely), st.sampled_from([*NUMBERS, *NAMES, *PATHS])
+    usual, any_value = (
+        st.sampled_from(likely),
+        st.sampled_from([*NUMBERS, *NAMES, *PATHS]),
+    )
     return st.one_of(usual, usual, any_value, st.text(max_size=8))
 
 
 OPTIONS = {
-    "--scenario": values("small.toml", "small.toml", "preset.toml", "circle.toml", "wrong.toml", "no.toml"),
-    **dict.fromkeys(("--nu", "--delta", "--total", "--epsilon"), values(*LIKELY, *NUMBERS)),
-    **dict.fromkeys(("--accountant", "--policy", "--channel", "--reference"), values(*NAMES)),
-    **dict.fromkeys(("--every", "--jobs", "--threads", "--seed", "--rounds"), values("1", "0", "-1", "9" * 30)),
-    **dict.fromkeys(("--out", "--history", "--state"), values("out.csv", "other", *PATHS)),
+    "--scenario": values(
+        "small.toml",
+        "small.toml",
+        "preset.toml",
+        "circle.toml",
+        "wrong.toml",
+        "no.toml",
+    ),
+    **dict.fromkeys(
+        ("--nu", "--delta", "--total", "--epsilon"), values(*LIKELY, *NUMBERS)
+    ),
+    **dict.fromkeys(
+        ("--accountant", "--policy", "--channel", "--reference"), values(*NAMES)
+    ),
+    **dict.fromkeys(
+        ("--every", "--jobs", "--threads", "--seed", "--rounds"),
+        values("1", "0", "-1", "9" * 30),
+    ),
+    **dict.fromkeys(
+        ("--out", "--history", "--state"), values("out.csv", "other", *PATHS)
+    ),
     **dict.fromkeys(("--gains", "--past"), values("g.csv", "h.csv", "db.csv", *PATHS)),
     **dict.fromkeys(("--json", "--hindsight"), st.just(None)),
     "--orders": values("64", "1.05,2000", "2,3", "3,2", "1e18", "1", "nan", "1,inf"),
@@ -146,7 +194,9 @@ COMMANDS = {  # what is given always
 def known(command):
     """Options that the command has, and one that none has."""
     _, shown, _ = outcome([command, "--help"])
-    return [name for name in OPTIONS if name in [*re.findall(r"--\w+", shown), "--nothing"]]
+    return [
+        name for name in OPTIONS if name in [*re.findall(r"--\w+", shown), "--nothing"]
+    ]
 
 
 @st.composite
@@ -155,14 +205,22 @@ def command_lines(draw, command):
     arguments += [] if command == "sweep" else ["--nu", draw(st.sampled_from(LIKELY))]
     if command == "sweep":
         arguments[1] = draw(st.sampled_from(PATHS))
-    for name in draw(st.lists(st.sampled_from(known(command)), max_size=4, unique=True)):
+    for name in draw(
+        st.lists(st.sampled_from(known(command)), max_size=4, unique=True)
+    ):
         value = draw(OPTIONS[name])
         arguments += [name] if value is None else [f"{name}={value}"]
-    return draw(st.permutations(arguments)) if draw(st.integers(0, 9)) == 0 else arguments
+    return (
+        draw(st.permutations(arguments)) if draw(st.integers(0, 9)) == 0 else arguments
+    )
 
 
 @pytest.mark.parametrize(
-    "command", [pytest.param(name, marks=pytest.mark.fuzz if name == "train" else ()) for name in COMMANDS]
+    "command",
+    [
+        pytest.param(name, marks=pytest.mark.fuzz if name == "train" else ())
+        for name in COMMANDS
+    ],
 )
 def test_any_arguments_give_a_result_or_one_line(folder, command):
     @given(command_lines(command))
@@ -184,20 +242,58 @@ def test_control_sees_a_second_line_and_a_traceback(folder, monkeypatch):
     monkeypatch.setattr(leakage, "run", fail)
     with pytest.raises(AssertionError):
         assert_a_result_or_one_line(usual)
-    monkeypatch.setattr(leakage, "run", eval("lambda options: {}['nothing']"))  # no code of the user's
+    monkeypatch.setattr(
+        leakage, "run", eval("lambda options: {}['nothing']")
+    )  # no code of the user's
     with pytest.raises(KeyError):
         assert_a_result_or_one_line(usual)
 
 
 PLAIN = [
-    *("true", "1", "-1", "0", "0.5", "nan", "inf", "1e400", "1e308", "5e-324", "9" * 25, "'x'", "''", "'mnist'"),
-    *("2020-01-01", "12:00:00", "'rayleigh'", "'renyi:x=1'", '"\\u0000"', "500000", "1e18"),
+    *(
+        "true",
+        "1",
+        "-1",
+        "0",
+        "0.5",
+        "nan",
+        "inf",
+        "1e400",
+        "1e308",
+        "5e-324",
+        "9" * 25,
+        "'x'",
+        "''",
+        "'mnist'",
+    ),
+    *(
+        "2020-01-01",
+        "12:00:00",
+        "'rayleigh'",
+        "'renyi:x=1'",
+        '"\\u0000"',
+        "500000",
+        "1e18",
+    ),
 ]
 SIMPLE = st.one_of(st.sampled_from(PLAIN), st.text(max_size=6))
 LISTS = st.lists(SIMPLE, max_size=3).map(lambda each: f"[{', '.join(each)}]")
-VALUES = st.one_of(SIMPLE, LISTS, st.one_of(SIMPLE, LISTS).map("{{ x = {} }}".format), LISTS.map("[{}]".format))
-KEYS = str.split("channel.model channel.distance_range channel.placement training.momentum scenario.order nothing base")
-KEYS += ["channel", "levels", "training", "scenario", *(line.split(" = ")[0] for line in SMALL.splitlines())]
+VALUES = st.one_of(
+    SIMPLE,
+    LISTS,
+    st.one_of(SIMPLE, LISTS).map("{{ x = {} }}".format),
+    LISTS.map("[{}]".format),
+)
+KEYS = str.split(
+    "channel.model channel.distance_range channel.placement training.momentum scenario.order nothing base"
+)
+KEYS += [
+    "channel",
+    "levels",
+    "training",
+    "scenario",
+    *(line.split(" = ")[0] for line in SMALL.splitlines()),
+]
 
 
 @st.composite
@@ -205,13 +301,23 @@ def tomls(draw):
     """A scenario or a preset with something else in some of its keys."""
     lines = dict(line.split(" = ", 1) for line in SMALL.splitlines())
     if draw(st.booleans()):
-        lines = {"base": '"digits"', "scenario.num_rounds": "3", "scenario.num_devices": "2"}
+        lines = {
+            "base": '"digits"',
+            "scenario.num_rounds": "3",
+            "scenario.num_devices": "2",
+        }
     for key in draw(st.lists(st.sampled_from(KEYS), max_size=3)):
         lines[key] = draw(VALUES)
     return "".join(f"{key} = {value}\n" for key, value in lines.items()).encode()
 
 
-@given(st.one_of(tomls(), st.binary(max_size=60), st.text(alphabet=string.printable, max_size=60).map(str.encode)))
+@given(
+    st.one_of(
+        tomls(),
+        st.binary(max_size=60),
+        st.text(alphabet=string.printable, max_size=60).map(str.encode),
+    )
+)
 def test_any_toml_is_read_or_refused_with_its_name(folder, content):
     path = folder / "any.toml"
     path.write_bytes(content)
@@ -225,45 +331,128 @@ def test_any_toml_is_read_or_refused_with_its_name(folder, content):
 
 # Names in TOML files ------------------------------------------------------------------------------------------------
 
-MODULES = sorted({*sys.stdlib_module_names, "os.path", "xml.dom", "importlib.util", "wsgiref.util", "email.mime"})
-ATTRIBUTES = str.split("system abort _exit run rmtree exec exit dict main epsilon __import__")
+MODULES = sorted(
+    {
+        *sys.stdlib_module_names,
+        "os.path",
+        "xml.dom",
+        "importlib.util",
+        "wsgiref.util",
+        "email.mime",
+    }
+)
+ATTRIBUTES = str.split(
+    "system abort _exit run rmtree exec exit dict main epsilon __import__"
+)
 STANDARD = st.one_of(
-    st.sampled_from(["os:system", "os:abort", "os:_exit", "shutil:rmtree", "subprocess:run", "builtins:exec"]),
+    st.sampled_from(
+        [
+            "os:system",
+            "os:abort",
+            "os:_exit",
+            "shutil:rmtree",
+            "subprocess:run",
+            "builtins:exec",
+        ]
+    ),
     st.builds("{}:{}".format, st.sampled_from(MODULES), st.sampled_from(ATTRIBUTES)),
 )
 WRONG = [
-    *("Empty", "Starts", "Said", "Calls", "instance", "number", "table", "text", "nothing", "part", "bound", "kept"),
-    *("abort", "system", "rmtree", "os", "shutil", "CALLED", "__builtins__", "__dict__", "__class__", "absent", "a.b"),
+    *(
+        "Empty",
+        "Starts",
+        "Said",
+        "Calls",
+        "instance",
+        "number",
+        "table",
+        "text",
+        "nothing",
+        "part",
+        "bound",
+        "kept",
+    ),
+    *(
+        "abort",
+        "system",
+        "rmtree",
+        "os",
+        "shutil",
+        "CALLED",
+        "__builtins__",
+        "__dict__",
+        "__class__",
+        "absent",
+        "a.b",
+    ),
 ]
 ODD = [
-    *str.split("kinds kinds: :kinds :: ..kinds:Empty kinds.os:system no_such:thing __main__:x adascale.cli:main"),
+    *str.split(
+        "kinds kinds: :kinds :: ..kinds:Empty kinds.os:system no_such:thing __main__:x adascale.cli:main"
+    ),
     *["adascale:__getattr__", "adascale.cli.sys:exit", "adascale.registry:os"],
     "",
 ]
 WITH = ["", "", ":x=1", ":command='touch PWNED'", ":status=0", ":path='.'"]
 KINDS = st.builds(
     "{}{}".format,
-    st.one_of(STANDARD, st.sampled_from(WRONG).map("kinds:{}".format), st.sampled_from(ODD)),
+    st.one_of(
+        STANDARD, st.sampled_from(WRONG).map("kinds:{}".format), st.sampled_from(ODD)
+    ),
     st.sampled_from(WITH),
 )
 TEXT = KINDS.map(lambda name: f'"{name}"')
 TABLES = TEXT.map(lambda name: f"{{ model = {name} }}")
-CHOSEN = st.one_of(TEXT, TEXT, TEXT, st.sampled_from(["-3", "true", "{}", "2020-01-01"]), TABLES)
+CHOSEN = st.one_of(
+    TEXT, TEXT, TEXT, st.sampled_from(["-3", "true", "{}", "2020-01-01"]), TABLES
+)
 READERS = {  # the command that reads the file, what is good in it, and where a bad value can stand
     "sweep": (
         ["any.toml", "--report", "--store", "store"],
-        {"reading": '"a"', "dataset": '"digits"', "policy": '"Learn"', "nu": "0.04", "seed": "0", "rounds": "1"},
+        {
+            "reading": '"a"',
+            "dataset": '"digits"',
+            "policy": '"Learn"',
+            "nu": "0.04",
+            "seed": "0",
+            "rounds": "1",
+        },
         ["dataset", "policy", "accountant", "channel", "model", "nu", "nothing"],
     ),
     "train": (
         ["--dataset", "any.toml", "--nu", "0.04", "--rounds", "1"],
         {"base": '"digits"'},
-        ["base", "channel.model", "training.model", "training.dataset", "training.nothing", "scenario.order", "x"],
+        [
+            "base",
+            "channel.model",
+            "training.model",
+            "training.dataset",
+            "training.nothing",
+            "scenario.order",
+            "x",
+        ],
     ),
     "leakage": (
-        ["--scenario", "any.toml", "--nu", "0.04", "--realisations", "1", "--policy", "optimal"],
+        [
+            "--scenario",
+            "any.toml",
+            "--nu",
+            "0.04",
+            "--realisations",
+            "1",
+            "--policy",
+            "optimal",
+        ],
         {"base": '"digits"', "scenario.num_rounds": "2"},
-        ["base", "channel.model", "channel.x", "scenario.order", "scenario.policy", "accountant", "levels"],
+        [
+            "base",
+            "channel.model",
+            "channel.x",
+            "scenario.order",
+            "scenario.policy",
+            "accountant",
+            "levels",
+        ],
     ),
     "schedule": (
         ["--scenario", "any.toml", "--gains", "g.csv", "--nu", "0.04"],
@@ -278,7 +467,10 @@ def files(draw):
     """A command, and a file with one bad value or more for it."""
     command = draw(st.sampled_from(sorted(READERS)))
     _, good, places = READERS[command]
-    lines = good | {place: draw(CHOSEN) for place in draw(st.sets(st.sampled_from(places), min_size=1, max_size=3))}
+    lines = good | {
+        place: draw(CHOSEN)
+        for place in draw(st.sets(st.sampled_from(places), min_size=1, max_size=3))
+    }
     return command, lines
 
 
@@ -291,22 +483,41 @@ def watched(folder, monkeypatch):
         def watch(first, *others):
             caller = sys._getframe(1).f_globals["__name__"]
             name = first if isinstance(first, str) else getattr(first, "__name__", "")
-            if caller == "adascale.registry" and name.partition(".")[0] in sys.stdlib_module_names:
+            if (
+                caller == "adascale.registry"
+                and name.partition(".")[0] in sys.stdlib_module_names
+            ):
                 seen.append(f"{of} {name}")
             return function(first, *others)
 
         return watch
 
-    monkeypatch.setattr(importlib, "import_module", watching(importlib.import_module, "import"))
-    monkeypatch.setattr(importlib.util, "find_spec", watching(importlib.util.find_spec, "find"))
-    monkeypatch.setattr(registry, "getattr", watching(getattr, "look up"), raising=False)
-    for module, name in ((os, "system"), (os, "abort"), (os, "_exit"), (shutil, "rmtree"), (subprocess, "run")):
-        monkeypatch.setattr(module, name, lambda *_, of=name, **__: seen.append(f"call {of}"))
+    monkeypatch.setattr(
+        importlib, "import_module", watching(importlib.import_module, "import")
+    )
+    monkeypatch.setattr(
+        importlib.util, "find_spec", watching(importlib.util.find_spec, "find")
+    )
+    monkeypatch.setattr(
+        registry, "getattr", watching(getattr, "look up"), raising=False
+    )
+    for module, name in (
+        (os, "system"),
+        (os, "abort"),
+        (os, "_exit"),
+        (shutil, "rmtree"),
+        (subprocess, "run"),
+    ):
+        monkeypatch.setattr(
+            module, name, lambda *_, of=name, **__: seen.append(f"call {of}")
+        )
     return seen
 
 
 def write(command, lines):
-    text = "[[runs]]\n" * (command == "sweep") + "".join(f"{key} = {value}\n" for key, value in lines.items())
+    text = "[[runs]]\n" * (command == "sweep") + "".join(
+        f"{key} = {value}\n" for key, value in lines.items()
+    )
     for name, content in {
         "any.toml": text,
         "kinds.py": WATCHED,
@@ -324,7 +535,11 @@ def assert_refused(seen, command, lines):
     del seen[:]
     code, _, errors = outcome([command, *arguments])
     assert seen == [], lines
-    named = {each for each in MODULES if any(f'"{each}:' in value for value in lines.values())}
+    named = {
+        each
+        for each in MODULES
+        if any(f'"{each}:' in value for value in lines.values())
+    }
     assert not named & ({*sys.modules} - before), lines
     assert "kinds" not in sys.modules or sys.modules["kinds"].CALLED == [], lines
     assert (code, len(errors)) == (2, 1), (lines, errors)
@@ -348,7 +563,11 @@ def test_good_toml_files_are_read(folder):
         assert outcome([command, *arguments])[0] == 0
 
 
-HOLES = [("_fits", True, "kinds:Empty"), ("_fits", True, "kinds:instance"), ("_refuse_foreign", None, "wave:open")]
+HOLES = [
+    ("_fits", True, "kinds:Empty"),
+    ("_fits", True, "kinds:instance"),
+    ("_refuse_foreign", None, "wave:open"),
+]
 HOLES += [("_refuse_foreign", None, "os:system:command='touch PWNED'")]
 
 

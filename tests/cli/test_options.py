@@ -20,14 +20,34 @@ REQUIRED = {
     "sweep": ["a.toml"],
     "train": ["--nu=1"],
 }
-NUMBERS = ["1_0", "٣", "１", "0x10", "inf", "-inf", "nan", "1e999", "", " ", "1,5", "1d5", "true", "None", "1" * 800]
+NUMBERS = [
+    "1_0",
+    "٣",
+    "１",
+    "0x10",
+    "inf",
+    "-inf",
+    "nan",
+    "1e999",
+    "",
+    " ",
+    "1,5",
+    "1d5",
+    "true",
+    "None",
+    "1" * 800,
+]
 
 
 def options(command):
     """The options of a command, each with its action."""
     parser = Parser()
     add_options(parser, command)
-    return {name: action for action in parser._actions for name in action.option_strings}  # noqa: SLF001
+    return {
+        name: action
+        for action in parser._actions  # noqa: SLF001
+        for name in action.option_strings
+    }
 
 
 def given_once(command):
@@ -45,7 +65,9 @@ def said(capsys, *arguments):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_prefix_of_an_option_is_taken_for_it(capsys, command):
     names = options(command)
-    prefixes = {name[:end] for name in names for end in range(3, len(name))} - names.keys()
+    prefixes = {
+        name[:end] for name in names for end in range(3, len(name))
+    } - names.keys()
     line = said(capsys, command, *REQUIRED.get(command, []), *sorted(prefixes))
     assert line.split("unrecognized arguments: ")[1].split() == sorted(prefixes)
     assert len(prefixes) > len(names)
@@ -59,19 +81,37 @@ def test_no_prefix_of_an_option_of_all_commands_is_taken_for_it(capsys, prefix):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_an_option_with_one_value_is_given_once(capsys, command):
     for name, _, value in given_once(command):
-        required = [each for each in REQUIRED.get(command, []) if not each.startswith(f"{name}=")]
+        required = [
+            each
+            for each in REQUIRED.get(command, [])
+            if not each.startswith(f"{name}=")
+        ]
         line = said(capsys, command, *required, f"{name}={value}", name, value)
         assert f"argument {name}: may be given once" in line
 
 
 @pytest.mark.parametrize("text", NUMBERS)
 def test_an_option_reads_a_number_as_a_table_does(capsys, text):
-    assert "--delta: expected a finite number" in refused(capsys, "accounting", "epsilon", f"--delta={text}")
-    assert "--jobs: expected a whole number" in refused(capsys, "sweep", "a.toml", f"--jobs={text}")
-    assert "--seed: must be a whole number" in refused(capsys, "train", "--nu=1", f"--seed={text}")
-    assert "--event: expected Q,SIGMA" in refused(capsys, "accounting", "epsilon", f"--event=1,1,{text},")
+    assert "--delta: expected a finite number" in refused(
+        capsys, "accounting", "epsilon", f"--delta={text}"
+    )
+    assert "--jobs: expected a whole number" in refused(
+        capsys, "sweep", "a.toml", f"--jobs={text}"
+    )
+    assert "--seed: must be a whole number" in refused(
+        capsys, "train", "--nu=1", f"--seed={text}"
+    )
+    assert "--event: expected Q,SIGMA" in refused(
+        capsys, "accounting", "epsilon", f"--event=1,1,{text},"
+    )
     assert "--orders: expected MAX" in refused(capsys, "leakage", f"--orders=1,{text},")
 
 
 def test_what_a_number_may_look_like_is_read():
-    assert [to_number(text) for text in ("1", "+.5", " 2. ", "1e-5", "-1E+2")] == [1, 0.5, 2, 1e-5, -100]
+    assert [to_number(text) for text in ("1", "+.5", " 2. ", "1e-5", "-1E+2")] == [
+        1,
+        0.5,
+        2,
+        1e-5,
+        -100,
+    ]

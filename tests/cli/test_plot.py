@@ -14,10 +14,22 @@ from adascale.statistics import interval, log_interval
 
 from ..command import refused, run
 
-LEAKAGE = ["leakage", "--scenario", "my.toml", "--nu", 1e-3, "--nu", 4e-3, "--realisations", 3]
+LEAKAGE = [
+    "leakage",
+    "--scenario",
+    "my.toml",
+    "--nu",
+    1e-3,
+    "--nu",
+    4e-3,
+    "--realisations",
+    3,
+]
 LEAKAGE += ["--policy", "optimal", "--policy", "equalalloc"]
 ROWS = itertools.product((("A", 1.0), ("_B$", 3.0)), (0.01, 0.1), range(4))
-TABLE = pd.DataFrame([(name, nu, seed, level * np.exp(seed) / nu) for (name, level), nu, seed in ROWS])
+TABLE = pd.DataFrame(
+    [(name, nu, seed, level * np.exp(seed) / nu) for (name, level), nu, seed in ROWS]
+)
 TABLE.columns = ["policy", "nu", "seed", "epsilon"]
 
 
@@ -26,7 +38,9 @@ def points(figure):
     found = []
     for drawn in figure.axes[0].containers:
         line, _, (bars,) = drawn
-        ends = [bar[:, 1] if len(bar) else (np.nan, np.nan) for bar in bars.get_segments()]
+        ends = [
+            bar[:, 1] if len(bar) else (np.nan, np.nan) for bar in bars.get_segments()
+        ]
         found.append(np.column_stack([*line.get_data(), np.array(ends).reshape(-1, 2)]))
     return found
 
@@ -35,21 +49,38 @@ def points(figure):
 def test_axes_show_the_means_and_intervals_of_the_table(linear, mean):
     figure = report.draw(TABLE, linear=linear)
     groups = [TABLE[TABLE.policy == policy] for policy in ("A", "_B$")]
-    expected = [[(nu, *mean(rows.epsilon[rows.nu == nu])) for nu in (0.01, 0.1)] for rows in groups]
-    np.testing.assert_allclose(points(figure), expected, rtol=1e-12)  # ends are drawn as differences
+    expected = [
+        [(nu, *mean(rows.epsilon[rows.nu == nu])) for nu in (0.01, 0.1)]
+        for rows in groups
+    ]
+    np.testing.assert_allclose(
+        points(figure), expected, rtol=1e-12
+    )  # ends are drawn as differences
     axes, (legend,) = figure.axes[0], figure.legends
-    assert (axes.get_xscale(), axes.get_yscale()) == ("linear", "linear" if "y" in linear else "log")
+    assert (axes.get_xscale(), axes.get_yscale()) == (
+        "linear",
+        "linear" if "y" in linear else "log",
+    )
     assert [text.get_text().strip() for text in legend.get_texts()] == ["A", r"_B\$"]
     assert figure.get_figwidth() == 3.5
 
 
 def test_lines_differ_without_colour():
-    figure = report.draw(pd.DataFrame({"policy": [f"P{i}" for i in range(60)], "nu": 0.1, "epsilon": 1.0}))
+    figure = report.draw(
+        pd.DataFrame(
+            {"policy": [f"P{i}" for i in range(60)], "nu": 0.1, "epsilon": 1.0}
+        )
+    )
     svg = report.picture(figure, ".svg").decode()
     drawn = "".join(re.findall(r'<g id="line2d[^>]*>\s*<path[^>]*', svg))
-    looks = {(line.get_marker(), line.get_linestyle()) for line, *_ in figure.axes[0].containers}
+    looks = {
+        (line.get_marker(), line.get_linestyle())
+        for line, *_ in figure.axes[0].containers
+    }
     assert len({marker for marker, _ in looks}) == 12
-    assert len({*re.findall(r"stroke-dasharray: ([\d.,\s]+)", drawn)}) == 4  # and the solid line
+    assert (
+        len({*re.findall(r"stroke-dasharray: ([\d.,\s]+)", drawn)}) == 4
+    )  # and the solid line
     assert len(looks) == 48  # matplotlib calls the fifth style "--" too
 
 
@@ -83,7 +114,11 @@ def test_command_writes_the_same_bytes_from_the_same_table(place, monkeypatch):
 
 
 HARD = pd.DataFrame(
-    [["[28], a_b & c~d^e", "0.96 .. 6.67", "3"], [r"\$#{x}|", "1.5e-05 .. inf", "2"], ["Mine(k=1)", "", "1"]],
+    [
+        ["[28], a_b & c~d^e", "0.96 .. 6.67", "3"],
+        [r"\$#{x}|", "1.5e-05 .. inf", "2"],
+        ["Mine(k=1)", "", "1"],
+    ],
     columns=["policy", "95 %", "n"],
 )
 FORMS = {
@@ -113,7 +148,9 @@ def test_table_is_written_in_every_form_and_no_character_has_another_meaning(for
     assert report.format_table(HARD, form) == FORMS[form]
 
 
-@pytest.mark.parametrize("command", [["plot", "t.csv", "f.pdf"], [*LEAKAGE, "--plot", "f.pdf"]])
+@pytest.mark.parametrize(
+    "command", [["plot", "t.csv", "f.pdf"], [*LEAKAGE, "--plot", "f.pdf"]]
+)
 def test_missing_matplotlib_names_the_extra(place, monkeypatch, capsys, command):
     TABLE.to_csv("t.csv", index=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)

@@ -27,7 +27,9 @@ class Counts:
 """
 ROUND = "0,1,1,1,1,1,a"
 BLOCK = '[[runs]]\nreading = "a"\ndataset = "digits"\npolicy = "EqualAlloc"\nnu = [0.5, 2]\nseed = 0\nrounds = 2\n'
-PLOTTED = "".join(f"{p},{nu},{s},{1 / nu + s}\n" for p in "AB" for nu in (0.01, 0.1) for s in (0, 1))
+PLOTTED = "".join(
+    f"{p},{nu},{s},{1 / nu + s}\n" for p in "AB" for nu in (0.01, 0.1) for s in (0, 1)
+)
 PLOTTED = f"policy,nu,seed,epsilon\n{PLOTTED}"
 FILES = {
     "mine_too.py": OWN,
@@ -50,29 +52,63 @@ REFUSED = {
         ("delta --event 0.1,1", "delta needs --epsilon"),
         ("epsilon --history log.json", "log.json: expected Opacus' history"),
     ],
-    "audit --rounds 10 --nu 2.56": [("--policy adascale.policies:Truncated", "chooses who sends")],
+    "audit --rounds 10 --nu 2.56": [
+        ("--policy adascale.policies:Truncated", "chooses who sends")
+    ],
     "benchmark --version 1 --out new": [("--policy OPTIMAL", "duplicate")],
     "epsilon": [
-        ("given", "line 3: expected a number that is within 1e-6 ... 1e150, got '-1'", "sigma,rate\n1,0.1\n-1,0.1\n"),
+        (
+            "given",
+            "line 3: expected a number that is within 1e-6 ... 1e150, got '-1'",
+            "sigma,rate\n1,0.1\n-1,0.1\n",
+        ),
         ("given", "expected a column rate, or --rate", "sigma\n1\n"),
         ("given --rate 2", r"--rate must be in \[0, 1\], got 2.0", "sigma\n1\n"),
-        ("given --rate 0.1", "--rate cannot be combined with a column rate", "sigma,rate\n1,0.1\n"),
-        ("given", "line 3: expected a number that is whole and >= 1, got '0'", "# x\nsigma,rate,steps\n1,0.1,0\n"),
-        ("given", "one of the columns count and steps, got both", "sigma,rate,steps,count\n1,0.1,1,1\n"),
+        (
+            "given --rate 0.1",
+            "--rate cannot be combined with a column rate",
+            "sigma,rate\n1,0.1\n",
+        ),
+        (
+            "given",
+            "line 3: expected a number that is whole and >= 1, got '0'",
+            "# x\nsigma,rate,steps\n1,0.1,0\n",
+        ),
+        (
+            "given",
+            "one of the columns count and steps, got both",
+            "sigma,rate,steps,count\n1,0.1,1,1\n",
+        ),
         ("given --eta eta.csv", "give either a FILE of noise multipliers, or"),
         ("given --interference -6", "--scenario and --interference need --eta"),
         ("--eta eta.csv", "--eta needs --scenario"),
     ],
     "epsilon --scenario my.toml --eta": [
-        ("given", "line 2: expected a number that is finite and >= 0, got '-1' in eta", "eta\n-1\n"),
-        ("given", "line 3: rounds must be in order: expected round 1, got '2'", "round,eta\n0,1\n2,1\n"),
-        ("given", "line 3: rounds must be in order: expected an index 1, got '2'", ",eta\n0,1\n2,1\n"),
+        (
+            "given",
+            "line 2: expected a number that is finite and >= 0, got '-1' in eta",
+            "eta\n-1\n",
+        ),
+        (
+            "given",
+            "line 3: rounds must be in order: expected round 1, got '2'",
+            "round,eta\n0,1\n2,1\n",
+        ),
+        (
+            "given",
+            "line 3: rounds must be in order: expected an index 1, got '2'",
+            ",eta\n0,1\n2,1\n",
+        ),
         (
             "given",
             "line 4: rounds must be in order: expected round 1",
             f"{HEADER}\n{ROUND}\n{HEADER}\n{ROUND}2\n",
         ),
-        ("given", "line 2: expected a number that is at most", "min_gain,eta\n1e-12,1e-3\n"),
+        (
+            "given",
+            "line 2: expected a number that is at most",
+            "min_gain,eta\n1e-12,1e-3\n",
+        ),
         ("given", "not every device sends", "round,eta,number,senders\n0,1e-3,9,1 2\n"),
     ],
     "leakage --scenario my.toml --policy optimal --out new.csv": [
@@ -80,19 +116,43 @@ REFUSED = {
         ("--nu 1 --total 1", "is required, got nu and total"),
         ("--nu 1 --realisations 0", "--realisations must be 1 ... 1000000, got 0"),
         ("--nu 1 --seed -1", "argument --seed: must be a whole number >= 0"),
-        ("--nu 1 --interference=3", "--interference must be a finite number of dB, at most 0"),
-        ("--nu 1 --interference=0 --scenario part.toml", "interference"),  # neither wins in silence
-        ("--nu 1 --out base.toml --scenario digits.toml", "--out 'base.toml' is the file of"),
+        (
+            "--nu 1 --interference=3",
+            "--interference must be a finite number of dB, at most 0",
+        ),
+        (
+            "--nu 1 --interference=0 --scenario part.toml",
+            "interference",
+        ),  # neither wins in silence
+        (
+            "--nu 1 --out base.toml --scenario digits.toml",
+            "--out 'base.toml' is the file of",
+        ),
         ("--nu 1 --orders x", "argument --orders: expected MAX or MIN,MAX, got 'x'"),
         ("--nu 1 --orders 1024,3", "--orders 1024,3: largest must be above smallest"),
-        ("--nu 1 --orders 64 --accountant renyi:orders=(2,3)", "--orders applies only to the accountant renyi"),
+        (
+            "--nu 1 --orders 64 --accountant renyi:orders=(2,3)",
+            "--orders applies only to the accountant renyi",
+        ),
         ("--nu 1 --accountant renyi:order=3", "--accountant renyi:order=3: "),
-        ("--nu 1 --channel mine_too:Own", r"Own.fading must return 12 finite coefficients, got shape \(11,\)"),
-        ("--nu 1 --accountant mine_too:Counts", "--accountant mine_too:Counts: ZeroDivisionError: division by zero"),
+        (
+            "--nu 1 --channel mine_too:Own",
+            r"Own.fading must return 12 finite coefficients, got shape \(11,\)",
+        ),
+        (
+            "--nu 1 --accountant mine_too:Counts",
+            "--accountant mine_too:Counts: ZeroDivisionError: division by zero",
+        ),
         # before any work, of which there would be hours
-        ("--nu 1 --realisations 1000000 --plot f.jpg", "--plot must end in .pdf, .png, .svg, got 'f.jpg'"),
+        (
+            "--nu 1 --realisations 1000000 --plot f.jpg",
+            "--plot must end in .pdf, .png, .svg, got 'f.jpg'",
+        ),
         ("--nu 1 --realisations 1000000 --plot nowhere/f.pdf", "there is no folder"),
-        ("--nu 1 --realisations 1000000 --format csv --json", "--json cannot be combined with --format csv"),
+        (
+            "--nu 1 --realisations 1000000 --format csv --json",
+            "--json cannot be combined with --format csv",
+        ),
     ],
     "plot": [
         ("t.csv f.gif", "FILE must end in .pdf, .png, .svg, got 'f.gif'"),
@@ -111,17 +171,38 @@ REFUSED = {
         ("", "exactly one of --nu and --epsilon must be given"),
         ("--nu 1e-14", "--nu must be at least "),
         ("--epsilon 2 --policy learn", "--policy must be equalalloc or truncated"),
-        ("--epsilon 2 --policy truncated:threshold=1e-12", "truncated .without threshold."),
+        (
+            "--epsilon 2 --policy truncated:threshold=1e-12",
+            "truncated .without threshold.",
+        ),
         ("--epsilon 2 --policy truncated --gains least.csv", "min_gain|h2_1 to h2_2"),
         ("--nu 1 --policy truncated", "as --past, or give --epsilon in place of --nu"),
-        ("--nu 1 --policy constantlevel", "needs the distribution of the channel: .* as --past$"),
+        (
+            "--nu 1 --policy constantlevel",
+            "needs the distribution of the channel: .* as --past$",
+        ),
         ("--nu 1 --policy adascale", "as --past, or V by --policy adascale:penalty=V$"),
-        ("--nu 1 --policy estimfuture --past least.csv", "EstimFuture needs the gains of every device"),
+        (
+            "--nu 1 --policy estimfuture --past least.csv",
+            "EstimFuture needs the gains of every device",
+        ),
         ("--nu 1 --policy learn:hold=.1,hold=.1", "twice|duplicate"),
-        ("--nu 1 --policy powercontrol --past gains.csv --gains past.csv", "40 rounds, .* 12$"),
-        ("--nu 1 --hindsight --past past.csv", "--past cannot be combined with --hindsight"),
-        ("--nu 1 --split 0.5 --past past.csv", "--past cannot be combined with --split"),
-        ("--nu 1 --split 0.5 --hindsight", "--split cannot be combined with --hindsight"),
+        (
+            "--nu 1 --policy powercontrol --past gains.csv --gains past.csv",
+            "40 rounds, .* 12$",
+        ),
+        (
+            "--nu 1 --hindsight --past past.csv",
+            "--past cannot be combined with --hindsight",
+        ),
+        (
+            "--nu 1 --split 0.5 --past past.csv",
+            "--past cannot be combined with --split",
+        ),
+        (
+            "--nu 1 --split 0.5 --hindsight",
+            "--split cannot be combined with --hindsight",
+        ),
         ("--nu 1 --out past.csv --past past.csv", "is the file of --past"),
     ],
     "stream --scenario my.toml --state new": [
@@ -132,43 +213,86 @@ REFUSED = {
         ("--nu 1 --state .", "it is not a regular file"),
         ("--nu 1 --state past.csv --past past.csv", "is the file of --past"),
         ("--nu 1 --state mine.py", "mine.py is no journal: line 1"),
-        ("--epsilon 2 --policy truncated", "min_gain|h2_1 to h2_2", "min_gain\n1e-12\n"),
+        (
+            "--epsilon 2 --policy truncated",
+            "min_gain|h2_1 to h2_2",
+            "min_gain\n1e-12\n",
+        ),
     ],
     "sweep --store new": [
         ("given", "holds no runs", "runs = []"),
         ("given", "block 1: missing key 'reading'", BLOCK.replace('reading = "a"', "")),
         ("given", "block 1: reading must be ", BLOCK.replace('"a"', "3")),
-        ("given", "block 2: 'speed'", BLOCK + BLOCK.replace('"a"', '"b"') + "speed = 3\n"),
-        ("given", "block 1: seed must be .*, got -1", BLOCK.replace("seed = 0", "seed = [0, -1]")),
+        (
+            "given",
+            "block 2: 'speed'",
+            BLOCK + BLOCK.replace('"a"', '"b"') + "speed = 3\n",
+        ),
+        (
+            "given",
+            "block 1: seed must be .*, got -1",
+            BLOCK.replace("seed = 0", "seed = [0, -1]"),
+        ),
         ("given", "block 1: nu is an empty list", BLOCK.replace("[0.5, 2]", "[]")),
-        ("given", "'a' has the run [0-9a-f]{16} twice", BLOCK.replace("[0.5, 2]", "[0.5, 0.5]")),
-        ("given", "budget_mode must be .* got 'soft'", BLOCK.replace("EqualAlloc", "learn:budget_mode=soft")),
+        (
+            "given",
+            "'a' has the run [0-9a-f]{16} twice",
+            BLOCK.replace("[0.5, 2]", "[0.5, 0.5]"),
+        ),
+        (
+            "given",
+            "budget_mode must be .* got 'soft'",
+            BLOCK.replace("EqualAlloc", "learn:budget_mode=soft"),
+        ),
         ("sweep.toml --jobs 0", "--jobs must be >= 1, got 0"),
-        ("sweep.toml --out nowhere/x.csv", "--out 'nowhere/x.csv' cannot be written: there is no folder"),
+        (
+            "sweep.toml --out nowhere/x.csv",
+            "--out 'nowhere/x.csv' cannot be written: there is no folder",
+        ),
         ("sweep.toml --out digits.toml", "--out 'digits.toml' is the file of"),
         ("sweep.toml --store base.toml", "store 'base.toml' must be a folder"),
     ],
     "train --rounds 2 --out new.csv --history new-too.csv": [
         ("", "--nu"),
         ("--nu 1 --dataset mnist", "download it once, python -c "),
-        ("--nu 1 --dataset digits.toml --out base.toml", "--out 'base.toml' is the file of"),
-        ("--nu 1 --out new.csv --history ./new.csv", "--history 'new.csv' is the file of --out"),
+        (
+            "--nu 1 --dataset digits.toml --out base.toml",
+            "--out 'base.toml' is the file of",
+        ),
+        (
+            "--nu 1 --out new.csv --history ./new.csv",
+            "--history 'new.csv' is the file of --out",
+        ),
     ],
 }
 CASES = [(usual, *case) for usual, cases in REFUSED.items() for case in cases]
 
 
 def contents(folder):
-    return {path: path.is_file() and path.read_bytes() for path in folder.rglob("*") if "__pycache__" not in str(path)}
+    return {
+        path: path.is_file() and path.read_bytes()
+        for path in folder.rglob("*")
+        if "__pycache__" not in str(path)
+    }
 
 
-@pytest.mark.filterwarnings("ignore:1 rows or points are not in the figure")  # a note, before the error
-@pytest.mark.parametrize(("usual", "more", "said", "given"), [(*case, WHOLE)[:4] for case in CASES])
-def test_what_is_wrong_is_one_line_and_changes_no_file(place, monkeypatch, capsys, usual, more, said, given):
+@pytest.mark.filterwarnings(
+    "ignore:1 rows or points are not in the figure"
+)  # a note, before the error
+@pytest.mark.parametrize(
+    ("usual", "more", "said", "given"), [(*case, WHOLE)[:4] for case in CASES]
+)
+def test_what_is_wrong_is_one_line_and_changes_no_file(
+    place, monkeypatch, capsys, usual, more, said, given
+):
     for name, text in (FILES | {"given": given or ""}).items():
         (place / name).write_text(text)
     monkeypatch.setenv("ADASCALE_DATA", str(place))
-    monkeypatch.setattr(sys, "stdin", None if given is None else io.TextIOWrapper(io.BytesIO(given.encode())))
+    monkeypatch.setattr(
+        sys,
+        "stdin",
+        None if given is None else io.TextIOWrapper(io.BytesIO(given.encode())),
+    )
     before = contents(place)
     command, *arguments = overridden(*shlex.split(f"{usual} {more}"))
     line = refused(capsys, command, *arguments, heading=command == "stream")

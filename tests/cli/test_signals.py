@@ -27,27 +27,45 @@ LOADS = {  # minutes each, and some of them in one call of compiled code
     "audit": "--policy EqualAlloc --nu 0.04 --runs 200",
     "epsilon": "sigmas.csv --rate 0.1",
 }
-ANY_END = [(name, number) for name in LOADS for number in (signal.SIGTERM, signal.SIGINT)]
+ANY_END = [
+    (name, number) for name in LOADS for number in (signal.SIGTERM, signal.SIGINT)
+]
 
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory):
     folder, rng, T = tmp_path_factory.mktemp("inputs"), np.random.default_rng(0), 10**6
-    gains, sigmas = rng.exponential(1e-9, T).tolist(), rng.uniform(0.5, 2, T // 5).tolist()
-    columns = {"gains": ["min_gain", *gains], "lines": ["min_gain", *gains[: T // 5]], "sigmas": ["sigma", *sigmas]}
+    gains, sigmas = (
+        rng.exponential(1e-9, T).tolist(),
+        rng.uniform(0.5, 2, T // 5).tolist(),
+    )
+    columns = {
+        "gains": ["min_gain", *gains],
+        "lines": ["min_gain", *gains[: T // 5]],
+        "sigmas": ["sigma", *sigmas],
+    }
     for name, column in columns.items():
         (folder / f"{name}.csv").write_text("".join(f"{each}\n" for each in column))
     (folder / "stream.toml").write_text(replace(SMALL, num_rounds=T).to_toml())
-    (folder / "long.toml").write_text('base = "digits"\n[scenario]\nnum_rounds = 20000\n')
+    (folder / "long.toml").write_text(
+        'base = "digits"\n[scenario]\nnum_rounds = 20000\n'
+    )
     (folder / "sweep.toml").write_text(SWEEP)
-    with socket.create_server(("127.0.0.1", 0)) as silent:  # a network that never answers
+    with socket.create_server(
+        ("127.0.0.1", 0)
+    ) as silent:  # a network that never answers
         yield folder, f"http://127.0.0.1:{silent.getsockname()[1]}"
 
 
 def listens(process):
     """Whether the process handles SIGTERM, as far as that can be seen."""
     try:
-        caught = Path(f"/proc/{process.pid}/status").read_text().partition("SigCgt:")[2].split()[0]
+        caught = (
+            Path(f"/proc/{process.pid}/status")
+            .read_text()
+            .partition("SigCgt:")[2]
+            .split()[0]
+        )
     except (OSError, IndexError):
         time.sleep(3)
         return True
@@ -61,14 +79,19 @@ def ended(name, number, inputs, folder, after):
     for each in given.iterdir():
         (folder / each.name).symlink_to(each)
     (folder / "out.csv").write_text("as it was")
-    with open(folder / "lines.csv") as lines, open(folder / "err", "w") as err, open(folder / "printed", "w") as out:
+    with (
+        open(folder / "lines.csv") as lines,
+        open(folder / "err", "w") as err,
+        open(folder / "printed", "w") as out,
+    ):
         process = subprocess.Popen(
             [sys.executable, "-m", "adascale", name, *LOADS[name].split()],
             cwd=folder,
             stdin=lines,
             stdout=out,
             stderr=err,
-            env=os.environ | {"https_proxy": proxy, "http_proxy": proxy, "ADASCALE_DATA": str(folder)},
+            env=os.environ
+            | {"https_proxy": proxy, "http_proxy": proxy, "ADASCALE_DATA": str(folder)},
             start_new_session=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
@@ -85,19 +108,33 @@ def ended(name, number, inputs, folder, after):
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    return code, bool(left), (folder / "out.csv").read_text(), (folder / "err").read_text().splitlines()
+    return (
+        code,
+        bool(left),
+        (folder / "out.csv").read_text(),
+        (folder / "err").read_text().splitlines(),
+    )
 
 
 @pytest.mark.parametrize(
     ("name", "number", "times"),
     [
-        *[("schedule", signal.SIGINT, 1), ("sweep", signal.SIGTERM, 1)],  # of a stream: test_stream_killed.py
+        *[
+            ("schedule", signal.SIGINT, 1),
+            ("sweep", signal.SIGTERM, 1),
+        ],  # of a stream: test_stream_killed.py
         *(pytest.param(*each, 10, marks=pytest.mark.fuzz) for each in ANY_END),
     ],
 )
 def test_signal_ends_a_command_at_any_moment(name, number, times, inputs, tmp_path):
     for k in range(times):
-        found = ended(name, number, inputs, tmp_path / f"{k}", random.uniform(0, 3 if times > 1 else 1))
+        found = ended(
+            name,
+            number,
+            inputs,
+            tmp_path / f"{k}",
+            random.uniform(0, 3 if times > 1 else 1),
+        )
         code, left, written, (*notes, line) = found
         assert (code, left, written) == (128 + number, False, "as it was"), found
         assert line.startswith(f"adascale {name}: stopped")
@@ -112,14 +149,30 @@ CHILD = "child = multiprocessing.get_context('fork').Process(target=time.sleep, 
 @pytest.mark.parametrize(
     ("code", "own"),
     [
-        (143, f"{LOSES}raise ImportError('initialization failed')"),  # as extension modules do
+        (
+            143,
+            f"{LOSES}raise ImportError('initialization failed')",
+        ),  # as extension modules do
         (143, f"{LOSES}time.sleep(60)"),
-        (0, f"{CHILD}time.sleep(0.5)\nchild.terminate()\ntime.sleep(1.5)"),  # it listens as its parent does
+        (
+            0,
+            f"{CHILD}time.sleep(0.5)\nchild.terminate()\ntime.sleep(1.5)",
+        ),  # it listens as its parent does
     ],
 )
 def test_signal_ends_its_process_alone(code, own, tmp_path):
     (tmp_path / "mine.py").write_text(OWN + own)
     command = "-m adascale leakage --nu 0.04 --policy mine:Mine --realisations 1"
-    done = subprocess.run([sys.executable, *command.split()], cwd=tmp_path, capture_output=True, text=True, timeout=50)
+    done = subprocess.run(
+        [sys.executable, *command.split()],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=50,
+    )
     assert done.returncode == code, done.stderr
-    assert done.stderr == "adascale leakage: stopped\n" if code else "leakage: stopped" not in done.stderr
+    assert (
+        done.stderr == "adascale leakage: stopped\n"
+        if code
+        else "leakage: stopped" not in done.stderr
+    )

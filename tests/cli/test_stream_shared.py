@@ -37,7 +37,10 @@ HEADER = "h2_1,h2_2\n"
 def schedules(few):
     """Seeds: a few that are always the same, and under ``--fuzz`` a hundred others."""
     hundred = [random.randrange(2**32) for _ in range(100)]
-    return [*range(few), pytest.param(hundred, marks=[pytest.mark.fuzz, pytest.mark.slow], id="hundred")]
+    return [
+        *range(few),
+        pytest.param(hundred, marks=[pytest.mark.fuzz, pytest.mark.slow], id="hundred"),
+    ]
 
 
 def each(seeds):
@@ -75,7 +78,10 @@ def test_threads_get_each_round_once(tmp_path, seeds):
     for seed in each(seeds):
         rng, path, answers = random.Random(seed), tmp_path / f"{seed}", []
         number, interval = rng.randint(2, 8), sys.getswitchinterval()
-        shares = [[rng.choice(FLOORS) for _ in range(rng.randint(1, 14))] for _ in range(number)]
+        shares = [
+            [rng.choice(FLOORS) for _ in range(rng.randint(1, 14))]
+            for _ in range(number)
+        ]
         barrier = threading.Barrier(number)
 
         def work(share, stream, skips, barrier=barrier, answers=answers):
@@ -89,7 +95,9 @@ def test_threads_get_each_round_once(tmp_path, seeds):
         try:
             with opened(path) as stream:
                 threads = [
-                    threading.Thread(target=work, args=(share, stream, random.Random(seed + n)))
+                    threading.Thread(
+                        target=work, args=(share, stream, random.Random(seed + n))
+                    )
                     for n, share in enumerate(shares)
                 ]
                 for thread in threads:
@@ -141,8 +149,14 @@ def test_a_forked_process_cannot_use_the_stream(tmp_path, seeds):
         with opened(path) as stream, opened(tmp_path / f"{seed} alone") as alone:
             for _ in range(rng.randint(1, 12)):
                 if rng.random() < 0.4:
-                    use, leave = rng.choice([*USES]), rng.choice(["with", "close", "exit"])
-                    assert f"{path} belongs to the process {os.getpid()}" in used_in_child(stream, use, leave)
+                    use, leave = (
+                        rng.choice([*USES]),
+                        rng.choice(["with", "close", "exit"]),
+                    )
+                    assert (
+                        f"{path} belongs to the process {os.getpid()}"
+                        in used_in_child(stream, use, leave)
+                    )
                 gain = rng.choice(FLOORS)
                 answers.append(stream.answer(gain))
                 assert answers[-1] == alone.answer(gain)
@@ -179,18 +193,29 @@ def unmarked(line):
 
 def sent_until_it_is_answered(forks, folder, seed, fault):
     """All answers of a client that begins again after each failure, and the exit codes."""
-    rng, sent, joined, codes = random.Random(seed), lines(measured(40, seed % 1000)), [], []
+    rng, sent, joined, codes = (
+        random.Random(seed),
+        lines(measured(40, seed % 1000)),
+        [],
+        [],
+    )
     folder.mkdir()
     write_inputs(folder)
     for turn in range(100):
-        code, answers = fault(forks, folder, rng, "".join([HEADER, *sent[len(joined) :]]), turn)
+        code, answers = fault(
+            forks, folder, rng, "".join([HEADER, *sent[len(joined) :]]), turn
+        )
         joined += answers
         codes.append(code)
         if len(joined) == len(sent):
             break
     with opened(folder / "alone") as alone:
-        gains = LONG.min_gain(np.array([line.split(",") for line in sent], dtype=float).T)
-        assert [unmarked(line) for line in joined] == [alone.answer(gain).line() for gain in gains]
+        gains = LONG.min_gain(
+            np.array([line.split(",") for line in sent], dtype=float).T
+        )
+        assert [unmarked(line) for line in joined] == [
+            alone.answer(gain).line() for gain in gains
+        ]
     with opened(folder / "s") as stream:
         assert stream.round == len(sent)
         assert stream.last.line() == unmarked(joined[-1])
@@ -204,14 +229,20 @@ def test_an_answer_that_nobody_could_get_is_not_passed_on(forks, tmp_path, seeds
         folder = tmp_path / f"{seed}"
         folder.mkdir()
         write_inputs(folder)
-        code, answers = closed_after(forks, folder, number := random.Random(seed).randint(0, 9))
+        code, answers = closed_after(
+            forks, folder, number := random.Random(seed).randint(0, 9)
+        )
         assert code == 141
         with opened(folder / "s") as stream:
-            assert stream.round == number + 1  # one more than was read, which waits for its line
+            assert (
+                stream.round == number + 1
+            )  # one more than was read, which waits for its line
             assert stream.pending
             gain = LONG.min_gain(measured(40, 0)[number][:, None])[0]
             assert stream.answer(gain).round == number
-        assert [answer.split(",")[0] for answer in answers] == [str(t) for t in range(number)]
+        assert [answer.split(",")[0] for answer in answers] == [
+            str(t) for t in range(number)
+        ]
 
 
 def closed_after(forks, folder, number):
@@ -237,11 +268,19 @@ def closed_after(forks, folder, number):
 def full_disk(forks, folder, rng, text, turn):
     """A run whose log is full, and whose files may not grow beyond a random size, which is larger at every turn."""
     (folder / "in").write_text(text)
-    with open(folder / "in") as read, open(folder / "out", "w") as out, open("/dev/full", "w") as err:
+    with (
+        open(folder / "in") as read,
+        open(folder / "out", "w") as out,
+        open("/dev/full", "w") as err,
+    ):
         size = 600 + 1500 * turn + rng.randint(0, 1500)
-        pid = forks.begin(folder, ARGUMENTS, [read.fileno(), out.fileno(), err.fileno()], largest=size)
+        pid = forks.begin(
+            folder, ARGUMENTS, [read.fileno(), out.fileno(), err.fileno()], largest=size
+        )
     code = forks.wait(pid)
-    *whole, _ = (folder / "out").read_text().split("\n")  # the last answer may be cut off as well
+    *whole, _ = (
+        (folder / "out").read_text().split("\n")
+    )  # the last answer may be cut off as well
     return code, whole[1:]
 
 
@@ -259,8 +298,19 @@ def test_answers_on_a_full_disk_are_answered_again(forks, tmp_path):
     write_inputs(tmp_path)
     sent = lines(measured(40, 0))
     (tmp_path / "in").write_text("".join([HEADER, *sent]))
-    with open(tmp_path / "in") as read, open("/dev/full", "w") as out, open(tmp_path / "err", "w") as err:
-        assert forks.wait(forks.begin(tmp_path, ARGUMENTS, [read.fileno(), out.fileno(), err.fileno()])) == 2
+    with (
+        open(tmp_path / "in") as read,
+        open("/dev/full", "w") as out,
+        open(tmp_path / "err", "w") as err,
+    ):
+        assert (
+            forks.wait(
+                forks.begin(
+                    tmp_path, ARGUMENTS, [read.fileno(), out.fileno(), err.fileno()]
+                )
+            )
+            == 2
+        )
     assert not (tmp_path / "s").exists()  # its heading was refused: no round is spent
 
 
@@ -296,14 +346,22 @@ class Standard:
 
 
 @pytest.mark.parametrize("seeds", schedules(3))
-def test_an_endless_line_is_refused_before_it_fills_memory(place, monkeypatch, capsys, seeds):
+def test_an_endless_line_is_refused_before_it_fills_memory(
+    place, monkeypatch, capsys, seeds
+):
     for seed in each(seeds):
         rng = random.Random(seed)
-        number, good = rng.randint(0, 11), "".join([HEADER, *lines(GAINS)]).encode().splitlines(keepends=True)
+        number, good = (
+            rng.randint(0, 11),
+            "".join([HEADER, *lines(GAINS)]).encode().splitlines(keepends=True),
+        )
         filling = rng.choice([b"1", b"\0", b",", b" ", b"\xff", b"\r"]) * (1 << 16)
         raw = Raw([*good[: number + 1], *[filling] * 25_000])  # 1.6 GB
         monkeypatch.setattr(sys, "stdin", Standard(raw))
-        assert run("stream", "--scenario", "my.toml", "--nu", NU, "--state", f"{seed}") == 2
+        assert (
+            run("stream", "--scenario", "my.toml", "--nu", NU, "--state", f"{seed}")
+            == 2
+        )
         said = capsys.readouterr()
         assert "standard input has a line of more than " in said.err.splitlines()[-1]
         assert len(said.out.splitlines()) == number + 1
@@ -358,7 +416,11 @@ def test_pipes_that_do_not_block_are_waited_for(forks, tmp_path):
     assert [line.split(",")[0] for line in answered] == ["round", *"01234"]
 
 
-CLOSED = {"<&-": "standard input is closed", ">&-": "standard output is closed", "2>&-": None}
+CLOSED = {
+    "<&-": "standard input is closed",
+    ">&-": "standard output is closed",
+    "2>&-": None,
+}
 
 
 @pytest.mark.slow
@@ -369,10 +431,15 @@ def test_a_standard_stream_that_is_closed_at_the_start(tmp_path, closed):
     command = f'cat gains.csv | "{sys.executable}" -m adascale stream --scenario my.toml --nu {NU} --state s {closed}'
     if closed == "<&-":
         command = command.removeprefix("cat gains.csv | ")
-    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        ["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True
+    )
     if CLOSED[closed] is None:
         assert done.returncode == 0
-        assert [line.split(",")[0] for line in done.stdout.splitlines()] == ["round", *map(str, range(12))]
+        assert [line.split(",")[0] for line in done.stdout.splitlines()] == [
+            "round",
+            *map(str, range(12)),
+        ]
         with opened(tmp_path / "s", scenario=SMALL) as stream:
             assert stream.finished
     else:
@@ -416,19 +483,26 @@ def test_a_stream_that_nothing_refers_to_releases_its_file(tmp_path):
 
 @pytest.mark.parametrize("copied", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_a_stream_is_neither_pickled_nor_copied(tmp_path, copied):
-    with opened(tmp_path / "s") as stream, pytest.raises(TypeError, match="cannot be pickled or copied"):
+    with (
+        opened(tmp_path / "s") as stream,
+        pytest.raises(TypeError, match="cannot be pickled or copied"),
+    ):
         copied(stream)
 
 
 def test_a_stream_is_not_handed_to_a_spawned_process(tmp_path):
     with opened(tmp_path / "s") as stream:
-        process = multiprocessing.get_context("spawn").Process(target=USES["skip"], args=(stream,))
+        process = multiprocessing.get_context("spawn").Process(
+            target=USES["skip"], args=(stream,)
+        )
         with pytest.raises((TypeError, AttributeError, pickle.PicklingError)):
             process.start()
         assert stream.answer(1e-12).round == 0
 
 
-@pytest.mark.parametrize("number", [True, np.True_, "0", np.nan, np.inf, 0.5, -1, 1j, [0], None])
+@pytest.mark.parametrize(
+    "number", [True, np.True_, "0", np.nan, np.inf, 0.5, -1, 1j, [0], None]
+)
 def test_a_number_is_one_whole_number(tmp_path, number):
     with opened(tmp_path / "s") as stream:
         if number is None:
@@ -439,7 +513,21 @@ def test_a_number_is_one_whole_number(tmp_path, number):
         assert stream.round == 0
 
 
-BAD = [0.0, -0.0, np.nan, np.inf, -1e-12, 1e308, 5e-324, True, "1e-12", 1e-12 + 0j, [1e-12], [], None]
+BAD = [
+    0.0,
+    -0.0,
+    np.nan,
+    np.inf,
+    -1e-12,
+    1e308,
+    5e-324,
+    True,
+    "1e-12",
+    1e-12 + 0j,
+    [1e-12],
+    [],
+    None,
+]
 BAD.append(np.ma.masked_array(1e-12, True))
 
 
@@ -457,7 +545,11 @@ def test_a_gain_is_one_positive_number(tmp_path, gain, pending):
         assert (stream.round, stream.pending) == (1, pending)
 
 
-@pytest.mark.parametrize("row", [[1e-12], [1e-12] * 3, 1e-12, [[1e-12] * 2], [1e-12, -0.0], [1e-12, np.nan]], ids=repr)
+@pytest.mark.parametrize(
+    "row",
+    [[1e-12], [1e-12] * 3, 1e-12, [[1e-12] * 2], [1e-12, -0.0], [1e-12, np.nan]],
+    ids=repr,
+)
 def test_a_row_of_gains_has_one_for_each_device(tmp_path, row):
     with Stream(Best(1), SMALL, None, tmp_path / "s") as stream:
         with pytest.raises(InvalidInput):
@@ -502,7 +594,9 @@ def test_an_interrupt_in_a_round_answers_it_once(tmp_path, monkeypatch, moment):
     stream.passed_on()
     with monkeypatch.context() as patch:
         if moment == "decide":
-            patch.setattr(policies.Learn, "decide", interrupting(policies.Learn.decide, False))
+            patch.setattr(
+                policies.Learn, "decide", interrupting(policies.Learn.decide, False)
+            )
         elif moment == "answered":
             take = vars(Stream)["_take"]
             patch.setattr(Stream, "_take", interrupting(take, True))
@@ -518,7 +612,9 @@ def test_an_interrupt_in_a_round_answers_it_once(tmp_path, monkeypatch, moment):
     check_reopened(path, expected)
 
 
-def test_a_round_that_can_neither_be_written_nor_taken_back_ends_the_stream(tmp_path, monkeypatch):
+def test_a_round_that_can_neither_be_written_nor_taken_back_ends_the_stream(
+    tmp_path, monkeypatch
+):
     path, stream = tmp_path / "s", opened(tmp_path / "s")
     first = stream.answer(FLOORS[0])
     stream.passed_on()
@@ -534,7 +630,9 @@ def test_a_round_that_can_neither_be_written_nor_taken_back_ends_the_stream(tmp_
     with pytest.raises(RuntimeError, match="close it and open it again"):
         stream.answer(FLOORS[1])
     stream.close()
-    with opened(path) as stream:  # the line is whole, or is not there: one answer in any case
+    with opened(
+        path
+    ) as stream:  # the line is whole, or is not there: one answer in any case
         assert stream.last == first or stream.pending
         assert stream.answer(FLOORS[1]).round == 1
 

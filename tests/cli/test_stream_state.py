@@ -20,7 +20,18 @@ from adascale.errors import InvalidFile
 from adascale.policies import Best, Truncated
 from adascale.streaming import Journal, SelectedAnswer, Stream
 
-from .streams import GAINS, HEADER, NU, OWN, PAST, POLICIES, SMALL, WHOLE, measured, rows
+from .streams import (
+    GAINS,
+    HEADER,
+    NU,
+    OWN,
+    PAST,
+    POLICIES,
+    SMALL,
+    WHOLE,
+    measured,
+    rows,
+)
 
 OTHER = {
     "scenario": ["--scenario", "other.toml"],
@@ -47,11 +58,15 @@ def test_the_state_of_another_stream_is_refused(stream, place):
 def test_a_policy_that_decides_otherwise_now_is_refused(stream, place):
     stream("".join(WHOLE.splitlines(keepends=True)[:4]), "--policy", "mine:Own")
     sys.modules.pop("mine")
-    shutil.rmtree(place / "__pycache__", ignore_errors=True)  # else taken for this file's: same second and size
+    shutil.rmtree(
+        place / "__pycache__", ignore_errors=True
+    )  # else taken for this file's: same second and size
     (place / "mine.py").write_text(OWN.replace("2 + state", "3 + state"))
     code, answered, said = stream(WHOLE, "--policy", "mine:Own")
     assert (code, answered, len(said)) == (2, [], 1)
-    assert re.search("s: round 0 was answered eta = .*, and the policy decides .* now", said[0])
+    assert re.search(
+        "s: round 0 was answered eta = .*, and the policy decides .* now", said[0]
+    )
 
 
 def kept(folder, rounds=4):
@@ -73,12 +88,18 @@ def test_any_change_of_the_state_is_refused_with_its_line(tmp_path):
     path, answers = kept(tmp_path)
     good, policy = path.read_bytes(), policies.Learn()
     altered = [
-        (good[:i] + bytes([good[i] ^ 1]) + good[i + 1 :], good[:i].count(b"\n") + 1 if i > 7 else 5)
+        (
+            good[:i] + bytes([good[i] ^ 1]) + good[i + 1 :],
+            good[:i].count(b"\n") + 1 if i > 7 else 5,
+        )
         for i in {0, 3, *range(8, len(good) - 1, 7)}
     ]
     whole = good.splitlines(keepends=True)
     for i in range(1, len(whole) - 1):
-        altered += [(b"".join(whole[:i] + whole[i + 1 :]), i + 1), (b"".join([*whole[: i + 1], *whole[i:]]), i + 2)]
+        altered += [
+            (b"".join(whole[:i] + whole[i + 1 :]), i + 1),
+            (b"".join([*whole[: i + 1], *whole[i:]]), i + 2),
+        ]
     ends = [i for i, byte in enumerate(good) if byte == ord("\n")]
     cuts = {*range(0, len(good) - 1, 11), *ends, *(end + 1 for end in ends[:-1])}
     altered += [(good[:cut], max(good[:cut].count(b"\n"), 1)) for cut in cuts]
@@ -102,7 +123,9 @@ def test_what_a_killed_append_leaves_is_dropped_or_whole(tmp_path):
         path.unlink()
     for n, (before, after) in enumerate(itertools.pairwise(snapshots), start=1):
         line = after[len(before) : -2] + b"?\n"  # not passed on yet
-        torn = [(before + line[:i], n) for i in [*range(0, len(line), 13), len(line) - 1]] + [(before + line, n + 1)]
+        torn = [
+            (before + line[:i], n) for i in [*range(0, len(line), 13), len(line) - 1]
+        ] + [(before + line, n + 1)]
         torn += [(after[:i] + before[i:] + line, n + 1) for i in range(9)]
         for data, rounds in torn:
             path.write_bytes(data)
@@ -117,9 +140,13 @@ def test_what_a_killed_append_leaves_is_dropped_or_whole(tmp_path):
 def test_a_heading_alone_is_used_with_a_note(stream, place, path):
     (place / "link").symlink_to("s")
     assert stream("min_gain\n", state=path)[:2] == (0, [HEADER])
-    assert not (place / "s").exists()  # a heading without rounds is taken back, from where the link leads
+    assert not (
+        place / "s"
+    ).exists()  # a heading without rounds is taken back, from where the link leads
     assert (place / "link").is_symlink()
-    with Stream(policies.Learn(), SMALL, NU, "moved"):  # nor is another's in its place taken away
+    with Stream(
+        policies.Learn(), SMALL, NU, "moved"
+    ):  # nor is another's in its place taken away
         (place / "moved").rename("elsewhere")
         (place / "moved").write_text("another's")
     assert (place / "moved").read_text() == "another's"
@@ -127,7 +154,9 @@ def test_a_heading_alone_is_used_with_a_note(stream, place, path):
         heading = (place / "s").read_bytes()
         found.answer(1e-12)
     (place / "s").write_bytes(heading)
-    with pytest.warns(UserWarning, match=f"^{path} has a heading and nothing behind it"):
+    with pytest.warns(
+        UserWarning, match=f"^{path} has a heading and nothing behind it"
+    ):
         assert len(stream("min_gain\n1e-12\n", state=path)[1]) == 2
 
 
@@ -138,12 +167,16 @@ def test_two_at_once_do_not_share_a_state(stream, place):
         assert "s is in use by another process or stream" in said[0]
         assert held.answer(1e-12).round == 0
         os.link("s", "t")  # by another name
-        assert "t is in use by another process or stream" in stream(WHOLE, state="t")[2][0]
+        assert (
+            "t is in use by another process or stream" in stream(WHOLE, state="t")[2][0]
+        )
     assert len(stream(WHOLE)[1]) == 12
 
 
 @pytest.mark.parametrize("rounds", [0, 3])
-def test_without_a_state_on_the_disk_there_is_no_answer(stream, place, monkeypatch, rounds):
+def test_without_a_state_on_the_disk_there_is_no_answer(
+    stream, place, monkeypatch, rounds
+):
     sent = WHOLE.splitlines(keepends=True)
     stream("".join(sent[: rounds + 1]))
 
@@ -172,7 +205,9 @@ def test_a_state_that_is_taken_away_under_way_is_no_state(tmp_path, what):
             path.unlink()
             if what == "replaced":
                 path.write_bytes(data)
-        with pytest.raises(OSError, match=r"s was (removed or replaced|changed) by another process"):
+        with pytest.raises(
+            OSError, match=r"s was (removed or replaced|changed) by another process"
+        ):
             found.answer(1e-12)
         assert found.round == 1
 
@@ -180,8 +215,15 @@ def test_a_state_that_is_taken_away_under_way_is_no_state(tmp_path, what):
 def test_what_a_server_in_python_was_answered_is_passed_on(tmp_path):
     path = tmp_path / "s"
     with Stream(policies.Learn(), SMALL, NU, path) as found:
-        assert [found.answer(1e-12).round for _ in range(3)] == [0, 1, 2]  # one gain in all rounds
-    with contextlib.suppress(BrokenPipeError), Stream(policies.Learn(), SMALL, NU, path) as found:
+        assert [found.answer(1e-12).round for _ in range(3)] == [
+            0,
+            1,
+            2,
+        ]  # one gain in all rounds
+    with (
+        contextlib.suppress(BrokenPipeError),
+        Stream(policies.Learn(), SMALL, NU, path) as found,
+    ):
         assert not found.pending
         assert found.answer(2e-12).round == 3
         raise BrokenPipeError
@@ -191,12 +233,22 @@ def test_what_a_server_in_python_was_answered_is_passed_on(tmp_path):
 
 def test_after_a_lost_answer_its_line_comes_again_and_a_new_one_needs_a_second(stream):
     """A state that is closed without passing an answer on is that of a killed process."""
-    (header, *_, line), lost = WHOLE.splitlines(), Stream(policies.Learn(), SMALL, NU, "first")
+    (header, *_, line), lost = (
+        WHOLE.splitlines(),
+        Stream(policies.Learn(), SMALL, NU, "first"),
+    )
     lost.answer(1e-12)
     lost.close()
     _, answered, said = stream("min_gain\n1e-12\n1e-12\n", state="first")
     assert [each.round for each in rows(answered)] == [0, 1]
-    assert sum("if this line was a new round with the same gains, send it once more" in each for each in said) == 1
+    assert (
+        sum(
+            "if this line was a new round with the same gains, send it once more"
+            in each
+            for each in said
+        )
+        == 1
+    )
     lost = Stream(policies.Learn(), SMALL, NU, "s")
     last = [lost.answer(each) for each in SMALL.min_gain(GAINS.T)][-1].line()
     lost.close()
@@ -207,7 +259,10 @@ def test_after_a_lost_answer_its_line_comes_again_and_a_new_one_needs_a_second(s
         code, answered, said = stream(f"{header}\n{line}\nmore\n")
         assert (code, answered) == (0, [HEADER])
         ended = "note: all 12 rounds are answered"
-        assert said == [f"note: s goes on with round 12; the last answer was {again}", ended]
+        assert said == [
+            f"note: s goes on with round 12; the last answer was {again}",
+            ended,
+        ]
 
 
 def test_a_journal_holds_lines_of_any_text(tmp_path):
@@ -222,19 +277,45 @@ def test_a_journal_holds_lines_of_any_text(tmp_path):
     assert not (tmp_path / "empty").exists()
 
 
-EVENTS = st.lists(st.sampled_from(["gain", "same", "skip", "bad", "again", "start", "killed"]), max_size=16)
+EVENTS = st.lists(
+    st.sampled_from(["gain", "same", "skip", "bad", "again", "start", "killed"]),
+    max_size=16,
+)
 SELECTING = [Truncated(1e-12), Best(1, 0.5)]
 
 
-@given(EVENTS, st.integers(0, 2**32 - 1), st.sampled_from([*sorted(POLICIES), *SELECTING]))
+@given(
+    EVENTS, st.integers(0, 2**32 - 1), st.sampled_from([*sorted(POLICIES), *SELECTING])
+)
 def test_restarts_change_no_answer(events, seed, kind):
-    past, measured_gains, policy, budget, gain = measured(40, 1), measured(20, seed), kind, None, [1e-12, 1e-12]
+    past, measured_gains, policy, budget, gain = (
+        measured(40, 1),
+        measured(20, seed),
+        kind,
+        None,
+        [1e-12, 1e-12],
+    )
     if kind in POLICIES:
-        law, mean = EmpiricalFloors.of(SMALL, SMALL.min_gain(past.T)), SMALL.mean_gain(1 / past.mean(axis=0))
-        policy, measured_gains, budget, gain = POLICIES[kind][1](law, mean), SMALL.min_gain(measured_gains.T), NU, 1e-12
+        law, mean = (
+            EmpiricalFloors.of(SMALL, SMALL.min_gain(past.T)),
+            SMALL.mean_gain(1 / past.mean(axis=0)),
+        )
+        policy, measured_gains, budget, gain = (
+            POLICIES[kind][1](law, mean),
+            SMALL.min_gain(measured_gains.T),
+            NU,
+            1e-12,
+        )
     gains, number, told = iter(measured_gains.tolist()), None, True
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack, without_waiting():
-        one, many = (Stream(policy, SMALL, budget, Path(folder, name)) for name in ("one", "many"))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.ExitStack() as stack,
+        without_waiting(),
+    ):
+        one, many = (
+            Stream(policy, SMALL, budget, Path(folder, name))
+            for name in ("one", "many")
+        )
         stack.callback(one.close)
         for event in events:
             if event in ("start", "killed"):
@@ -245,19 +326,27 @@ def test_restarts_change_no_answer(events, seed, kind):
                 many = Stream(policy, SMALL, budget, Path(folder, "many"))
                 assert many.pending == (not told)
                 if many.pending:  # nobody had the answer, and the line comes again
-                    assert (many.skip() if number is None else many.answer(gain)) == one.last
+                    assert (
+                        many.skip() if number is None else many.answer(gain)
+                    ) == one.last
                     many.passed_on()
                     told = True
             elif event == "again" and number is not None:
                 assert many.answer(gain, number) == one.last
             elif event in ("bad", "again") or one.finished:
-                with pytest.raises(ValueError, match=r"rounds of small are answered|(min_)?gain(_t)? must (be|have)"):
+                with pytest.raises(
+                    ValueError,
+                    match=r"rounds of small are answered|(min_)?gain(_t)? must (be|have)",
+                ):
                     many.answer(np.nan)
             elif event == "skip":
                 assert many.skip() == one.skip()
                 number, told = None, False
             else:
-                gain, number = gain if event == "same" else next(gains), float(one.round + 1)
+                gain, number = (
+                    gain if event == "same" else next(gains),
+                    float(one.round + 1),
+                )
                 assert many.answer(gain, number) == one.answer(gain, number)
                 told = False
         assert many.last == one.last

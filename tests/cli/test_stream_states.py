@@ -34,7 +34,9 @@ ALL |= {
     "coherence seen": policies.Learn("hard", coherence="seen"),
     "resolve seen": policies.ReSolve(MEAN, budget_mode="hard", coherence="seen"),
     "power control": policies.PowerControl(MEAN, 50 * CAP),
-    "lyapunov": policies.LyapunovPowerControl(0.01 * CAP**3, 0.1 * CAP, initial_queue=0.1 * CAP),
+    "lyapunov": policies.LyapunovPowerControl(
+        0.01 * CAP**3, 0.1 * CAP, initial_queue=0.1 * CAP
+    ),
     "programme": policies.DynamicProgramme(MEAN),
     "truncated": Truncated(1e-12),
     "best": Best(1, 0.5),
@@ -63,7 +65,10 @@ def test_a_long_stream_goes_on_bit_for_bit(tmp_path, name):
     policy, rng = ALL[name], random.Random(0)
     with opened(tmp_path / "one", policy) as one:
         expected = [answered(one, t) for t in range(ROUNDS)]
-    answers, ends = [], sorted({100, 101, 200, *rng.sample(range(1, ROUNDS), 3), ROUNDS})
+    answers, ends = (
+        [],
+        sorted({100, 101, 200, *rng.sample(range(1, ROUNDS), 3), ROUNDS}),
+    )
     for end in ends:
         with opened(tmp_path / "many", policy) as many:
             assert many.round == len(answers)
@@ -143,8 +148,14 @@ NEXT = {
     "int": lambda n: (n, n + 1),
     "tuple": lambda pair: (pair[0], (pair[0] + 1, pair)[:1] + (1.5,)),
     "named": lambda pair: (pair.count, pair._replace(count=pair.count + 1)),
-    "dict": lambda d: (d["count"], {"count": d["count"] + 1, "history": [*d["history"], d["count"] / 3]}),
-    "dataclass": lambda c: (c.count + c.array.sum(), Counter(c.count + 1, np.append(c.array, 0.1 * c.count))),
+    "dict": lambda d: (
+        d["count"],
+        {"count": d["count"] + 1, "history": [*d["history"], d["count"] / 3]},
+    ),
+    "dataclass": lambda c: (
+        c.count + c.array.sum(),
+        Counter(c.count + 1, np.append(c.array, 0.1 * c.count)),
+    ),
     "generator": generator_after,
     "opaque": lambda one: (one.count, Opaque(one.count + 1)),
     "growing": lambda one: (1, Pair(1, "changes its kind")),
@@ -165,7 +176,9 @@ def test_a_state_of_ones_own_goes_on_whether_it_can_be_written_or_not(tmp_path, 
     assert answers == expected
     lines = (tmp_path / "many").read_text().splitlines()
     written = [len(json.loads(line[: line.rindex(" ")])) == 4 for line in lines[1:]]
-    assert [t for t, one in enumerate(written) if one] == ([100, 200] if kind in WRITTEN else [])
+    assert [t for t, one in enumerate(written) if one] == (
+        [100, 200] if kind in WRITTEN else []
+    )
 
 
 def test_a_state_that_is_changed_in_place_goes_on(tmp_path):
@@ -189,19 +202,26 @@ def test_a_state_that_is_changed_in_place_goes_on(tmp_path):
     assert answers == expected
 
 
-def test_code_that_decides_otherwise_after_a_checkpoint_is_refused(tmp_path, monkeypatch):
+def test_code_that_decides_otherwise_after_a_checkpoint_is_refused(
+    tmp_path, monkeypatch
+):
     with opened(tmp_path / "s", Own("int")) as stream:
         for t in range(150):
             answered(stream, t)
     before = (tmp_path / "s").read_bytes()
     monkeypatch.setattr(Own, "level", 3.0)
-    with pytest.raises(ValueError, match=r"round 0 was answered eta = .*, and the policy decides .* now"):
+    with pytest.raises(
+        ValueError,
+        match=r"round 0 was answered eta = .*, and the policy decides .* now",
+    ):
         opened(tmp_path / "s", Own("int"))
     assert (tmp_path / "s").read_bytes() == before
 
 
 @pytest.mark.parametrize("end", [100, 200])
-def test_a_disk_that_is_full_at_a_checkpoint_spoils_no_later_one(tmp_path, monkeypatch, end):
+def test_a_disk_that_is_full_at_a_checkpoint_spoils_no_later_one(
+    tmp_path, monkeypatch, end
+):
     policy = policies.Learn()
     with opened(tmp_path / "one", policy) as one:
         expected = [answered(one, t) for t in range(310)]
@@ -253,10 +273,18 @@ def arrays(draw):
     return entries[: math.prod(shape)].reshape(shape)
 
 
-NUMPY = arrays() | st.builds(np.float64, st.floats()) | st.builds(np.int32, st.integers(-5, 5))
+NUMPY = (
+    arrays()
+    | st.builds(np.float64, st.floats())
+    | st.builds(np.int32, st.integers(-5, 5))
+)
 STATES = st.recursive(
     SCALARS | NUMPY,
-    lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner) | st.dictionaries(st.text(), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.dictionaries(st.text(), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
@@ -278,10 +306,17 @@ def test_a_written_state_is_read_back_to_the_last_bit(value, before):
     assert shown(unpack(packed, before)) == shown(value)
 
 
-@given(st.lists(st.floats(), max_size=40), st.integers(0, 40), st.lists(st.floats(), max_size=5), st.integers(1, 2))
+@given(
+    st.lists(st.floats(), max_size=40),
+    st.integers(0, 40),
+    st.lists(st.floats(), max_size=5),
+    st.integers(1, 2),
+)
 def test_a_longer_array_is_written_from_where_it_differs(first, same, rest, rows):
     before = np.tile(np.array(first), (rows, 1))
-    value = np.concatenate([before[:, :same], np.tile(np.array(rest), (rows, 1))], axis=1)
+    value = np.concatenate(
+        [before[:, :same], np.tile(np.array(rest), (rows, 1))], axis=1
+    )
     packed = json.loads(json.dumps(pack(value, before)))
     assert shown(unpack(packed, before)) == shown(value)
     assert packed["same"] >= min(same, len(first))
@@ -328,7 +363,10 @@ def test_what_cannot_be_read_back_exactly_is_refused(kind, nested):
 
 def test_a_dataclass_with_more_than_its_fields_is_refused():
     one = Counter(1, np.zeros(1))
-    assert unpack(json.loads(json.dumps(pack(Counter(2, np.ones(1)), one))), one).count == 2
+    assert (
+        unpack(json.loads(json.dumps(pack(Counter(2, np.ones(1)), one))), one).count
+        == 2
+    )
     changed = Counter(2, np.ones(1))
     changed.other = 3
     with pytest.raises(TypeError, match="cannot be written exactly"):

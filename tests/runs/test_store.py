@@ -25,41 +25,58 @@ def assert_same(result):
     expected = whole()
     pd.testing.assert_frame_equal(result.history, expected.history, check_exact=True)
     timeless = [name for name in expected.row if name not in ("wall_seconds", "commit")]
-    assert {name: result.row[name] for name in timeless} == {name: expected.row[name] for name in timeless}
+    assert {name: result.row[name] for name in timeless} == {
+        name: expected.row[name] for name in timeless
+    }
 
 
 @pytest.mark.parametrize(
     ("rounds", "stopped", "save_seconds"),
     [(1, Stopped, 0), (3, Stopped, 0), (4, KeyboardInterrupt, 1e9), (8, Stopped, 0)],
 )
-def test_stopped_run_resumes_to_the_same_history(tmp_path, monkeypatch, rounds, stopped, save_seconds):
+def test_stopped_run_resumes_to_the_same_history(
+    tmp_path, monkeypatch, rounds, stopped, save_seconds
+):
     store = Store(tmp_path)
     path = begin(store, RUN, rounds, stopped, save_seconds)
     torch.save(torch.load(path, weights_only=True) | {"seconds": 1000.0}, path)
     ran = []
 
     def watched(run, keep, **options):
-        return perform(run, keep=lambda state, rows: (ran.append(state.round), keep(state, rows)), **options)
+        return perform(
+            run,
+            keep=lambda state, rows: (ran.append(state.round), keep(state, rows)),
+            **options,
+        )
 
     monkeypatch.setattr(module, "perform", watched)
     result = store.run(RUN, save_seconds=0)
     assert_same(result)
     assert result.row["wall_seconds"] > 1000  # the time of all of it
     assert ran == list(range(rounds + 1, 9))  # and only the rest was run
-    assert {path.name for path in store.place(RUN).iterdir()} == {"spec.json", "row.json", "history.csv", "lock"}
+    assert {path.name for path in store.place(RUN).iterdir()} == {
+        "spec.json",
+        "row.json",
+        "history.csv",
+        "lock",
+    }
 
 
 def test_checkpoint_made_under_other_conditions_is_refused(tmp_path, monkeypatch):
     store = Store(tmp_path)
     begin(store, RUN, 4)
     torch.set_num_threads(2)
-    with pytest.raises(ValueError, match="was made with threads 1, not 2; continue it so, or delete it"):
+    with pytest.raises(
+        ValueError, match="was made with threads 1, not 2; continue it so, or delete it"
+    ):
         store.run(RUN)
     torch.set_num_threads(1)
     for owner, name in ((torch, "torch"), (module, "version")):
         with monkeypatch.context() as patch:
             patch.setattr(owner, "__version__", "0.1")
-            with pytest.raises(ValueError, match=f"was made with {name} '.+', not '0.1'"):
+            with pytest.raises(
+                ValueError, match=f"was made with {name} '.+', not '0.1'"
+            ):
                 store.run(RUN)
     assert len(store.under_way(RUN)) == 4  # which can still be shown
 
@@ -72,7 +89,10 @@ def test_damaged_file_is_named(tmp_path, file):
     else:
         store.run(RUN)
     (store.place(RUN) / file).write_bytes(b"{")
-    with pytest.raises(ValueError, match=rf"{RUN.address}.* cannot be read .*delete|cannot be read; delete"):
+    with pytest.raises(
+        ValueError,
+        match=rf"{RUN.address}.* cannot be read .*delete|cannot be read; delete",
+    ):
         store.run(RUN)
 
 
@@ -81,7 +101,11 @@ def test_a_run_that_another_process_works_on_is_left_to_it(tmp_path):
     store.place(RUN).mkdir()
     code = "import filelock, sys; held = filelock.FileLock(sys.argv[1]); held.acquire(); print(flush=True); input()"
     lock = store.place(RUN) / "lock"
-    with subprocess.Popen([sys.executable, "-c", code, lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+    with subprocess.Popen(
+        [sys.executable, "-c", code, lock],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as other:
         other.stdout.readline()
         with pytest.raises(Busy, match="another process is working on"):
             store.run(RUN, wait=False)
@@ -129,7 +153,9 @@ def test_changed_data_are_another_run(own, tmp_path, name):
     second = made()
     assert second.address != first.address
     assert store.finished(second) is None
-    with pytest.raises(ValueError, match=rf"data of own_inputs:{name} must have the digest \w+, got"):
+    with pytest.raises(
+        ValueError, match=rf"data of own_inputs:{name} must have the digest \w+, got"
+    ):
         perform(first)
     own("2")
     assert store.run(made()).row == result.row
@@ -140,5 +166,8 @@ def test_changed_code_that_is_loaded_is_refused(own, tmp_path):
     (tmp_path / "own_inputs.py").write_text(OWN + "# changed\n")
     second = make_run("own_inputs:images", "EqualAlloc", 0.5, 0, rounds=2)
     assert second.address != first.address
-    with pytest.raises(ValueError, match=r"the code of own_inputs:\w+ must have the digest .*; restart this process"):
+    with pytest.raises(
+        ValueError,
+        match=r"the code of own_inputs:\w+ must have the digest .*; restart this process",
+    ):
         perform(second)

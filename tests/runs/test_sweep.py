@@ -66,13 +66,26 @@ def assert_results(store, runs):
 
 def test_a_list_stands_for_its_values_and_the_last_changes_fastest(file):
     entries = read_sweep(file)
-    found = [(e.reading, e.run.policy, e.run.nu, e.run.seed, e.run.budget_factor) for e in entries]
-    stated = [("as stated", policy, nu, 0, 1) for policy in ("EqualAlloc", "Optimal") for nu in (0.5, 2)]
-    assert found == stated + [("budget times 10", "EqualAlloc", 0.5, seed, 10) for seed in (0, 1)]
-    assert entries[0] == Entry("as stated", make_run("digits", "EqualAlloc", 0.5, 0, rounds=6, every=3))
+    found = [
+        (e.reading, e.run.policy, e.run.nu, e.run.seed, e.run.budget_factor)
+        for e in entries
+    ]
+    stated = [
+        ("as stated", policy, nu, 0, 1)
+        for policy in ("EqualAlloc", "Optimal")
+        for nu in (0.5, 2)
+    ]
+    assert found == stated + [
+        ("budget times 10", "EqualAlloc", 0.5, seed, 10) for seed in (0, 1)
+    ]
+    assert entries[0] == Entry(
+        "as stated", make_run("digits", "EqualAlloc", 0.5, 0, rounds=6, every=3)
+    )
 
 
-def test_finished_runs_are_skipped_and_doubles_are_run_once(file, tmp_path, monkeypatch):
+def test_finished_runs_are_skipped_and_doubles_are_run_once(
+    file, tmp_path, monkeypatch
+):
     runs, store = runs_of(file), Store(tmp_path / "store")
     outcomes = sweep([*runs, *runs], store)
     assert [each.state for each in outcomes] == ["finished"] * 6
@@ -80,7 +93,9 @@ def test_finished_runs_are_skipped_and_doubles_are_run_once(file, tmp_path, monk
     assert_results(store, runs[:2])
     before = {path: path.stat().st_mtime_ns for path in store.folder.rglob("*.json")}
     assert [each.state for each in sweep(runs, store)] == ["finished"] * 6
-    assert {path: path.stat().st_mtime_ns for path in store.folder.rglob("*.json")} == before
+    assert {
+        path: path.stat().st_mtime_ns for path in store.folder.rglob("*.json")
+    } == before
 
 
 @pytest.fixture
@@ -93,7 +108,9 @@ def half_way(file, tmp_path):
     return [entries[0], Entry("as stated", run), entries[2]], store
 
 
-def test_a_run_that_is_under_way_has_a_row_without_results_and_its_curve_so_far(half_way):
+def test_a_run_that_is_under_way_has_a_row_without_results_and_its_curve_so_far(
+    half_way,
+):
     entries, store = half_way
     rows, curves = tables(entries, store)
     assert rows.run.tolist() == [entry.run.address for entry in entries[:2]]
@@ -107,7 +124,11 @@ def test_a_run_that_is_under_way_has_a_row_without_results_and_its_curve_so_far(
     unfinished, _ = tables(entries[1:], store)
     assert unfinished.test_accuracy.isna().all()
     assert progress(entries, store).done.tolist() == [6, 4, 0]
-    claims = accuracy_claims(pd.concat([unfinished, unfinished.assign(nu=0.5)]), (0.9, 0.8), reference="EqualAlloc")
+    claims = accuracy_claims(
+        pd.concat([unfinished, unfinished.assign(nu=0.5)]),
+        (0.9, 0.8),
+        reference="EqualAlloc",
+    )
     assert (set(claims.verdict), set(claims.realisations)) == ({"not settled"}, {0})
     assert accuracy_verdicts(claims).loc[("ends", "EqualAlloc"), "ν = 2"] == "?"
 
@@ -133,14 +154,32 @@ def own_policy(tmp_path, monkeypatch, name, action):
     return make_run("digits", f"own_{name.lower()}:{name}", 0.5, 0, rounds=6)
 
 
-def test_what_fails_is_tried_again_and_then_reported_but_what_diverges_is_not(file, tmp_path, monkeypatch):
-    always = own_policy(tmp_path, monkeypatch, "Always", "marker.unlink(); raise RuntimeError('out of luck')")
-    fails = own_policy(tmp_path, monkeypatch, "Fails", "raise RuntimeError('out of luck')")
+def test_what_fails_is_tried_again_and_then_reported_but_what_diverges_is_not(
+    file, tmp_path, monkeypatch
+):
+    always = own_policy(
+        tmp_path,
+        monkeypatch,
+        "Always",
+        "marker.unlink(); raise RuntimeError('out of luck')",
+    )
+    fails = own_policy(
+        tmp_path, monkeypatch, "Fails", "raise RuntimeError('out of luck')"
+    )
     diverges = make_run("digits", "EqualAlloc", 0.5, 0, rounds=5, learning_rate=1e38)
     store, asked, run = Store(tmp_path / "store"), [], Store.run
-    monkeypatch.setattr(Store, "run", lambda self, each, **how: asked.append(each.address) or run(self, each, **how))
+    monkeypatch.setattr(
+        Store,
+        "run",
+        lambda self, each, **how: asked.append(each.address) or run(self, each, **how),
+    )
     found = sweep([diverges, fails, always, runs_of(file)[0]], store)
-    assert [each.state for each in found] == ["diverged", "finished", "failed", "finished"]
+    assert [each.state for each in found] == [
+        "diverged",
+        "finished",
+        "failed",
+        "finished",
+    ]
     assert "Diverged: the training diverged in round" in found[0].message
     assert found[2].message == "RuntimeError: out of luck"
     assert [asked.count(each.address) for each in (diverges, fails)] == [1, 2]
@@ -148,8 +187,14 @@ def test_what_fails_is_tried_again_and_then_reported_but_what_diverges_is_not(fi
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("times", "state"), [(1, "finished"), (2, "failed")])
-def test_killed_worker_costs_its_run_alone_and_is_tried_twice(file, tmp_path, monkeypatch, times, state):
-    action = "os.kill(os.getpid(), signal.SIGKILL)" if times == 1 else "marker.unlink(); os.kill(os.getpid(), 9)"
+def test_killed_worker_costs_its_run_alone_and_is_tried_twice(
+    file, tmp_path, monkeypatch, times, state
+):
+    action = (
+        "os.kill(os.getpid(), signal.SIGKILL)"
+        if times == 1
+        else "marker.unlink(); os.kill(os.getpid(), 9)"
+    )
     killer = own_policy(tmp_path, monkeypatch, f"Kills{times}", action)
     store, others = Store(tmp_path / "store"), runs_of(file)[:3]
     outcomes = sweep([killer, *others], store, jobs=2)
@@ -158,7 +203,9 @@ def test_killed_worker_costs_its_run_alone_and_is_tried_twice(file, tmp_path, mo
     assert_results(store, others)
 
 
-def test_run_that_is_not_in_the_store_is_not_finished(file, tmp_path, monkeypatch, capsys):
+def test_run_that_is_not_in_the_store_is_not_finished(
+    file, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setattr(Store, "run", lambda *_, **__: None)
     assert adascale("sweep", file, "--store", tmp_path / "store") == 1
     said = capsys.readouterr()
@@ -166,7 +213,9 @@ def test_run_that_is_not_in_the_store_is_not_finished(file, tmp_path, monkeypatc
     assert f"its result is not in {tmp_path / 'store'}" in said.err
 
 
-def test_what_all_runs_miss_is_said_once_and_nothing_is_written(file, tmp_path, monkeypatch, capsys):
+def test_what_all_runs_miss_is_said_once_and_nothing_is_written(
+    file, tmp_path, monkeypatch, capsys
+):
     monkeypatch.setenv("ADASCALE_DATA", str(tmp_path / "nothing"))
     file.write_text(SWEEP.replace('"digits"', '"mnist"'))
     assert adascale("sweep", file, "--store", tmp_path / "store") == 1
@@ -182,14 +231,22 @@ def contents(folder):
 
 
 @pytest.mark.parametrize("options", [(), ("--report",)])
-def test_a_table_that_lacks_runs_never_replaces_one_that_has_them(file, tmp_path, monkeypatch, capsys, options):
+def test_a_table_that_lacks_runs_never_replaces_one_that_has_them(
+    file, tmp_path, monkeypatch, capsys, options
+):
     assert adascale("sweep", file, "--store", tmp_path / "store") == 0
     before = contents(tmp_path)
     shutil.rmtree(Store(tmp_path / "store").place(runs_of(file)[2]))
-    file.write_text(SWEEP + "num_parameters = 3\n")  # a control: what is refused writes nothing
+    file.write_text(
+        SWEEP + "num_parameters = 3\n"
+    )  # a control: what is refused writes nothing
     assert adascale("sweep", file, "--store", tmp_path / "store", *options) == 2
     assert contents(tmp_path) == before
-    file.write_text(SWEEP.replace("[0.5, 2]", "[0.5, 2, 3]") if options else SWEEP.replace('"Optimal"', '"absent:No"'))
+    file.write_text(
+        SWEEP.replace("[0.5, 2]", "[0.5, 2, 3]")
+        if options
+        else SWEEP.replace('"Optimal"', '"absent:No"')
+    )
     if not options:
         (tmp_path / "absent.py").write_text(
             "import adascale\nclass No(adascale.policies.EqualAlloc):\n"
@@ -197,27 +254,45 @@ def test_a_table_that_lacks_runs_never_replaces_one_that_has_them(file, tmp_path
         )
         monkeypatch.chdir(tmp_path)
     capsys.readouterr()
-    assert adascale("sweep", file, "--store", tmp_path / "store", *options) == (0 if options else 1)
-    assert {name: text for name, text in contents(tmp_path).items() if "partial" not in name} == before
+    assert adascale("sweep", file, "--store", tmp_path / "store", *options) == (
+        0 if options else 1
+    )
+    assert {
+        name: text for name, text in contents(tmp_path).items() if "partial" not in name
+    } == before
     assert len(pd.read_csv(tmp_path / "sweep-partial.csv")) == (5 if options else 4)
-    assert "sweep.csv has results of runs that are missing here, and is left as it is" in capsys.readouterr().err
+    assert (
+        "sweep.csv has results of runs that are missing here, and is left as it is"
+        in capsys.readouterr().err
+    )
 
 
-def test_a_report_runs_nothing_and_a_whole_table_alone_takes_the_place_of_any(file, tmp_path, capsys):
+def test_a_report_runs_nothing_and_a_whole_table_alone_takes_the_place_of_any(
+    file, tmp_path, capsys
+):
     store, entries = Store(tmp_path / "store"), read_sweep(file)
     assert adascale("sweep", file, "--store", store.folder, "--report") == 0
-    assert (contents(tmp_path), all(table.empty for table in tables(entries, store))) == ({}, True)
+    assert (
+        contents(tmp_path),
+        all(table.empty for table in tables(entries, store)),
+    ) == ({}, True)
     (tmp_path / "sweep.csv").write_text("something,of\nmy,own\n")
     sweep([entry.run for entry in entries[:2]], store)
     capsys.readouterr()
     assert adascale("sweep", file, "--store", store.folder, "--report") == 0
     lines = capsys.readouterr().out.splitlines()[1:7]
     assert [line.split()[-2:] for line in lines] == [["6", "6"]] * 2 + [["0", "6"]] * 4
-    assert len(list(store.folder.iterdir())) == len(pd.read_csv(tmp_path / "sweep-partial.csv")) == 2
+    assert (
+        len(list(store.folder.iterdir()))
+        == len(pd.read_csv(tmp_path / "sweep-partial.csv"))
+        == 2
+    )
     assert (tmp_path / "sweep.csv").read_text() == "something,of\nmy,own\n"
     assert adascale("sweep", file, "--store", store.folder) == 0
     assert sorted(contents(tmp_path)) == ["sweep-curves.csv", "sweep.csv"]
-    assert pd.read_csv(tmp_path / "sweep.csv").run.tolist() == [entry.run.address for entry in entries]
+    assert pd.read_csv(tmp_path / "sweep.csv").run.tolist() == [
+        entry.run.address for entry in entries
+    ]
 
 
 TASKS = """
@@ -260,7 +335,9 @@ def tasks(tmp_path, monkeypatch):
 
 
 def test_every_task_is_done_once(tasks):
-    assert sorted(work_on(tasks.double, range(7), 3)) == [(each, 2 * each) for each in range(7)]
+    assert sorted(work_on(tasks.double, range(7), 3)) == [
+        (each, 2 * each) for each in range(7)
+    ]
     assert list(work_on(tasks.double, [], 3)) == []
 
 
@@ -290,11 +367,15 @@ def test_workers_are_gone_seconds_after_the_one_that_began_them(tasks, number):
     while alive("pgid", process.pid) < 4 and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(3)  # until the workers have begun
-    assert alive("pgid", process.pid) == 4  # the control: two workers, their parent, and Python's resource tracker
+    assert (
+        alive("pgid", process.pid) == 4
+    )  # the control: two workers, their parent, and Python's resource tracker
     os.kill(process.pid, number)
     process.communicate()
     assert process.returncode == -number
-    deadline = time.monotonic() + 10  # they look twice a second; ten for a machine that is busy
+    deadline = (
+        time.monotonic() + 10
+    )  # they look twice a second; ten for a machine that is busy
     while alive("pgid", process.pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert alive("pgid", process.pid) == 0

@@ -42,7 +42,9 @@ class ExactDelta(NamedTuple):
         return self.upper
 
 
-def exact_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: float = 1e-5) -> ExactEpsilon:
+def exact_epsilon(
+    sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: float = 1e-5
+) -> ExactEpsilon:
     r"""Compute the smallest :math:`\varepsilon` with :math:`\delta(\varepsilon) \le \delta`, with proven bounds.
 
     It is for Poisson sampling and add/remove adjacency, in the larger direction (:eq:`eq:inversion`, :ref:`app-exact`).
@@ -58,24 +60,39 @@ def exact_epsilon(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: 
     ValueError
         If the bounds differ by more than one per cent of epsilon, and epsilon may exceed 1e-6.
     """
-    return ExactEpsilon(*_narrow(certified.epsilon, sampling_rate, noise_multiplier, "delta", delta))
+    return ExactEpsilon(
+        *_narrow(certified.epsilon, sampling_rate, noise_multiplier, "delta", delta)
+    )
 
 
-def exact_delta(sampling_rate: ArrayLike, noise_multiplier: ArrayLike, epsilon: float) -> ExactDelta:
+def exact_delta(
+    sampling_rate: ArrayLike, noise_multiplier: ArrayLike, epsilon: float
+) -> ExactDelta:
     r"""Compute :math:`\delta` at :math:`\varepsilon \ge 0`, with proven bounds; see :func:`exact_epsilon`."""
-    return ExactDelta(*_narrow(certified.delta, sampling_rate, noise_multiplier, "epsilon", epsilon))
+    return ExactDelta(
+        *_narrow(certified.delta, sampling_rate, noise_multiplier, "epsilon", epsilon)
+    )
 
 
 def _narrow(
-    of: Callable[..., CertifiedInterval], rates: ArrayLike, sigmas: ArrayLike, given: str, at: float
+    of: Callable[..., CertifiedInterval],
+    rates: ArrayLike,
+    sigmas: ArrayLike,
+    given: str,
+    at: float,
 ) -> tuple[float, float, float, str]:
     events = schedule(rates, sigmas)
     found = of(events, at)
     if not found.certified:
-        rate, sigma = (f"{least:.4g} ... {most:.4g}" for least, most in zip(events.min(0), events.max(0), strict=True))
+        rate, sigma = (
+            f"{least:.4g} ... {most:.4g}"
+            for least, most in zip(events.min(0), events.max(0), strict=True)
+        )
         what = f"{of.__name__} of {len(events)} rounds with rates {rate} and noise multipliers {sigma}"
         error = f"the exact {what} at {given} {at:g} cannot be certified within one per cent"
-        raise ValueError(f"{error}: {of.__name__} of adascale.accounting returns the interval {found}")
+        raise ValueError(
+            f"{error}: {of.__name__} of adascale.accounting returns the interval {found}"
+        )
     return found.estimate, found.lower, found.upper, found.direction
 
 
@@ -83,8 +100,13 @@ def _narrow(
 class ExactAccountant:
     """The accountant of :func:`exact_epsilon`, whose epsilon is the proven upper bound."""
 
-    def epsilon(self, sampling_rate: float, noise_multiplier: FloatArray, delta: float) -> FloatArray:
+    def epsilon(
+        self, sampling_rate: float, noise_multiplier: FloatArray, delta: float
+    ) -> FloatArray:
         """Compute epsilon (:class:`~adascale.accounting.Accountant`), with the errors of :func:`exact_epsilon`."""
         sigma = check.positive("noise_multiplier", noise_multiplier)
-        found = [exact_epsilon(sampling_rate, each, delta).upper for each in sigma.reshape(-1, sigma.shape[-1])]
+        found = [
+            exact_epsilon(sampling_rate, each, delta).upper
+            for each in sigma.reshape(-1, sigma.shape[-1])
+        ]
         return np.reshape(found, sigma.shape[:-1])

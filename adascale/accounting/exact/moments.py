@@ -15,16 +15,24 @@ ComplexArray = NDArray[np.complex128]
 Numbers = float | FloatArray
 
 MOST_NODES = 200_000  # for one round; a round that needs more is not certified
-MOST_WORK = 1e9  # nodes times points on the line, over all rounds of a call: a second or two
-ULP = 2.0**-52  # elementary functions are assumed accurate to two of these, four times the documented error
+MOST_WORK = (
+    1e9  # nodes times points on the line, over all rounds of a call: a second or two
+)
+ULP = (
+    2.0**-52
+)  # elementary functions are assumed accurate to two of these, four times the documented error
 _DEPTH = 42.0  # logarithms below the peak down to which the integrand is summed: exp(-42) = 6e-19
 _REACH = 9.2  # beyond 0 and c sqrt(u) by this much, it is below that
 _FEW = 2048  # nodes that are summed without looking where the integrand is large; and of a search for it at each stride
 _STRIDE = 64  # from one stride of that search to the next
 _ROOT = math.sqrt(2 * math.pi)
-QUIET = np.errstate(over="ignore", divide="ignore", invalid="ignore")  # beyond floating point nothing is proven
+QUIET = np.errstate(
+    over="ignore", divide="ignore", invalid="ignore"
+)  # beyond floating point nothing is proven
 _BLOCK = 512  # angles at a time, to stay in the cache
-_ONE_CORE = 2**15  # multiplications in each product of matrices: for larger ones OpenBLAS uses several threads
+_ONE_CORE = (
+    2**15
+)  # multiplications in each product of matrices: for larger ones OpenBLAS uses several threads
 _SHORT = 16  # sums of so few terms are not worth a transform
 _TERMS = 17  # of a series in at most pi / 4: the remainder is below a quarter of a unit in the last place
 
@@ -37,7 +45,10 @@ def log_ratio(loss: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
         y, slope = np.empty(loss.shape), np.empty(loss.shape)
         y[~far], slope[~far] = log_ratio(loss[~far], q[~far])
         rest = (1.0 - q[far]) / q[far] * np.exp(-loss[far])
-        y[far], slope[far] = loss[far] + np.log(q[far]) + np.log1p(rest), 1.0 / (1.0 + rest)
+        y[far], slope[far] = (
+            loss[far] + np.log(q[far]) + np.log1p(rest),
+            1.0 / (1.0 + rest),
+        )
         return y, slope
     w = q * np.expm1(loss)
     slope = (q + w) / (1.0 + w)
@@ -56,8 +67,15 @@ def _off(x: FloatArray, y: FloatArray, slope: FloatArray, root: Numbers) -> Floa
 def _step(root: FloatArray, c: Numbers, top: float, digits: float) -> FloatArray:
     """Find the largest step with strip bound 2 e^{...} / (e^{2 pi d / step} - 1) <= exp(-digits), digits > 4.3."""
     root, c = root[:, None], np.reshape(c, (-1, 1))
-    d = np.minimum(math.pi / root * np.where(c > 0.0, 0.999, 0.9), 40.0) * 0.8 ** np.arange(24)
-    exponent = digits + 0.7 + d * (0.5 * d + top * root) + np.minimum(c, 0.0) * np.log(np.cos(0.5 * root * d))
+    d = np.minimum(
+        math.pi / root * np.where(c > 0.0, 0.999, 0.9), 40.0
+    ) * 0.8 ** np.arange(24)
+    exponent = (
+        digits
+        + 0.7
+        + d * (0.5 * d + top * root)
+        + np.minimum(c, 0.0) * np.log(np.cos(0.5 * root * d))
+    )
     return np.asarray((2 * math.pi * d / exponent).max(axis=1))
 
 
@@ -76,21 +94,36 @@ def _lattice(root: float, q: float, c: float, dx: float) -> FloatArray:
     while stride > 1:
         x = low + dx * np.array([first, first + stride])
         f = c * log_ratio(root * (x - 0.5 * root), np.asarray(q))[0] - 0.5 * x * x
-        peak, most = max(peak, float(f.max())), f.max(axis=0) + (0.125 * (dx * stride) ** 2 if c > 0 else 0.0)
+        peak, most = (
+            max(peak, float(f.max())),
+            f.max(axis=0) + (0.125 * (dx * stride) ** 2 if c > 0 else 0.0),
+        )
         stride //= _STRIDE
-        first = (first[most >= peak - _DEPTH, None] + stride * np.arange(_STRIDE)).ravel()
+        first = (
+            first[most >= peak - _DEPTH, None] + stride * np.arange(_STRIDE)
+        ).ravel()
         if first.size > 2 * MOST_NODES:
             return np.empty(0)
     return low + dx * first
 
 
-def _left_out(root: Numbers, c: Numbers, dx: Numbers, nodes: float, total: Numbers) -> FloatArray:
+def _left_out(
+    root: Numbers, c: Numbers, dx: Numbers, nodes: float, total: Numbers
+) -> FloatArray:
     """Bound the sum of the nodes below exp(-42) of the peak, relative to ``total``, the sum of the others."""
-    return np.asarray(math.exp(-_DEPTH) * ((np.abs(c) * np.asarray(root) + 60.0) / dx + nodes) * dx / _ROOT / total)
+    return np.asarray(
+        math.exp(-_DEPTH)
+        * ((np.abs(c) * np.asarray(root) + 60.0) / dx + nodes)
+        * dx
+        / _ROOT
+        / total
+    )
 
 
 @QUIET
-def log_moments(u: Numbers, q: Numbers, c: Numbers, digits: float = 24.0) -> tuple[FloatArray, FloatArray]:
+def log_moments(
+    u: Numbers, q: Numbers, c: Numbers, digits: float = 24.0
+) -> tuple[FloatArray, FloatArray]:
     """Compute ln M(c) of rounds to exp(-digits), and a bound on all errors of M(c), relative; inf is too much work."""
     shape = np.broadcast_shapes(np.shape(u), np.shape(q), np.shape(c))
     u, q, c = (np.broadcast_to(each, shape).ravel() for each in (u, q, c))
@@ -107,14 +140,22 @@ def log_moments(u: Numbers, q: Numbers, c: Numbers, digits: float = 24.0) -> tup
         peak = exponent.max(axis=1)
         weight = np.exp(exponent - peak[:, None])
         total = weight.sum(axis=1)
-        lost = (weight * (np.abs(order) * _off(x, y, slope, wide) + 3 * square)).sum(axis=1) / total
+        lost = (weight * (np.abs(order) * _off(x, y, slope, wide) + 3 * square)).sum(
+            axis=1
+        ) / total
         total *= step / _ROOT
         value[where] = log = np.log(total) + peak
         lost += x.shape[1] + 8.0 + 4 * np.abs(log) + 10 * np.abs(peak)
-        off[where] = math.exp(-digits) + _left_out(wide[:, 0], order[:, 0], step, x.shape[1], total) + ULP * lost
+        off[where] = (
+            math.exp(-digits)
+            + _left_out(wide[:, 0], order[:, 0], step, x.shape[1], total)
+            + ULP * lost
+        )
 
     few = np.argsort(size)[: int((size < _FEW).sum())]
-    for where in (few[i : i + 64] for i in range(0, few.size, 64)):  # rounds with about as many nodes are one array
+    for where in (
+        few[i : i + 64] for i in range(0, few.size, 64)
+    ):  # rounds with about as many nodes are one array
         nodes = dx[where, None] * np.arange(math.ceil(size[where[-1]]))
         add(where, _start(root[where, None], c[where, None]) + nodes)
     for t in np.flatnonzero(~(size < _FEW)):
@@ -123,7 +164,9 @@ def log_moments(u: Numbers, q: Numbers, c: Numbers, digits: float = 24.0) -> tup
     return value.reshape(shape), off.reshape(shape)
 
 
-def log_moments_above(u: Numbers, q: Numbers, c: Numbers, digits: float = 24.0) -> FloatArray:
+def log_moments_above(
+    u: Numbers, q: Numbers, c: Numbers, digits: float = 24.0
+) -> FloatArray:
     """Bound ln M(c) of rounds from above, rounding included; inf where it is not known to within four per cent."""
     value, off = log_moments(u, q, c, digits)
     return np.where(off < 0.04, value + 1.05 * off, math.inf)
@@ -149,15 +192,23 @@ def waves_by_products(
     total = np.zeros((side, side), dtype=complex)
     for start in range(0, weight.size, many):
         block = slice(start, start + many)
-        fine, coarse = (np.cos(turn) + 1j * np.sin(turn) for turn in (angle[block], side * angle[block]))
-        fine, coarse = _up_to(side - 1, np.ones(fine.size), fine), _up_to(side - 1, weight[block], coarse)
+        fine, coarse = (
+            np.cos(turn) + 1j * np.sin(turn)
+            for turn in (angle[block], side * angle[block])
+        )
+        fine, coarse = (
+            _up_to(side - 1, np.ones(fine.size), fine),
+            _up_to(side - 1, weight[block], coarse),
+        )
         for first in range(0, fine.shape[1], some):
             part = slice(first, first + some)
             total += coarse[:, part] @ fine[:, part].T
     return total.ravel()[:count], 12.0 * side + 1.5 * some + weight.size / some
 
 
-def _up_to(most: int, first: FloatArray | ComplexArray, once: ComplexArray) -> ComplexArray:
+def _up_to(
+    most: int, first: FloatArray | ComplexArray, once: ComplexArray
+) -> ComplexArray:
     """Return first * once^k for k <= most, each by k products."""
     out = np.empty((most + 1, once.size), dtype=complex)
     out[0] = first
@@ -210,7 +261,13 @@ def line(
         weight = np.exp(exponent[kept] - peak) * dx / _ROOT
         off, total = _off(x, y, slope, wide), float(weight.sum())
         out[t], lost = sum_of_waves(weight, y, h, count)
-        rounding = float((weight * (abs(c) * off + 3 * x * x)).sum()) / total + 2 * abs(peak)
-        error[t] = math.exp(-33.0) + _left_out(wide, c, dx, kept.size, total) + ULP * (rounding + lost + 16.0)
+        rounding = float((weight * (abs(c) * off + 3 * x * x)).sum()) / total + 2 * abs(
+            peak
+        )
+        error[t] = (
+            math.exp(-33.0)
+            + _left_out(wide, c, dx, kept.size, total)
+            + ULP * (rounding + lost + 16.0)
+        )
         drift[t] = ULP * h * float((weight * (off + 1.2 * np.abs(y))).sum()) / total
     return out, scale, error, drift

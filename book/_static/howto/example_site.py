@@ -6,7 +6,9 @@ import numpy as np
 
 from adascale import channel
 
-received = 23 + 10 * np.log10(channel.draw(num_devices=10, num_rounds=1000, seed=0).gain)
+received = 23 + 10 * np.log10(
+    channel.draw(num_devices=10, num_rounds=1000, seed=0).gain
+)
 with open("site.csv", "w", newline="") as file:
     rows = csv.writer(file)
     rows.writerow(["round", *(f"sensor {m}" for m in range(1, 11))])

@@ -31,12 +31,16 @@ def instances(draw, orders=(2, 3, 5, 8)):
     )
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     leakage = RoundLeakage(scenario)
-    centre = np.median(np.repeat(leakage.unit, leakage.count.astype(int)))  # where 1 / sigma^2 is 1
+    centre = np.median(
+        np.repeat(leakage.unit, leakage.count.astype(int))
+    )  # where 1 / sigma^2 is 1
     floor = centre * 10 ** rng.uniform(-3, 3, (LANES, rounds))
     arrange = draw(st.sampled_from([np.array, np.sort, lambda a: -np.sort(-a)]))
     budget = centre * 10 ** rng.uniform(-3, 2, LANES)
     problem = with_floors(scenario, arrange(floor), budget)
-    natural = problem.budget / -leakage.slope(problem.budget + np.median(floor, axis=-1))
+    natural = problem.budget / -leakage.slope(
+        problem.budget + np.median(floor, axis=-1)
+    )
     return problem, natural * 10 ** rng.uniform(-4, 6, LANES)
 
 

@@ -20,7 +20,9 @@ from .bounds_cases import assert_holds, instances, with_floors
 
 MNIST = Scenario.mnist()
 # three devices, two of them alike
-MIXED = Scenario("mixed", 3, 6, 1000, (20, 60, 20), (1000, 600, 1000), 1.5, 0.2, 1e-12, 3)
+MIXED = Scenario(
+    "mixed", 3, 6, 1000, (20, 60, 20), (1000, 600, 1000), 1.5, 0.2, 1e-12, 3
+)
 P = ReceiveScalingProblem(MIXED, np.full(6, 1e-9), 0.1)
 
 
@@ -48,7 +50,9 @@ FEW = settings(max_examples=settings.default.max_examples // 2)
 @given(instances(), st.integers(0, 2**32))
 def test_drift_lemma_holds_for_any_schedule(instance, seed):
     problem, _ = instance
-    share = 10 ** np.random.default_rng(seed).uniform(-4, 0, problem.lanes + (problem.num_rounds,))
+    share = 10 ** np.random.default_rng(seed).uniform(
+        -4, 0, problem.lanes + (problem.num_rounds,)
+    )
     sides = bounds.drift_bound(problem, problem.min_noise_energy / share)
     # squares of queues of up to sum w: differences lose what the squares share
     assert_holds(sides, 1e-12 * sides.right.max(axis=-1, keepdims=True))
@@ -60,11 +64,18 @@ def test_queue_violation_and_regret_keep_their_bounds(whole, fractional):
     """The paper's, and the sharp ones, which hold at fractional orders too and are never larger."""
     for (problem, penalty), kinds in ((whole, (False, True)), (fractional, (True,))):
         w, found = policies.AdaScale(penalty).schedule(problem), []
-        lost = 1e-12 * np.abs(RoundLeakage(problem.scenario)(problem.min_noise_energy)).max(axis=-1)
+        lost = 1e-12 * np.abs(
+            RoundLeakage(problem.scenario)(problem.min_noise_energy)
+        ).max(axis=-1)
         for sharp in kinds:
-            every = [(bounds.queue_bound, slack(problem)[:, None]), (bounds.violation_bound, slack(problem))]
+            every = [
+                (bounds.queue_bound, slack(problem)[:, None]),
+                (bounds.violation_bound, slack(problem)),
+            ]
             every.append((bounds.regret_bound, lost))
-            found.append([bound(problem, w, penalty, sharp=sharp) for bound, _ in every])
+            found.append(
+                [bound(problem, w, penalty, sharp=sharp) for bound, _ in every]
+            )
             for sides, (_, extra) in zip(found[-1], every, strict=True):
                 assert_holds(sides, extra)
         for paper, sharp in zip(found[0], found[-1], strict=True):
@@ -86,9 +97,14 @@ def price_gap(problem, w, penalty, other):
     leakage, spend = RoundLeakage(problem.scenario), problem.spend(w)
     pressure = bounds.queue(problem, w)[..., :-1] + spend
     V = np.broadcast_to(penalty, problem.lanes)[..., None]
-    own, others = V * leakage(problem.min_noise_energy + spend), V * leakage(problem.min_noise_energy + other)
+    own, others = (
+        V * leakage(problem.min_noise_energy + spend),
+        V * leakage(problem.min_noise_energy + other),
+    )
     # the root is known to a few units in the last place, and pressures are sums of differences of w and its floor
-    lost = 1e-12 * (own + pressure * (other + spend)) + slack(problem)[..., None] * (other + spend + pressure)
+    lost = 1e-12 * (own + pressure * (other + spend)) + slack(problem)[..., None] * (
+        other + spend + pressure
+    )
     return own - others, pressure * (other - spend), lost
 
 
@@ -98,14 +114,26 @@ def test_no_choice_gains_more_than_its_price(instance, seed):
     w = policies.AdaScale(penalty).schedule(problem)
     shape = problem.lanes + (problem.num_rounds,)
     rng = np.random.default_rng(seed)
-    other = problem.budget[:, None] * 10 ** rng.uniform(-3, 3, shape) * rng.integers(0, 2, shape)
+    other = (
+        problem.budget[:, None]
+        * 10 ** rng.uniform(-3, 3, shape)
+        * rng.integers(0, 2, shape)
+    )
     left, right, lost = price_gap(problem, w, penalty, other)
     assert (left <= right + lost).all()
     # summed, with what the queue gained: the sharper form of the master inequality
-    nu, queue, leakage = problem.budget[:, None], bounds.queue(problem, w), RoundLeakage(problem.scenario)
+    nu, queue, leakage = (
+        problem.budget[:, None],
+        bounds.queue(problem, w),
+        RoundLeakage(problem.scenario),
+    )
     own = penalty * leakage(w).sum(axis=-1) + queue[:, -1] ** 2 / 2
-    gained = queue[:, :-1] * (other - nu) + np.maximum(other - nu, 0) ** 2 / 2 + nu**2 / 2
-    others = penalty * leakage(problem.min_noise_energy + other).sum(axis=-1) + gained.sum(axis=-1)
+    gained = (
+        queue[:, :-1] * (other - nu) + np.maximum(other - nu, 0) ** 2 / 2 + nu**2 / 2
+    )
+    others = penalty * leakage(problem.min_noise_energy + other).sum(
+        axis=-1
+    ) + gained.sum(axis=-1)
     scale = own + np.abs(gained).sum(axis=-1)
     assert (own <= others + 1e-9 * scale + lost.sum(axis=-1)).all()
 
@@ -114,10 +142,14 @@ def test_no_choice_gains_more_than_its_price(instance, seed):
 def test_regret_at_the_cost_paid_is_positive_and_below_its_price(instance):
     problem, penalty = instance
     w = policies.AdaScale(penalty).schedule(problem)
-    spent = problem.spend(w).mean(axis=-1) > 1e-6 * problem.min_noise_energy.min(axis=-1)
+    spent = problem.spend(w).mean(axis=-1) > 1e-6 * problem.min_noise_energy.min(
+        axis=-1
+    )
     leakage = RoundLeakage(problem.scenario)(problem.min_noise_energy).mean(axis=-1)
     if spent.any():
-        some = ReceiveScalingProblem(problem.scenario, problem.min_gain[spent], problem.budget[spent])
+        some = ReceiveScalingProblem(
+            problem.scenario, problem.min_gain[spent], problem.budget[spent]
+        )
         sides = bounds.regret_at_cost(some, w[spent], penalty[spent])
         sizes = bounds.queue(some, w[spent]).max(axis=-1) + some.cost(w[spent])
         lost = 1e-12 * leakage[spent] + slack(some) * sizes / penalty[spent]
@@ -137,7 +169,11 @@ def test_queue_never_stays_below_its_bound_from_below(instance):
 
 
 def some_instance(rounds=200):
-    floor = MNIST.noise_scale / MNIST.x_max / MNIST.min_gain(channel.draw(10, rounds, [0, 1, 2]).gain)
+    floor = (
+        MNIST.noise_scale
+        / MNIST.x_max
+        / MNIST.min_gain(channel.draw(10, rounds, [0, 1, 2]).gain)
+    )
     problem = with_floors(MNIST, floor, 0.04)
     return problem, np.full(3, 1.0)
 
@@ -158,7 +194,9 @@ def test_a_solver_that_spends_three_times_the_root_breaks_the_sharp_bound():
         return floor + 3 * (best_energy(floor, queue, penalty, leakage) - floor)
 
     problem, penalty = some_instance()
-    many = with_floors(MNIST, np.repeat(problem.min_noise_energy[:1], 50, axis=0), np.full(50, 0.04))
+    many = with_floors(
+        MNIST, np.repeat(problem.min_noise_energy[:1], 50, axis=0), np.full(50, 0.04)
+    )
     penalty = np.geomspace(1, 1e4, 50)
     sides = bounds.queue_bound(many, play(many, penalty, decide), penalty, sharp=True)
     assert (sides.left > sides.right).any()
@@ -175,7 +213,10 @@ def test_a_schedule_that_is_not_adascale_s_breaks_the_price():
     problem, penalty = some_instance()
     other = np.full((3, problem.num_rounds), 0.02)
     doubled = 2 * problem.min_noise_energy
-    for w, holds in ((policies.AdaScale(penalty).schedule(problem), True), (doubled, False)):
+    for w, holds in (
+        (policies.AdaScale(penalty).schedule(problem), True),
+        (doubled, False),
+    ):
         left, right, lost = price_gap(problem, w, penalty, other)
         assert (left <= right + lost).all() == holds
     equal = policies.EqualAlloc().schedule(problem)
@@ -236,7 +277,9 @@ def test_the_paper_s_drift_lemma_needs_its_square():
 @pytest.mark.parametrize("nu", [0.002, 0.05, 1.0])
 def test_both_sides_are_those_of_the_paper_in_x(nu):
     scenario, V, T = MIXED, 0.3, 6
-    problem = ReceiveScalingProblem(scenario, scenario.min_gain(channel.draw(3, T, 4).gain), nu)
+    problem = ReceiveScalingProblem(
+        scenario, scenario.min_gain(channel.draw(3, T, 4).gain), nu
+    )
     gains = problem.min_gain
     w = policies.AdaScale(V).schedule(problem)
     x, x_max = problem.eta(w) / gains, reference.x_max(scenario)
@@ -244,12 +287,17 @@ def test_both_sides_are_those_of_the_paper_in_x(nu):
     Q = [0.0]
     for y in spend:
         Q.append(max(Q[-1] + y - nu, 0.0))
-    near = {"rel": 1e-8, "abs": 1e-12}  # the plain sum of Lemma 1 loses digits of small leakages
+    near = {
+        "rel": 1e-8,
+        "abs": 1e-12,
+    }  # the plain sum of Lemma 1 loses digits of small leakages
     np.testing.assert_allclose(bounds.queue(problem, w), Q, rtol=1e-9, atol=1e-14)
     drift = bounds.drift_bound(problem, w)
     for t in range(T):
         assert drift.left[t] == pytest.approx(Q[t + 1] ** 2 / 2 - Q[t] ** 2 / 2, **near)
-        assert drift.right[t] == pytest.approx(Q[t] * spend[t] + spend[t] ** 2 / 2 + nu**2 / 2, **near)
+        assert drift.right[t] == pytest.approx(
+            Q[t] * spend[t] + spend[t] ** 2 / 2 + nu**2 / 2, **near
+        )
     full = [reference.round_leakage(scenario, x_max, gains[t], 3) for t in range(T)]
     limit = [math.sqrt(2 * V * math.fsum(full[:R]) + R * nu**2) for R in range(T + 1)]
     assert bounds.queue_bound(problem, w, V).right == pytest.approx(limit, **near)
@@ -259,27 +307,46 @@ def test_both_sides_are_those_of_the_paper_in_x(nu):
     level = reference.water_level(list(problem.min_noise_energy), nu)
     a = [scenario.num_parameters * scenario.noise_power / g for g in gains]
     best = [min(a_t / level, x_max) for a_t in a]
-    pairs = [(reference.round_leakage(scenario, x[t], gains[t], 3), best[t]) for t in range(T)]
-    left = math.fsum(f - reference.round_leakage(scenario, b, gains[t], 3) for t, (f, b) in enumerate(pairs)) / T
+    pairs = [
+        (reference.round_leakage(scenario, x[t], gains[t], 3), best[t])
+        for t in range(T)
+    ]
+    left = (
+        math.fsum(
+            f - reference.round_leakage(scenario, b, gains[t], 3)
+            for t, (f, b) in enumerate(pairs)
+        )
+        / T
+    )
     regret = bounds.regret_bound(problem, w, V)
     assert regret.left == pytest.approx(left, rel=1e-7, abs=1e-10)
-    assert regret.right == pytest.approx(limit[T] * nu / V + T * nu**2 / (2 * V) + nu**2 / (2 * V), **near)
+    assert regret.right == pytest.approx(
+        limit[T] * nu / V + T * nu**2 / (2 * V) + nu**2 / (2 * V), **near
+    )
 
 
 def test_the_four_limits_against_plain_sums():
     V, nu = 2.0, 0.05
-    problem = ReceiveScalingProblem(MIXED, MIXED.min_gain(channel.draw(3, 6, 5).gain), nu)
+    problem = ReceiveScalingProblem(
+        MIXED, MIXED.min_gain(channel.draw(3, 6, 5).gain), nu
+    )
     limits = bounds.queue_limits(problem, V)
     slope = reference.exact_slope(MIXED, 3)
     one = MIXED.num_parameters * MIXED.noise_power  # x at h = 1 is one / w
     for R in range(7):
         floors = problem.min_noise_energy[:R]
-        equal = math.fsum(reference.round_leakage(MIXED, one / (w + nu), 1.0, 3) for w in floors)
-        assert limits.equal[R] == pytest.approx(math.sqrt(2 * V * equal + nu**2) - nu, rel=1e-8)
+        equal = math.fsum(
+            reference.round_leakage(MIXED, one / (w + nu), 1.0, 3) for w in floors
+        )
+        assert limits.equal[R] == pytest.approx(
+            math.sqrt(2 * V * equal + nu**2) - nu, rel=1e-8
+        )
         low = nu + min(floors) if R else None
         fall = -float(slope(mp.mpf(low))) if R else 0.0
         assert limits.threshold[R] == pytest.approx(max(V * fall - nu, 0), rel=1e-9)
-        assert limits.growth[R] == pytest.approx((2.25 * V * low**2 * fall * R**2) ** (1 / 3) if R else 0, rel=1e-9)
+        assert limits.growth[R] == pytest.approx(
+            (2.25 * V * low**2 * fall * R**2) ** (1 / 3) if R else 0, rel=1e-9
+        )
 
 
 @pytest.mark.parametrize("beta", [-0.5, 0.0, 0.5])
@@ -287,13 +354,20 @@ def test_a_small_penalty_never_violates_the_budget(beta):
     """Below nu / |F'(nu)| the queue stays empty, whatever the channel; the paper's bound cannot say so."""
     rounds = 64
     problem, _ = some_instance(rounds)
-    penalty = 0.999 * float(problem.budget) / -RoundLeakage(MNIST).slope(0.04) * np.array(rounds) ** (beta - 0.5)
+    penalty = (
+        0.999
+        * float(problem.budget)
+        / -RoundLeakage(MNIST).slope(0.04)
+        * np.array(rounds) ** (beta - 0.5)
+    )
     w = policies.AdaScale(np.full(3, penalty)).schedule(problem)
     assert (bounds.queue(problem, w) == 0).all()
     sides = bounds.violation_bound(problem, w, penalty, sharp=True)
     assert (sides.right == 0).all()
     assert (sides.left <= 0).all()
-    assert (bounds.violation_bound(problem, w, penalty).right >= 0.04 / np.sqrt(rounds)).all()
+    assert (
+        bounds.violation_bound(problem, w, penalty).right >= 0.04 / np.sqrt(rounds)
+    ).all()
 
 
 def test_lanes_broadcast():
@@ -302,8 +376,13 @@ def test_lanes_broadcast():
     w = policies.AdaScale(np.full((3, 2), 0.5)).schedule(problem)
     assert bounds.queue(problem, w).shape == (3, 2, 7)
     alone = ReceiveScalingProblem(MIXED, gain[1], 0.1)
-    for bound, sharp in itertools.product((bounds.queue_bound, bounds.violation_bound, bounds.regret_bound), (0, 1)):
-        one, every = bound(alone, w[1, 1], 0.5, sharp=sharp), bound(problem, w, 0.5, sharp=sharp)
+    for bound, sharp in itertools.product(
+        (bounds.queue_bound, bounds.violation_bound, bounds.regret_bound), (0, 1)
+    ):
+        one, every = (
+            bound(alone, w[1, 1], 0.5, sharp=sharp),
+            bound(problem, w, 0.5, sharp=sharp),
+        )
         assert every.left.shape[:2] == every.right.shape[:2] == (3, 2)
         for single, many in zip(one, every, strict=True):
             np.testing.assert_allclose(single, many[1, 1], rtol=1e-12, atol=1e-15)
@@ -311,7 +390,12 @@ def test_lanes_broadcast():
 
 def test_bad_input_is_named():
     for named, call in [
-        ("w", lambda: bounds.queue(P, P.min_noise_energy * np.array([1, 1, 0.9, 1, 1, 1]))),
+        (
+            "w",
+            lambda: bounds.queue(
+                P, P.min_noise_energy * np.array([1, 1, 0.9, 1, 1, 1])
+            ),
+        ),
         ("w", lambda: bounds.drift_bound(P, P.min_noise_energy[:3])),
         ("penalty", lambda: bounds.queue_limits(P, -1.0)),
         ("scale", lambda: bounds.stationary_level(0.0, 0.1)),

@@ -21,7 +21,9 @@ from .bounds_cases import assert_holds, instances, with_floors
 MNIST = Scenario.mnist()
 
 
-@pytest.mark.parametrize(("scale", "budget"), [(0.02, 0.04), (1e-4, 0.04), (5.0, 0.001), (30.0, 1e-6)])
+@pytest.mark.parametrize(
+    ("scale", "budget"), [(0.02, 0.04), (1e-4, 0.04), (5.0, 0.001), (30.0, 1e-6)]
+)
 def test_stationary_level_and_square_against_quadrature(scale, budget):
     level = bounds.stationary_level(scale, budget)
     with mp.workdps(30):
@@ -31,11 +33,19 @@ def test_stationary_level_and_square_against_quadrature(scale, budget):
         # d mean / d ln level is at least mean, so an error of 1e-12 in the mean is at most that in the level
         assert float(mean / nu) == pytest.approx(1, rel=1e-9 * max(1, scale / level))
         over = top - nu
-        above = mp.quad(lambda x: 2 * (over - x) * mp.exp(-w / x), [0, over / 2, over]) if over > 0 else mp.mpf(0)
+        above = (
+            mp.quad(lambda x: 2 * (over - x) * mp.exp(-w / x), [0, over / 2, over])
+            if over > 0
+            else mp.mpf(0)
+        )
         bound = float((above + nu**2) / (2 * mp.mpf("0.7")))
-    assert bounds.stationary_square(scale, level) == pytest.approx(float(square), rel=1e-9 * max(1, scale / level))
+    assert bounds.stationary_square(scale, level) == pytest.approx(
+        float(square), rel=1e-9 * max(1, scale / level)
+    )
     # the level less the budget loses what they share
-    assert bounds.stationary_regret_bound(scale, budget, 0.7) == pytest.approx(bound, rel=1e-6)
+    assert bounds.stationary_regret_bound(scale, budget, 0.7) == pytest.approx(
+        bound, rel=1e-6
+    )
     assert bounds.stationary_spread(scale, budget) <= budget * level
 
 
@@ -45,9 +55,13 @@ def rayleigh_floors(scale, lanes, rounds, seed):
 
 def test_expected_regret_under_rayleigh_fading_is_below_its_bound():
     scale, nu, lanes = 0.03, 0.04, 4000
-    problem = with_floors(MNIST, rayleigh_floors(scale, lanes, 25, 1), np.full(lanes, nu))
+    problem = with_floors(
+        MNIST, rayleigh_floors(scale, lanes, 25, 1), np.full(lanes, nu)
+    )
     for V in (0.05, 0.5, 5.0, 50.0):
-        regret = bounds.regret_bound(problem, policies.AdaScale(V).schedule(problem), V).left
+        regret = bounds.regret_bound(
+            problem, policies.AdaScale(V).schedule(problem), V
+        ).left
         error = regret.std(ddof=1) / math.sqrt(lanes)
         assert regret.mean() - 3 * error < bounds.stationary_regret_bound(scale, nu, V)
 
@@ -62,7 +76,11 @@ def test_queue_bound_under_rayleigh_fading_against_quadrature():
             saved = mp.quad(lambda x: mp.exp(-scale / x), [level, top])
             leaked = mp.quad(lambda x: -slope(x) * mp.exp(-scale / x), [level, top])
             over = level - nu
-            square = mp.quad(lambda x: 2 * (over - x) * mp.exp(-scale / x), [0, over]) if over > 0 else mp.mpf(0)
+            square = (
+                mp.quad(lambda x: 2 * (over - x) * mp.exp(-scale / x), [0, over])
+                if over > 0
+                else mp.mpf(0)
+            )
             return (V * leaked + square / 2 + mp.mpf(nu) ** 2 / 2) / saved
 
         least = min(float(bound(top * share)) for share in np.linspace(0.5, 0.99, 25))
@@ -80,25 +98,39 @@ def test_two_floors_in_all_need_the_mixing_term_even_against_the_optimum(penalty
     for size in (T // 2, T):
         floor = correlated.block_floors(scale, size, (200, T), np.random.default_rng(8))
         problem = with_floors(scenario, floor, nu)
-        energy, best = (policy.schedule(problem) for policy in (policies.AdaScale(penalty), policies.Optimal()))
+        energy, best = (
+            policy.schedule(problem)
+            for policy in (policies.AdaScale(penalty), policies.Optimal())
+        )
         regret.append(interval((leakage(energy) - leakage(best)).mean(axis=-1)))
     without = bounds.correlated_regret_bound(leakage, scale, nu, penalty, T)
     assert regret[0].low > without > regret[1].high
-    assert regret[0].high < bounds.correlated_regret_bound(leakage, scale, nu, penalty, T, mixing=0.25)
+    assert regret[0].high < bounds.correlated_regret_bound(
+        leakage, scale, nu, penalty, T, mixing=0.25
+    )
 
 
 @given(instances(orders=(1.3, 2, 3)), st.integers(1, 10))
-def test_regret_against_the_optimum_of_every_block_is_bounded_on_any_channel(instance, size):
+def test_regret_against_the_optimum_of_every_block_is_bounded_on_any_channel(
+    instance, size
+):
     """What carries over to stationary ergodic channels: AdaScale against a server that looks ahead within a block."""
     problem, penalty = instance
     rounds = problem.num_rounds // size * size
     if rounds:
-        problem = ReceiveScalingProblem(problem.scenario, problem.min_gain[:, :rounds], problem.budget)
+        problem = ReceiveScalingProblem(
+            problem.scenario, problem.min_gain[:, :rounds], problem.budget
+        )
         leakage, nu = RoundLeakage(problem.scenario), problem.budget
         energy = policies.AdaScale(penalty).schedule(problem)
         blocks = problem.min_noise_energy.reshape(-1, rounds // size, size)
-        best = np.maximum(policies.water_level(blocks, nu[:, None])[..., None], blocks).reshape(-1, rounds)
+        best = np.maximum(
+            policies.water_level(blocks, nu[:, None])[..., None], blocks
+        ).reshape(-1, rounds)
         left = leakage(energy).mean(axis=-1) - leakage(best).mean(axis=-1)
         most = np.cbrt(-penalty * nu**2 * leakage.slope(nu))
         right = ((size - 1) * nu * (most + nu) + size * nu**2) / penalty
-        assert_holds(bounds.Sides(left, right), 1e-12 * leakage(problem.min_noise_energy).max(axis=-1))
+        assert_holds(
+            bounds.Sides(left, right),
+            1e-12 * leakage(problem.min_noise_energy).max(axis=-1),
+        )

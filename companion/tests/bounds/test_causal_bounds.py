@@ -33,10 +33,20 @@ def test_the_value_of_a_level_is_what_plain_integration_gives(budget):
     def density(w):
         return np.exp(-omega / w) * omega / w**2
 
-    square, _ = integrate.quad(lambda w: (level - w) ** 2 * density(w), 1e-9, level, epsabs=0, epsrel=1e-9)
-    beyond, _ = integrate.quad(lambda u: float(F(omega / u)) * np.exp(-u), 0, omega / level, epsabs=0, epsrel=1e-9)
+    square, _ = integrate.quad(
+        lambda w: (level - w) ** 2 * density(w), 1e-9, level, epsabs=0, epsrel=1e-9
+    )
+    beyond, _ = integrate.quad(
+        lambda u: float(F(omega / u)) * np.exp(-u),
+        0,
+        omega / level,
+        epsabs=0,
+        epsrel=1e-9,
+    )
     assert value.spread == pytest.approx(square - budget**2, rel=1e-7)
-    assert value.leakage == pytest.approx(value.wet * float(F(level)) + beyond, rel=1e-7)
+    assert value.leakage == pytest.approx(
+        value.wet * float(F(level)) + beyond, rel=1e-7
+    )
     expected = float(curvature(level)) * (square - budget**2) / (2 * float(value.wet))
     assert value.log_coefficient == pytest.approx(expected, rel=1e-5)
 
@@ -50,18 +60,26 @@ def test_lanes_of_a_law_and_budgets_broadcast():
             one = bounds.level_value(F, RayleighFloors(omega), budget)
             for whole, single in zip(value, one, strict=True):
                 assert whole[k, r] == pytest.approx(float(single), rel=1e-12)
-            assert ways[k, r] == pytest.approx(float(approach_constant(F, RayleighFloors(omega), budget)), rel=1e-12)
+            assert ways[k, r] == pytest.approx(
+                float(approach_constant(F, RayleighFloors(omega), budget)), rel=1e-12
+            )
 
 
 def test_a_law_by_quadrature_or_from_many_draws_has_the_same_value():
     gain = MNIST.noise_scale / MNIST.x_max * MNIST.num_devices / float(LAW.scale)
     drawn = EmpiricalFloors(LAW.draw(np.random.default_rng(0), 400_000))
     exact = bounds.level_value(F, LAW, 0.04)
-    table = bounds.level_value(F, FadingFloors(MNIST, [gain] * MNIST.num_devices, lambda x: np.exp(-x)), 0.04)
+    table = bounds.level_value(
+        F, FadingFloors(MNIST, [gain] * MNIST.num_devices, lambda x: np.exp(-x)), 0.04
+    )
     sample = bounds.level_value(F, drawn, 0.04)
     for name in exact._fields:
-        assert getattr(table, name) == pytest.approx(float(getattr(exact, name)), rel=1e-6), name
-        assert getattr(sample, name) == pytest.approx(float(getattr(exact, name)), rel=0.02), name
+        assert getattr(table, name) == pytest.approx(
+            float(getattr(exact, name)), rel=1e-6
+        ), name
+        assert getattr(sample, name) == pytest.approx(
+            float(getattr(exact, name)), rel=0.02
+        ), name
 
 
 @pytest.mark.parametrize("budget", [0.01, 0.16])
@@ -70,11 +88,21 @@ def test_the_way_of_an_empty_queue_is_what_nested_integration_gives(budget):
     level, omega, price = float(value.level), float(LAW.scale), float(value.price)
 
     def inner(x):
-        return integrate.quad(lambda w: (float(F.slope(w)) + price) * np.exp(-omega / w), level, x, epsrel=1e-8)[0]
+        return integrate.quad(
+            lambda w: (float(F.slope(w)) + price) * np.exp(-omega / w),
+            level,
+            x,
+            epsrel=1e-8,
+        )[0]
 
     def outer(u):
         x = level * np.exp(u)
-        return x * float(curvature(x)) * inner(x) / (x * special.expn(2, omega / x) - budget)
+        return (
+            x
+            * float(curvature(x))
+            * inner(x)
+            / (x * special.expn(2, omega / x) - budget)
+        )
 
     expected, _ = integrate.quad(outer, 1e-4, 20, epsrel=1e-6, limit=200)
     assert approach_constant(F, LAW, budget) == pytest.approx(expected, rel=1e-3)
@@ -87,7 +115,9 @@ def test_the_expansion_of_adascale_from_an_empty_queue_is_met_within_a_tenth():
     steady = np.maximum(value.level, floor)
     for multiple in (30, 100):
         penalty = multiple * budget / float(value.price)
-        energy, _ = adascale_energies(floor, np.full(lanes, budget), np.full(lanes, penalty), F)
+        energy, _ = adascale_energies(
+            floor, np.full(lanes, budget), np.full(lanes, penalty), F
+        )
         surplus = F(energy) - F(steady) + value.price * (energy - steady)
         assert surplus.min() > -1e-9 * F(steady).max()
         expected = float(bounds.empty_queue_regret(F, LAW, budget, penalty, rounds))

@@ -39,13 +39,18 @@ def test_two_rounds_lie_between_their_bounds():
     last = weight @ F(W[:, None] + left)
 
     def over_two(spend):
-        return F(W[:, None] + spend) + np.interp(2 * nu - spend, left, last)  # the chord lies above, by very little
+        return F(W[:, None] + spend) + np.interp(
+            2 * nu - spend, left, last
+        )  # the chord lies above, by very little
 
     optimum = weight @ over_two(np.linspace(0, 2 * nu, 1_201)).min(axis=1) - steady
     low, high = np.full(W.size, 1e-6), W + 2 * nu
     for _ in range(50):  # the level of two rounds, by halving
         level = (low + high) / 2
-        above = np.maximum(level - W, 0) + (1 + 2 * np.log(2)) * LAW.mean_cost(level) > 2 * nu
+        above = (
+            np.maximum(level - W, 0) + (1 + 2 * np.log(2)) * LAW.mean_cost(level)
+            > 2 * nu
+        )
         low, high = np.where(above, low, level), np.where(above, level, high)
     policy = weight @ over_two(np.maximum(level - W, 0)[:, None]).ravel() - steady
     assert found.optimum[1] <= optimum + 1e-6 * steady
@@ -72,7 +77,9 @@ def test_simulated_policies_lie_between_the_bounds(margin):
         total = surplus(F, value, floor, energy).sum(axis=1)
         return total.mean(), 4 * total.std() / np.sqrt(draws)
 
-    own, error = lost(policies.ReSolve(law=LAW, budget_mode="hard", safety_margin=margin))
+    own, error = lost(
+        policies.ReSolve(law=LAW, budget_mode="hard", safety_margin=margin)
+    )
     assert own - error < found.policy[-1] < own + error + 0.02 * abs(own)
     least, error = lost(policies.DynamicProgramme(law=LAW))
     assert found.optimum[-1] < least + error
@@ -80,20 +87,32 @@ def test_simulated_policies_lie_between_the_bounds(margin):
 
 
 def test_finer_grids_have_nearer_bounds_for_every_horizon():
-    coarse, fine = (bounds.certify_regret(SCENARIO, LAW, 0.04, 5, fineness=f) for f in (0.2, 0.5))
-    assert (fine.policy[1:] <= coarse.policy[1:]).all()  # of one round, the nodes decide
+    coarse, fine = (
+        bounds.certify_regret(SCENARIO, LAW, 0.04, 5, fineness=f) for f in (0.2, 0.5)
+    )
+    assert (
+        fine.policy[1:] <= coarse.policy[1:]
+    ).all()  # of one round, the nodes decide
     assert (fine.optimum >= coarse.optimum).all()
     assert (fine.policy - fine.optimum > 0).all()
 
 
 def test_hulls_and_levels_are_what_they_say():
     nodes = np.array([0.0, 1.0, 3.0, 4.0])
-    assert hull(np.array([3.0, 2.9, 0.0, 0.5]), nodes) == pytest.approx([3.0, 2.0, 0.0, 0.5])
+    assert hull(np.array([3.0, 2.9, 0.0, 0.5]), nodes) == pytest.approx(
+        [3.0, 2.0, 0.0, 0.5]
+    )
     price = np.geomspace(1e-6, 1e3, 50)
     level = level_of(price, np.full(50, 0.1), F.terms)
     assert -F.slope(level) == pytest.approx(price, rel=1e-12)
     floors = Floors(F, LAW, float(LAW.scale))
     for level in (0.01, 0.05, 0.4):
-        above = integrate.quad(lambda x: -float(F.slope(x)) * float(LAW.cdf(x)), level, 40 * level)[0]
-        above += integrate.quad(lambda u: -float(F.slope(1 / u)) * float(LAW.cdf(1 / u)) / u**2, 0, 1 / (40 * level))[0]
+        above = integrate.quad(
+            lambda x: -float(F.slope(x)) * float(LAW.cdf(x)), level, 40 * level
+        )[0]
+        above += integrate.quad(
+            lambda u: -float(F.slope(1 / u)) * float(LAW.cdf(1 / u)) / u**2,
+            0,
+            1 / (40 * level),
+        )[0]
         assert float(floors.leaked(level)) == pytest.approx(above, rel=1e-8)

@@ -35,14 +35,27 @@ def by_the_paper(eta, d, noise_power, lam, gap, L, A1, A2, C1, C2):
 def test_right_side_is_the_paper_s(eta, share, gap, L, A1, A2, C1, C2):
     d, noise_power = 26_010, 1e-12
     lam = share / (4 * L * (C1 + 1) * (A1 + 1))
-    bound = convergence_bound(d * noise_power / np.array(eta), lam, gap, smoothness=L, A1=A1, A2=A2, C1=C1, C2=C2)
+    bound = convergence_bound(
+        d * noise_power / np.array(eta),
+        lam,
+        gap,
+        smoothness=L,
+        A1=A1,
+        A2=A2,
+        C1=C1,
+        C2=C2,
+    )
     expected = by_the_paper(eta, d, noise_power, lam, gap, L, A1, A2, C1, C2)
-    assert float(bound.total) == pytest.approx(expected, rel=1e-12)  # a handful of roundings
+    assert float(bound.total) == pytest.approx(
+        expected, rel=1e-12
+    )  # a handful of roundings
 
 
 def test_only_the_noise_term_depends_on_the_schedule_by_its_mean():
     w = np.array([1.0, 2.0, 6.0])
-    same_mean, louder = (convergence_bound(v, 0.05, 1.0, **KNOWN) for v in (np.full(3, 3.0), 2 * w))
+    same_mean, louder = (
+        convergence_bound(v, 0.05, 1.0, **KNOWN) for v in (np.full(3, 3.0), 2 * w)
+    )
     bound = convergence_bound(w, 0.05, 1.0, **KNOWN)
     assert bound == same_mean
     assert bound[:3] == louder[:3]
@@ -53,53 +66,86 @@ def test_lanes_broadcast():
     w = np.random.default_rng(0).uniform(0, 2, (2, 5))
     gaps, rates = np.array([0.5, 1.0, 2.0])[:, None], np.array([0.01, 0.02])
     signal = SignalMoment.uncorrelated(0.5, 0.3, 0.2, 0.7, 20)
-    for function, given_ in ((convergence_bound, KNOWN), (nearly_exact_bound, {"smoothness": 2.0, "signal": signal})):
+    for function, given_ in (
+        (convergence_bound, KNOWN),
+        (nearly_exact_bound, {"smoothness": 2.0, "signal": signal}),
+    ):
         bound = function(w, rates, gaps, **given_)
         assert all(term.shape == (3, 2) for term in (*bound, bound.total))
         for k, r in np.ndindex(3, 2):
             alone = function(w[r], rates[r], gaps[k, 0], **given_)
-            for name in ConvergenceBound._fields:  # the mean of a row may be summed in another order
-                assert getattr(bound, name)[k, r] == pytest.approx(float(getattr(alone, name)), rel=1e-14)
+            for name in (
+                ConvergenceBound._fields
+            ):  # the mean of a row may be summed in another order
+                assert getattr(bound, name)[k, r] == pytest.approx(
+                    float(getattr(alone, name)), rel=1e-14
+                )
 
 
 def test_the_largest_learning_rate_is_the_paper_s_and_is_admitted():
     for A1, C1 in np.random.default_rng(1).uniform(0, 9, (200, 2)):
         limit = 1 / (4 * 2.0 * (C1 + 1) * (A1 + 1))
-        assert float(largest_learning_rate(2.0, A1, C1)) == pytest.approx(limit, rel=1e-14)
+        assert float(largest_learning_rate(2.0, A1, C1)) == pytest.approx(
+            limit, rel=1e-14
+        )
         convergence_bound([1.0], limit, 1.0, **(KNOWN | {"A1": A1, "C1": C1}))
     limit = float(largest_learning_rate(2.0, 0.5, 0.2))
-    assert 1 - 2 * 2.0 * limit * 1.2 * 1.5 == pytest.approx(0.5, rel=1e-14)  # the factor of the descent
-    with pytest.raises(ValueError, match=rf"learning_rate must be at most {limit:.6g} .* got {1.01 * limit:.6g}"):
+    assert 1 - 2 * 2.0 * limit * 1.2 * 1.5 == pytest.approx(
+        0.5, rel=1e-14
+    )  # the factor of the descent
+    with pytest.raises(
+        ValueError,
+        match=rf"learning_rate must be at most {limit:.6g} .* got {1.01 * limit:.6g}",
+    ):
         convergence_bound([1.0], [limit / 2, 1.01 * limit], 1.0, **KNOWN)
     with pytest.raises(ValueError, match="learning_rate"):  # smaller batches allow less
         convergence_bound([1.0], limit, 1.0, **KNOWN, batch_second_moment=3)
     with pytest.raises(ValueError, match=r"learning_rate must be below 1 .* got 1"):
-        nearly_exact_bound([1.0], 1.0, 1.0, smoothness=2.0, signal=SignalMoment.bounded(1, 10))
+        nearly_exact_bound(
+            [1.0], 1.0, 1.0, smoothness=2.0, signal=SignalMoment.bounded(1, 10)
+        )
 
 
 def test_larger_batches_tighten_the_bound():
-    two, one = (convergence_bound([1.0], 0.05, 1.0, **KNOWN, batch_second_moment=k2) for k2 in (2, 1))
+    two, one = (
+        convergence_bound([1.0], 0.05, 1.0, **KNOWN, batch_second_moment=k2)
+        for k2 in (2, 1)
+    )
     assert float(two.sampling) == pytest.approx(2 * float(one.sampling), rel=1e-14)
-    assert float(two.heterogeneity) == pytest.approx(2 * float(one.heterogeneity), rel=1e-14)
+    assert float(two.heterogeneity) == pytest.approx(
+        2 * float(one.heterogeneity), rel=1e-14
+    )
     assert (two.initial, two.noise) == (one.initial, one.noise)
 
 
 def random_training(spread, energy, T, batch_size, M, seed):
     """A training, and the largest learning rates of the paper and of the nearly exact theorem."""
     rng = np.random.default_rng(seed)
-    problem = LeastSquares(rng.uniform(0.3, 2, 3), spread * rng.standard_normal((M, 3)), 0.2)
-    training = Training(problem, rng.standard_normal(3), 1.0, np.full(T, energy), batch_size, 20)
+    problem = LeastSquares(
+        rng.uniform(0.3, 2, 3), spread * rng.standard_normal((M, 3)), 0.2
+    )
+    training = Training(
+        problem, rng.standard_normal(3), 1.0, np.full(T, energy), batch_size, 20
+    )
     L, A1, _, C1, _, _ = problem.constants
     limit = 2 / (training.signal_moment().slope * problem.feature_variance.max())
     return training, float(largest_learning_rate(L, A1, C1)), float(limit)
 
 
 @given(
-    *(st.floats(0.001, 0.99), st.floats(0, 3), st.floats(0, 200), st.integers(1, 200), st.floats(1, 20)),
+    *(
+        st.floats(0.001, 0.99),
+        st.floats(0, 3),
+        st.floats(0, 200),
+        st.integers(1, 200),
+        st.floats(1, 20),
+    ),
     st.sampled_from([1, 3, 10]),
     st.integers(0, 5),
 )
-def test_exactly_known_trainings_obey_both(share, spread, energy, T, batch_size, M, seed):
+def test_exactly_known_trainings_obey_both(
+    share, spread, energy, T, batch_size, M, seed
+):
     training, older, limit = random_training(spread, energy, T, batch_size, M, seed)
     at_older = training._replace(learning_rate=share * older)
     assert at_older.exact() <= float(at_older.paper().total) * (1 + 1e-12)
@@ -115,21 +161,38 @@ def test_without_one_of_its_terms_the_paper_s_would_be_wrong(term):
     """Negative control: neither term is slack enough to hide behind the others."""
     problem = LeastSquares(np.ones(3), np.zeros((2, 3)), 1e-3)
     lam = float(largest_learning_rate(1, problem.constants.A1, 0))
-    start, energy = (np.full(3, 2.0), 0.0) if term == "initial" else (np.full(3, 1e-3), 50.0)
+    start, energy = (
+        (np.full(3, 2.0), 0.0) if term == "initial" else (np.full(3, 1e-3), 50.0)
+    )
     training = Training(problem, start, lam, np.full(100, energy), 10, 20)
     bound = training.paper()
     assert bound.total - getattr(bound, term) < training.exact() <= bound.total
 
 
-@given(st.floats(0.01, 1), st.floats(0.1, 9), st.floats(0, 9), st.floats(0, 9), st.floats(0, 9), st.floats(1, 4))
-def test_it_is_never_above_the_paper_s_under_the_paper_s_assumptions(share, L, A1, A2, C1, k2):
+@given(
+    st.floats(0.01, 1),
+    st.floats(0.1, 9),
+    st.floats(0, 9),
+    st.floats(0, 9),
+    st.floats(0, 9),
+    st.floats(1, 4),
+)
+def test_it_is_never_above_the_paper_s_under_the_paper_s_assumptions(
+    share, L, A1, A2, C1, k2
+):
     known = {"A1": A1, "A2": A2, "C1": C1, "C2": 0.7, "batch_second_moment": k2}
-    limit, signal, w = float(largest_learning_rate(L, A1, C1, k2)), SignalMoment.any_samples(**known), [0.3, 2.0]
+    limit, signal, w = (
+        float(largest_learning_rate(L, A1, C1, k2)),
+        SignalMoment.any_samples(**known),
+        [0.3, 2.0],
+    )
     paper = convergence_bound(w, share * limit, 1.5, smoothness=L, **known)
     new = nearly_exact_bound(w, share * limit, 1.5, smoothness=L, signal=signal)
     for name in paper._fields:
         assert float(getattr(new, name)) <= float(getattr(paper, name)) * (1 + 1e-12)
-    assert float(signal.bracket(4 * limit, L)) == pytest.approx(0, abs=1e-12)  # its rates reach four times as far
+    assert float(signal.bracket(4 * limit, L)) == pytest.approx(
+        0, abs=1e-12
+    )  # its rates reach four times as far
 
 
 def second_moment_of_all_batches(sample, q, shared):
@@ -147,7 +210,11 @@ def test_bounded_samples_need_no_constants(M, n, q, seed):
     sample = rng.standard_normal((M, n, 3)) + 3 * rng.standard_normal((M, 1, 3))
     sample *= 2 / np.maximum(2, np.linalg.norm(sample, axis=-1, keepdims=True))
     signal = SignalMoment.bounded(2, M * q * n)
-    limit = float(signal.slope * np.sum(sample.mean(axis=(0, 1)) ** 2) + signal.sampling + signal.heterogeneity)
+    limit = float(
+        signal.slope * np.sum(sample.mean(axis=(0, 1)) ** 2)
+        + signal.sampling
+        + signal.heterogeneity
+    )
     assert second_moment_of_all_batches(sample, q, shared=False) <= limit * (1 + 1e-12)
 
 
@@ -155,6 +222,8 @@ def test_devices_that_share_their_batches_exceed_it():
     """Negative control: A0 wants batches drawn device by device."""
     sample = np.random.default_rng(0).standard_normal((1, 50, 3)).repeat(20, axis=0)
     sample /= np.linalg.norm(sample, axis=-1, keepdims=True)
-    limit = float(np.sum(sample.mean(axis=(0, 1)) ** 2) + SignalMoment.bounded(1, 20 * 5).sampling)
+    limit = float(
+        np.sum(sample.mean(axis=(0, 1)) ** 2) + SignalMoment.bounded(1, 20 * 5).sampling
+    )
     assert second_moment_of_all_batches(sample, 0.1, shared=False) < limit
     assert second_moment_of_all_batches(sample, 0.1, shared=True) > 3 * limit

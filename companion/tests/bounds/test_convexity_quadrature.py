@@ -28,23 +28,47 @@ def hockey_stick(q, sigma, epsilon):
 
 @pytest.mark.parametrize(
     ("q", "sigma", "epsilon"),
-    [(q, (50.0, 1.0), epsilon) for q, epsilon in ((0.3, 5.0), (0.01, 1.0), (1e-4, 0.0), (1e-4, 0.02))]
-    + [(1 - 1e-9, (50.0, 0.3), 0.02), (0.9, (50.0, 0.3), 5.0), (1 - 1e-9, (50.0, 0.1), 5.0), (0.01, (0.5, 0.05), 0.1)],
+    [
+        (q, (50.0, 1.0), epsilon)
+        for q, epsilon in ((0.3, 5.0), (0.01, 1.0), (1e-4, 0.0), (1e-4, 0.02))
+    ]
+    + [
+        (1 - 1e-9, (50.0, 0.3), 0.02),
+        (0.9, (50.0, 0.3), 5.0),
+        (1 - 1e-9, (50.0, 0.1), 5.0),
+        (0.01, (0.5, 0.05), 0.1),
+    ],
 )
-def test_the_delta_of_two_rounds_has_ten_digits_where_one_noise_dwarfs_the_other(q, sigma, epsilon):
+def test_the_delta_of_two_rounds_has_ten_digits_where_one_noise_dwarfs_the_other(
+    q, sigma, epsilon
+):
     # a sigma of 50 is a kink of width 0.02; of 0.05, a range of x up to 30, in most of which y_2 does not change
-    assert np.isclose(two_round_delta(q, sigma, epsilon), hockey_stick(q, sigma, epsilon), rtol=1e-10, atol=0)
+    assert np.isclose(
+        two_round_delta(q, sigma, epsilon),
+        hockey_stick(q, sigma, epsilon),
+        rtol=1e-10,
+        atol=0,
+    )
 
 
 def test_either_round_can_be_the_inner_one_at_a_small_rate():
-    one, other = (two_round_delta(1e-4, sigma, 5.0) for sigma in ((1.0, 0.3), (0.3, 1.0)))
+    one, other = (
+        two_round_delta(1e-4, sigma, 5.0) for sigma in ((1.0, 0.3), (0.3, 1.0))
+    )
     assert np.isclose(one, other, rtol=1e-10, atol=0)
 
 
-@pytest.mark.parametrize(("q", "epsilon"), [(0.3, 0.73), (0.3, 1.0), (0.5, math.log(4)), (0.05, 5.0), (0.9, 4.7)])
-def test_the_delta_of_removal_is_zero_beyond_the_largest_loss_and_not_before(q, epsilon):
+@pytest.mark.parametrize(
+    ("q", "epsilon"),
+    [(0.3, 0.73), (0.3, 1.0), (0.5, math.log(4)), (0.05, 5.0), (0.9, 4.7)],
+)
+def test_the_delta_of_removal_is_zero_beyond_the_largest_loss_and_not_before(
+    q, epsilon
+):
     most = -2 * math.log(1 - q)  # y_1 y_2 is at least (1 - q)^2
-    assert (two_round_delta(q, (0.9, 1.4), epsilon, removed=True) == 0) == (epsilon >= most)
+    assert (two_round_delta(q, (0.9, 1.4), epsilon, removed=True) == 0) == (
+        epsilon >= most
+    )
     # a put is worth at most how far its strike is above the least y_1 y_2, over the strike: 1 - (1 - q)^(2 * 0.001)
     near = two_round_delta(q, (0.3, 0.3), 0.999 * most, removed=True)
     assert 0 < near < 1e-3 * most
@@ -59,7 +83,9 @@ def test_a_threshold_on_the_lowest_ratio_of_a_round_is_no_division_by_zero():
     assert math.exp(-epsilon) == 1 - q
     with np.errstate(divide="raise", invalid="raise"):
         found = two_round_delta(q, sigma, epsilon, removed=True)
-    expected = math.exp(epsilon) * (hockey_stick(q, sigma, -epsilon) - 1 + 0.5)  # put and call
+    expected = math.exp(epsilon) * (
+        hockey_stick(q, sigma, -epsilon) - 1 + 0.5
+    )  # put and call
     assert np.isclose(found, expected, rtol=0, atol=1e-14)
 
 
@@ -88,14 +114,28 @@ def gaussian(sigma, epsilon):
 
 @pytest.mark.parametrize(
     ("sigma", "epsilon"),
-    [([sigma], epsilon) for sigma in (1.0, 0.3, 5.0) for epsilon in (0.0, 5.0)]  # of 5.0, a delta of 3e-139
-    + [([300.0], 0.01), ([100.0], 0.123), ([1000.0], 0.011), ([1000.0], 1 / 300)]  # the line is at 400 to 11,000
-    + [([1000.0, 1e4, 1e5], 0.035), ([1000.0], 0.0), ([0.5, 2.0], 20.0), ([3.0] * 5, 1.0)],  # at 35,000: 1e-273
+    [
+        ([sigma], epsilon) for sigma in (1.0, 0.3, 5.0) for epsilon in (0.0, 5.0)
+    ]  # of 5.0, a delta of 3e-139
+    + [
+        ([300.0], 0.01),
+        ([100.0], 0.123),
+        ([1000.0], 0.011),
+        ([1000.0], 1 / 300),
+    ]  # the line is at 400 to 11,000
+    + [
+        ([1000.0, 1e4, 1e5], 0.035),
+        ([1000.0], 0.0),
+        ([0.5, 2.0], 20.0),
+        ([3.0] * 5, 1.0),
+    ],  # at 35,000: 1e-273
 )
 def test_slopes_without_sampling_are_those_of_one_gaussian(sigma, epsilon):
     found = delta_slopes(1 - 1e-12, sigma, epsilon)
     for value, closed in zip(found, gaussian(sigma, epsilon), strict=True):
-        np.testing.assert_allclose(value, closed, rtol=2e-6)  # aliases of exp(-16) times a few
+        np.testing.assert_allclose(
+            value, closed, rtol=2e-6
+        )  # aliases of exp(-16) times a few
 
 
 def test_slopes_of_two_sampled_rounds_are_differences_of_their_exact_delta():
@@ -103,18 +143,31 @@ def test_slopes_of_two_sampled_rounds_are_differences_of_their_exact_delta():
     found = delta_slopes(q, np.sqrt(v), epsilon)
 
     def at(one, other=0):
-        return two_round_delta(q, tuple(np.sqrt(v + step * np.array([one, other]))), epsilon)
+        return two_round_delta(
+            q, tuple(np.sqrt(v + step * np.array([one, other]))), epsilon
+        )
 
     # differences err by (step / v)^2 = 4e-6 times a few
     np.testing.assert_allclose(found.delta, at(0), rtol=2e-6)
-    np.testing.assert_allclose(found.slope, [at(1) - at(-1), at(0, 1) - at(0, -1)] / np.array(2 * step), rtol=5e-5)
-    np.testing.assert_allclose(found.curvature[0], (at(1) - 2 * at(0) + at(-1)) / step**2, rtol=5e-4)
+    np.testing.assert_allclose(
+        found.slope,
+        [at(1) - at(-1), at(0, 1) - at(0, -1)] / np.array(2 * step),
+        rtol=5e-5,
+    )
+    np.testing.assert_allclose(
+        found.curvature[0], (at(1) - 2 * at(0) + at(-1)) / step**2, rtol=5e-4
+    )
 
 
 def test_hundred_rounds_at_a_hundredth_settle_on_the_exact_delta():
     # of exact_delta, too slow uncompiled
-    for rounds, epsilon, exact in ((500, 1.0, 1.8214513658e-4), (100, 0.1, 1.90614461418e-2)):
-        assert np.isclose(delta_slopes(0.01, np.ones(rounds), epsilon).delta, exact, rtol=1e-6, atol=0)
+    for rounds, epsilon, exact in (
+        (500, 1.0, 1.8214513658e-4),
+        (100, 0.1, 1.90614461418e-2),
+    ):
+        assert np.isclose(
+            delta_slopes(0.01, np.ones(rounds), epsilon).delta, exact, rtol=1e-6, atol=0
+        )
 
 
 def test_a_line_that_does_not_settle_is_refused_in_little_memory():
@@ -125,4 +178,6 @@ def test_a_line_that_does_not_settle_is_refused_in_little_memory():
         most = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert most < 64e6  # two arrays of a million complex numbers; unguarded it is 370 MB
+    assert (
+        most < 64e6
+    )  # two arrays of a million complex numbers; unguarded it is 370 MB

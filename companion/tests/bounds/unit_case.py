@@ -29,17 +29,25 @@ class Case(NamedTuple):
 
     @property
     def value(self):
-        return bounds.LevelValue(*map(float, bounds.level_value(self.F, self.law, self.nu)))
+        return bounds.LevelValue(
+            *map(float, bounds.level_value(self.F, self.law, self.nu))
+        )
 
     def problem(self, floor):
-        return with_floors(replace(self.scenario, num_rounds=floor.shape[-1]), floor, self.nu)
+        return with_floors(
+            replace(self.scenario, num_rounds=floor.shape[-1]), floor, self.nu
+        )
 
     def energy(self, policy, floor):
         problem = self.problem(floor)
         return policy.schedule(problem)
 
 
-UNIT = Case(Scenario("unit", 1, 100, 1, 10, 10, np.sqrt(100 / 3), 0.2, 1e-12, 3), RayleighFloors(1.0), 0.5)
+UNIT = Case(
+    Scenario("unit", 1, 100, 1, 10, 10, np.sqrt(100 / 3), 0.2, 1e-12, 3),
+    RayleighFloors(1.0),
+    0.5,
+)
 MNIST = Case(Scenario.mnist(), RayleighFloors(0.037), 0.04)
 BOTH = pytest.mark.parametrize("case", [UNIT, MNIST], ids=["unit", "mnist"])
 
@@ -60,22 +68,32 @@ _LEVELS = UNIT.law.level(_RATES)
 
 def unit_level(rate):
     """Interpolated, with a step of Newton's method after it."""
-    level = np.exp(np.interp(np.log(np.maximum(rate, 1e-6)), np.log(_RATES), np.log(_LEVELS)))
+    level = np.exp(
+        np.interp(np.log(np.maximum(rate, 1e-6)), np.log(_RATES), np.log(_LEVELS))
+    )
     return level - (unit_cost(level) - np.maximum(rate, 1e-6)) * np.exp(1 / level)
 
 
 def wandering(rate, after):
     """d_r of UNIT: what it costs a round that its rate wanders."""
     level = unit_level(rate)
-    return unit_leakage(unit_level(after)) - unit_leakage(level) + (after - rate) / level**2
+    return (
+        unit_leakage(unit_level(after))
+        - unit_leakage(level)
+        + (after - rate) / level**2
+    )
 
 
 def within(values, expected, errors=3.0):
     """Whether a sample's mean is a number, up to standard errors."""
-    return abs(values.mean() - expected) <= errors * values.std(ddof=1) / np.sqrt(values.size)
+    return abs(values.mean() - expected) <= errors * values.std(ddof=1) / np.sqrt(
+        values.size
+    )
 
 
 def mean_surplus(level, rate=0.5):
     """Of a round of UNIT at a level that does not know the floor, against the level of a rate."""
     best = unit_level(rate)
-    return unit_leakage(level) - unit_leakage(best) + (unit_cost(level) - rate) / best**2
+    return (
+        unit_leakage(level) - unit_leakage(best) + (unit_cost(level) - rate) / best**2
+    )

@@ -25,29 +25,43 @@ def run(training=TRAINING, eta=ETA, alignment=ALIGNMENT, rounds=3, coefficient=N
     federation = OnChannel(SCENARIO, training, DIGITS, 0)
     state = federation.start()
     for t in range(rounds):
-        h, c = (None if each is None else each[:, t] for each in (coefficient, alignment))
+        h, c = (
+            None if each is None else each[:, t] for each in (coefficient, alignment)
+        )
         state, _ = federation.step(state, float(eta[t]), h, alignment_t=c)
     return state.parameters.double()
 
 
 def test_the_signals_on_the_channel_are_the_gradients_times_the_real_part_of_the_alignment():
-    gradients = torch.randn(10, 60, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    gradients = torch.randn(
+        10, 60, generator=torch.Generator().manual_seed(0), dtype=torch.float64
+    )
     noise = receiver_noise(np.random.default_rng(1), 60, SCENARIO.noise_power)
     h, believed, c = DRAWN.coefficient[:, 0], ESTIMATE[:, 0], ALIGNMENT[:, 0]
     received = transmit(gradients, h, float(ETA[0]), noise, believed)
     aligned = (torch.as_tensor(c.real)[:, None] * gradients).mean(0)
     expected = effective_update(aligned, float(ETA[0]), noise.real)
-    assert float((received.update - expected).abs().max() / expected.abs().max()) < 1e-13
+    assert (
+        float((received.update - expected).abs().max() / expected.abs().max()) < 1e-13
+    )
     # what was lost stands in the other quadrature
-    other = (torch.as_tensor(c.imag)[:, None] * gradients).mean(0).numpy() + noise.imag / np.sqrt(ETA[0])
-    np.testing.assert_allclose(received.signal.imag.numpy() / np.sqrt(ETA[0]), other, atol=1e-12)
-    spent = ETA[0] / (100 * np.abs(believed) ** 2) * gradients.square().sum(1).numpy() / 60
+    other = (torch.as_tensor(c.imag)[:, None] * gradients).mean(
+        0
+    ).numpy() + noise.imag / np.sqrt(ETA[0])
+    np.testing.assert_allclose(
+        received.signal.imag.numpy() / np.sqrt(ETA[0]), other, atol=1e-12
+    )
+    spent = (
+        ETA[0] / (100 * np.abs(believed) ** 2) * gradients.square().sum(1).numpy() / 60
+    )
     np.testing.assert_allclose(received.power.numpy(), spent, rtol=1e-12)
 
 
 def test_a_step_at_signal_level_with_estimates_is_the_step_with_alignments():
     effective, signal = run(), run(coefficient=DRAWN.coefficient)
-    assert float((effective - signal).abs().max()) < 1e-5  # single precision, summed in another order
+    assert (
+        float((effective - signal).abs().max()) < 1e-5
+    )  # single precision, summed in another order
     assert float((effective - run(alignment=None)).abs().max()) > 1e-3  # the control
 
 
@@ -59,11 +73,20 @@ def test_a_common_factor_is_another_learning_rate_decay_and_noise():
     """So least squares with one error for all is MMSE in other units, momentum and decay included."""
     training = replace(TRAINING, momentum=0.5, weight_decay=0.01)
     bias = 1 / 1.1
-    scaled = replace(training, learning_rate=bias * training.learning_rate, weight_decay=training.weight_decay / bias)
+    scaled = replace(
+        training,
+        learning_rate=bias * training.learning_rate,
+        weight_decay=training.weight_decay / bias,
+    )
     least_squares = run(training)
     mmse = run(scaled, bias**2 * ETA, ALIGNMENT / bias)
     assert float((least_squares - mmse).abs().max()) < 1e-5  # single precision
-    assert float((least_squares - run(training, bias**2 * ETA, ALIGNMENT / bias)).abs().max()) > 1e-3
+    assert (
+        float(
+            (least_squares - run(training, bias**2 * ETA, ALIGNMENT / bias)).abs().max()
+        )
+        > 1e-3
+    )
 
 
 def test_bad_alignments_and_estimates_are_named():

@@ -14,7 +14,9 @@ from adascale.problem import RoundLeakage
 from companion.training.weighted_optimal import WeightedOptimal
 from tests.problems import FULL, MIXED, MNIST, PAPER, budgets, gains, make, with_floors
 
-RISING = np.exp(np.linspace(-3, 3, 200))  # late noise counts four hundred times as much as early noise
+RISING = np.exp(
+    np.linspace(-3, 3, 200)
+)  # late noise counts four hundred times as much as early noise
 
 
 def by_bisection(problem, weights):
@@ -28,12 +30,23 @@ def by_bisection(problem, weights):
             top = floor + 1.0
             while -leakage.slope(top) > price * c:
                 top *= 2
-            return brentq(lambda w: float(leakage.slope(w)) + price * c, floor, top, xtol=1e-300, rtol=1e-14)
+            return brentq(
+                lambda w: float(leakage.slope(w)) + price * c,
+                floor,
+                top,
+                xtol=1e-300,
+                rtol=1e-14,
+            )
 
-        return np.array([one(*pair) for pair in zip(problem.min_noise_energy, weights, strict=True)])
+        return np.array(
+            [one(*pair) for pair in zip(problem.min_noise_energy, weights, strict=True)]
+        )
 
     def over(log_price):
-        return float(np.mean(weights * (energy(np.exp(log_price)) - problem.min_noise_energy)) - problem.budget)
+        return float(
+            np.mean(weights * (energy(np.exp(log_price)) - problem.min_noise_energy))
+            - problem.budget
+        )
 
     return energy(np.exp(brentq(over, -60, 60, xtol=1e-13)))
 
@@ -44,7 +57,9 @@ def test_the_schedule_is_that_of_nested_root_finding(order):
     weights = np.exp(np.linspace(-2, 2, 12))
     weights /= weights.mean()
     found = WeightedOptimal(weights).schedule(problem)
-    np.testing.assert_allclose(found, by_bisection(problem, weights), rtol=1e-10)  # F' carries about 1e-13
+    np.testing.assert_allclose(
+        found, by_bisection(problem, weights), rtol=1e-10
+    )  # F' carries about 1e-13
 
 
 @pytest.mark.parametrize("value", [1.0, 7.0, 1e-200])
@@ -52,7 +67,9 @@ def test_equal_weights_give_the_unweighted_optimum(value):
     for scenario, budget in PAPER:
         problem = make(scenario, budget, seeds=range(3))
         same = WeightedOptimal(np.full(problem.num_rounds, value)).schedule(problem)
-        np.testing.assert_allclose(same, policies.Optimal().schedule(problem), rtol=1e-12)
+        np.testing.assert_allclose(
+            same, policies.Optimal().schedule(problem), rtol=1e-12
+        )
 
 
 @given(gains, budgets, st.integers(0, 2**32 - 1), st.sampled_from([2, 3, 8, 1.5]))
@@ -77,13 +94,20 @@ def test_the_schedule_bends_by_at_most_the_root_of_the_weights(gain, budget, ord
     energy = WeightedOptimal(weights).schedule(problem)
     wet = np.flatnonzero(energy > problem.min_noise_energy * (1 + 1e-9))
     for s, t in pairwise(wet):
-        assert np.sqrt(weights[s] / weights[t]) * (1 - 1e-9) <= energy[t] / energy[s] <= 1 + 1e-9
+        assert (
+            np.sqrt(weights[s] / weights[t]) * (1 - 1e-9)
+            <= energy[t] / energy[s]
+            <= 1 + 1e-9
+        )
 
 
 def test_without_sampling_one_schedule_serves_every_order_and_with_it_none_does():
     for scenario, same in ((FULL, True), (MNIST, False)):
         policy = WeightedOptimal(RISING)
-        schedules = [policy.schedule(make(replace(scenario, order=o), 0.1, rounds=200)) for o in (2, 20)]
+        schedules = [
+            policy.schedule(make(replace(scenario, order=o), 0.1, rounds=200))
+            for o in (2, 20)
+        ]
         apart = float(np.abs(np.log(schedules[0] / schedules[1])).max())
         assert apart < 1e-9 if same else apart > 0.05
 
@@ -94,7 +118,9 @@ def test_lanes_have_their_own_weights():
     together = WeightedOptimal(weights).schedule(problem)
     for lane in range(2):
         alone = ReceiveScalingProblem(MNIST, problem.min_gain[lane], 0.04)
-        np.testing.assert_allclose(together[lane], WeightedOptimal(weights[lane]).schedule(alone), rtol=1e-14)
+        np.testing.assert_allclose(
+            together[lane], WeightedOptimal(weights[lane]).schedule(alone), rtol=1e-14
+        )
 
 
 def test_bad_weights_are_refused_by_name():
@@ -111,17 +137,25 @@ def test_the_weighted_budget_is_spent_however_extreme():
         scenario = replace((MIXED, MNIST, FULL)[i % 3], order=(2, 3, 1.5, 8, 30)[i % 5])
         rounds = int(rng.integers(1, 15))
         floor, budget = 10 ** rng.uniform(-4, 4, rounds), 10 ** rng.uniform(-5, 4)
-        problem = ReceiveScalingProblem(scenario, scenario.noise_scale / (scenario.x_max * floor), budget)
+        problem = ReceiveScalingProblem(
+            scenario, scenario.noise_scale / (scenario.x_max * floor), budget
+        )
         policy = WeightedOptimal(np.exp(rng.uniform(-12, 12, rounds) * rng.random()))
         energy = policy.schedule(problem)
         cost = np.mean(policy.weights * (energy - problem.min_noise_energy))
-        hidden = 4e-16 * np.sum(policy.weights * energy)  # what float64 holds of noise energies
+        hidden = 4e-16 * np.sum(
+            policy.weights * energy
+        )  # what float64 holds of noise energies
         assert abs(cost - budget) < 1e-9 * budget + hidden, i
 
 
 @pytest.mark.parametrize("lane", [0, 1])
 def test_a_lane_without_a_price_is_named_be_it_the_first(lane):
     floor = np.ones((2, 3))
-    floor[lane] = 1e200  # the slope of a leakage of the order of 1e-200 is beyond floating point
-    with pytest.raises(RuntimeError, match=f"no price found in lane {lane}: budget 1.0, floors from"):
+    floor[lane] = (
+        1e200  # the slope of a leakage of the order of 1e-200 is beyond floating point
+    )
+    with pytest.raises(
+        RuntimeError, match=f"no price found in lane {lane}: budget 1.0, floors from"
+    ):
         WeightedOptimal([1.0, 2.0, 3.0]).schedule(with_floors(FULL, floor, 1.0))
