@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.func import functional_call, grad_and_value, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.modules.batchnorm import _BatchNorm
 
-from adascale import checks as check
 from adascale.learning import models
 
 __all__ = [
@@ -24,8 +24,8 @@ __all__ = [
     "register",
 ]
 
-LARGEST = 1 << 26
-"""Largest number of entries of sample gradients that ``vmap(grad)`` stores at a time: 256 MiB in single precision."""
+LEAST_CLIP_NORM = 3e-16
+"""A gradient as long as this has a square that does not underflow in single precision."""
 
 TOLERANCE = 1e-2
 """Largest difference between the logits of a sample alone and in a batch, relative to the largest logit."""
@@ -81,7 +81,7 @@ class Outer(NamedTuple):
         return (self.left * factor[:, None]).T @ self.right
 
 
-Batch = tuple[list[Rows | Outer], Tensor]
+SampleGradients = tuple[list[Rows | Outer], Tensor]
 """Sample gradients of every trainable parameter, in the model's order, and the losses."""
 Rule = Callable[[Any, Tensor, Tensor], Mapping[Tensor, Rows | Outer | Tensor] | None]
 R = TypeVar("R", bound=Rule)
@@ -90,18 +90,22 @@ RULES: dict[type[nn.Module], Rule] = {}
 """The rule of each type of layers that has one."""
 
 PLAIN: set[type[nn.Module]] = {
-    *(nn.Sequential, models.Block, nn.Identity, nn.Flatten, nn.Dropout),
-    *(
-        nn.Tanh,
-        nn.Sigmoid,
-        nn.Softplus,
-        nn.ReLU,
-        nn.LeakyReLU,
-        nn.ELU,
-        nn.GELU,
-        nn.SiLU,
-    ),
-    *(nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d),
+    nn.Sequential,
+    models.Block,
+    nn.Identity,
+    nn.Flatten,
+    nn.Dropout,
+    nn.Tanh,
+    nn.Sigmoid,
+    nn.Softplus,
+    nn.ReLU,
+    nn.LeakyReLU,
+    nn.ELU,
+    nn.GELU,
+    nn.SiLU,
+    nn.MaxPool2d,
+    nn.AvgPool2d,
+    nn.AdaptiveAvgPool2d,
 }
 """Modules without parameters of their own that compute each sample by itself."""
 
@@ -131,8 +135,7 @@ def clipped_sum(
         It maps (B, ...) images to (B, classes) logits, each sample by itself, and changes no buffer.
     images : torch.Tensor, shape (B, ...), B >= 0
     labels : torch.Tensor, int64, shape (B,)
-    clip_norm : float, > 0
-        :math:`C`, at least 3e-16 in single precision and 1e-146 in double, or ``inf``.
+    clip_norm : float, >= 3e-16, :math:`C`, or ``inf``
     weights : torch.Tensor, shape (B,), optional, :math:`v_i` (default: 1)
     chunk : int, >= 1
         Largest number of samples at a time; results differ by rounding only.
@@ -140,103 +143,57 @@ def clipped_sum(
     Raises
     ------
     NotFinite
-        A ``ValueError``, if the gradient or the loss of a sample is infinite or NaN.
+        If the gradient or the loss of a sample is infinite or NaN.
     """
-    size, parameters = len(images), models.trainable(model)
-    if not parameters:
-        raise ValueError(
-            "the model has no trainable parameter; expected one with requires_grad=True"
-        )
-    weights = parameters[0].new_ones(size) if weights is None else weights
-    check_batch(labels, weights, size)
-    check_clip_norm(clip_norm, parameters[0].dtype)
-    check.whole("chunk", chunk)
-    if size == 0:
-        none = parameters[0].new_zeros(0)
-        return ClippedSum(torch.zeros_like(models.flatten(model)), none, none)
-    path = by_rules
-    if not has_rules(model):
+    if not clip_norm >= LEAST_CLIP_NORM:
+        raise ValueError(f"clip_norm must be >= {LEAST_CLIP_NORM}, got {clip_norm}")
+    parameters = models.trainable(model)
+    size = len(images)
+    if weights is None:
+        weights = parameters[0].new_ones(size)
+    sample_gradients = by_rules
+    if size and not has_rules(model):
         check_model(model, images[:2])
-        path = by_vmap
-        chunk = min(
-            chunk, max(1, LARGEST // sum(parameter.numel() for parameter in parameters))
-        )
+        sample_gradients = by_vmap
 
-    count = -(-size // chunk)
     total = [torch.zeros_like(parameter) for parameter in parameters]
-    norms, losses = [], []
-    for k in range(count):
-        part = slice(size * k // count, size * (k + 1) // count)
-        gradients, loss = path(model, images[part].detach(), labels[part])
-        with torch.no_grad():
+    norm = parameters[0].new_zeros(size)
+    loss = torch.zeros_like(norm)
+    count = -(-size // chunk)
+    with torch.no_grad():
+        for k in range(count):
+            part = slice(size * k // count, size * (k + 1) // count)
+            gradients, loss[part] = sample_gradients(model, images[part], labels[part])
             square = sum(
                 (gradient.square_norm() for gradient in gradients),
-                start=torch.zeros_like(loss),
+                start=torch.zeros_like(loss[part]),
             )
-            norm = square.clamp_min(
-                0
-            ).sqrt()  # the sum of products of a rule may round to below 0
-            # avoids division by zero: clipping does not change a vanishing gradient
-            factor = (
-                clip_norm / norm.clamp_min(torch.finfo(norm.dtype).tiny)
-            ).clamp_max(1) * weights[part]
-            total = [
-                sofar + gradient.weighted_sum(factor)
-                for sofar, gradient in zip(total, gradients, strict=True)
-            ]
-        norms.append(norm)
-        losses.append(loss)
-    norm, loss = torch.cat(norms), torch.cat(losses)
-    check_finite(norm, loss)
-    return ClippedSum(torch.cat([gradient.flatten() for gradient in total]), norm, loss)
-
-
-def check_batch(labels: Tensor, weights: Tensor, size: int) -> None:
-    """Raise ``ValueError`` unless there is a class and a weight for every sample."""
-    for name, values in (("labels", labels), ("weights", weights)):
-        if values.shape != (size,):
-            raise ValueError(
-                f"{name} must have shape ({size},), got {tuple(values.shape)}"
-            )
-    if (labels < 0).any():  # cross_entropy ignores the label -100
-        raise ValueError(f"labels must be >= 0, got {int(labels.min())}")
-
-
-def check_clip_norm(clip_norm: float, dtype: torch.dtype) -> None:
-    """Raise ``ValueError`` unless the squares of gradients as long as the clip norm do not underflow."""
-    least = (torch.finfo(dtype).tiny / torch.finfo(dtype).eps) ** 0.5
-    if not clip_norm >= least:
-        raise ValueError(
-            f"clip_norm must be >= {least:.1g}, where squares do not underflow, got {clip_norm}"
-        )
-
-
-def check_finite(norm: Tensor, loss: Tensor) -> None:
-    """Raise :class:`NotFinite` with the first sample whose gradient or loss is not finite."""
-    finite = torch.isfinite(norm) & torch.isfinite(loss)
+            # a sum of products may round to below 0
+            norm[part] = square.clamp_min(0).sqrt()
+            # clipping does not change a vanishing gradient
+            divisor = norm[part].clamp_min(torch.finfo(norm.dtype).tiny)
+            factor = (clip_norm / divisor).clamp_max(1) * weights[part]
+            for i, gradient in enumerate(gradients):
+                total[i] += gradient.weighted_sum(factor)
+    finite = torch.isfinite(norm + loss)
     if not finite.all():
-        i = int(finite.int().argmin())
-        got = f"a gradient of norm {float(norm[i])} and the loss {float(loss[i])}"
-        raise NotFinite(f"sample {i} of {len(norm)} has {got}; expected finite ones")
+        first = int(finite.int().argmin())
+        raise NotFinite(f"sample {first} has a gradient or a loss that is not finite")
+    return ClippedSum(torch.cat([gradient.flatten() for gradient in total]), norm, loss)
 
 
 def check_model(model: nn.Module, images: Tensor) -> Tensor:
     """Return the logits in evaluation mode; raise ``ValueError`` if those of a sample depend on others or on chance."""
     for name, layer in model.named_modules():
-        if isinstance(
-            layer, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d | nn.SyncBatchNorm
-        ):
-            kind = type(layer).__name__
+        if isinstance(layer, _BatchNorm):
             raise ValueError(
-                f"layer {name!r} ({kind}) mixes the samples of a batch; expected GroupNorm instead"
+                f"layer {name!r} mixes the samples of a batch; expected GroupNorm instead of BatchNorm"
             )
     with torch.random.fork_rng(devices=[]), torch.no_grad(), models.evaluation(model):
         logits: Tensor = model(images)
-        alone = torch.cat([model(image[None]) for image in images])
-    if (
-        logits.shape != alone.shape
-        or (logits - alone).abs().max() > TOLERANCE * alone.abs().max()
-    ):
+        alone = torch.cat([model(image) for image in images.split(1)])
+    tolerance = TOLERANCE * alone.abs().max()
+    if logits.shape != alone.shape or (logits - alone).abs().max() > tolerance:
         raise ValueError(
             "the model gives a sample other logits alone than in a batch; expected the same ones"
         )
@@ -246,29 +203,22 @@ def check_model(model: nn.Module, images: Tensor) -> Tensor:
 def has_rules(model: nn.Module) -> bool:
     """Return whether every module has a rule or is plain, and is used once and in no other way than its type says."""
     modules = [module for _, module in model.named_modules(remove_duplicate=False)]
-    parameters = [
-        parameter for _, parameter in model.named_parameters(remove_duplicate=False)
-    ]
+    parameters = [p for _, p in model.named_parameters(remove_duplicate=False)]
     shared = len(set(modules)) < len(modules) or len(set(parameters)) < len(parameters)
     return not shared and all(is_ruled_or_plain(module) for module in modules)
 
 
 def is_ruled_or_plain(module: nn.Module) -> bool:
     """Return whether a module has exactly one of the known types, and neither hooks nor a forward of its own."""
-    hooks = (module._forward_pre_hooks, module._forward_hooks, module._backward_hooks)
-    if (
-        any(hooks)
-        or "forward" in vars(module)
-        or module._compiled_call_impl is not None
-    ):
+    hooks = module._forward_pre_hooks or module._forward_hooks
+    if hooks or "forward" in vars(module):
         return False
-    if isinstance(module, nn.Flatten):
-        return module.start_dim == 1  # the batch is an axis of its own
-    is_layer = type(module) in RULES and not any(module.children())
-    return is_layer or type(module) in PLAIN
+    if isinstance(module, nn.Flatten) and module.start_dim != 1:
+        return False  # it would mix the axis of the samples with others
+    return type(module) in RULES or type(module) in PLAIN
 
 
-def by_rules(model: nn.Module, images: Tensor, labels: Tensor) -> Batch:
+def by_rules(model: nn.Module, images: Tensor, labels: Tensor) -> SampleGradients:
     """Compute sample gradients in one pass by the rules of the layers; by ``vmap`` if a rule does not apply."""
     calls: dict[nn.Module, tuple[Tensor, GradientEdge]] = {}
 
@@ -276,11 +226,10 @@ def by_rules(model: nn.Module, images: Tensor, labels: Tensor) -> Batch:
         # the edge stays that of the layer if an activation overwrites the output
         calls[layer] = inputs[0].detach(), get_gradient_edge(output)
 
-    parameters = models.trainable(model)
     layers = [
         layer
         for layer in model.modules()
-        if any(p.requires_grad for p in layer.parameters(recurse=False))
+        if type(layer) in RULES and models.trainable(layer)
     ]
     hooks = [layer.register_forward_hook(record) for layer in layers]
     try:
@@ -289,72 +238,66 @@ def by_rules(model: nn.Module, images: Tensor, labels: Tensor) -> Batch:
     finally:
         for hook in hooks:
             hook.remove()
-    output_grads = torch.autograd.grad(
-        loss, [calls[layer][1] for layer in layers], torch.ones_like(loss)
-    )
-    gradients: dict[Tensor, Rows | Outer] = {}
-    with torch.no_grad():
-        for layer, output_grad in zip(layers, output_grads, strict=True):
-            of_layer = RULES[type(layer)](layer, calls[layer][0], output_grad)
-            if of_layer is None:
-                return by_vmap(model, images, labels)
-            for parameter, gradient in of_layer.items():
-                gradients[parameter] = (
-                    Rows(gradient) if isinstance(gradient, Tensor) else gradient
-                )
-    return [gradients[parameter] for parameter in parameters], loss.detach()
+    edges = [calls[layer][1] for layer in layers]
+    output_grads = torch.autograd.grad(loss, edges, torch.ones_like(loss))
+    gradients: dict[Tensor, Rows | Outer | Tensor] = {}
+    for layer, output_grad in zip(layers, output_grads, strict=True):
+        of_layer = RULES[type(layer)](layer, calls[layer][0], output_grad)
+        if of_layer is None:
+            return by_vmap(model, images, labels)
+        gradients |= of_layer
+    ordered = [gradients[parameter] for parameter in models.trainable(model)]
+    return [Rows(g) if isinstance(g, Tensor) else g for g in ordered], loss.detach()
 
 
-def by_vmap(model: nn.Module, images: Tensor, labels: Tensor) -> Batch:
+def by_vmap(model: nn.Module, images: Tensor, labels: Tensor) -> SampleGradients:
     """Compute the sample gradients of any model, each sample alone: by ``vmap(grad)``, or else one after the other."""
     parameters = models.trainable(model)
-    places = {  # every name of a parameter, in each module once: functional_call does not restore what it sets twice
-        f"{prefix}.{name}".lstrip("."): parameter
+    values = [parameter.detach() for parameter in parameters]
+    positions = positions_by_name(model, parameters)
+    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+
+    def loss(values: list[Tensor], image: Tensor, label: Tensor) -> Tensor:
+        tensors = buffers | {name: values[i] for name, i in positions.items()}
+        logits = functional_call(model, tensors, (image[None],), tie_weights=False)
+        return F.cross_entropy(logits, label[None])
+
+    gradient = grad_and_value(loss)
+    try:
+        with sdpa_kernel(SDPBackend.MATH):  # vmap supports no other attention
+            batched = vmap(gradient, (None, 0, 0), randomness="different")
+            rows, losses = batched(values, images, labels)
+    except RuntimeError:  # recurrent layers, and choices by the values of a sample
+        samples = zip(images, labels, strict=True)
+        results = [gradient(values, image, label) for image, label in samples]
+        rows_of_samples, losses_of_samples = zip(*results, strict=True)
+        rows = [torch.stack(each) for each in zip(*rows_of_samples, strict=True)]
+        losses = torch.stack(losses_of_samples)
+    for name, buffer in model.named_buffers():
+        if not torch.equal(buffer, buffers[name]):
+            raise ValueError(
+                f"the model changes its own {name!r} when it is called; expected buffers to stay"
+            )
+    return [Rows(row) for row in rows], losses
+
+
+def positions_by_name(
+    model: nn.Module, parameters: list[nn.Parameter]
+) -> dict[str, int]:
+    """Map every name of a trainable parameter to its position among them.
+
+    A parameter that several modules share has several names.  A module that is called twice appears once, because
+    ``functional_call`` does not restore what it sets twice.
+    """
+    position = {parameter: i for i, parameter in enumerate(parameters)}
+    return {
+        f"{prefix}.{name}".lstrip("."): position[parameter]
         for prefix, module in model.named_modules()
         for name, parameter in module.named_parameters(
             recurse=False, remove_duplicate=False
         )
         if parameter.requires_grad
     }
-    buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-
-    def loss(values: list[Tensor], image: Tensor, label: Tensor) -> Tensor:
-        value_of = dict(zip(parameters, values, strict=True))
-        tensors = buffers | {
-            place: value_of[parameter] for place, parameter in places.items()
-        }
-        return F.cross_entropy(
-            functional_call(model, tensors, (image[None],), tie_weights=False),
-            label[None],
-        )
-
-    gradient, values = (
-        grad_and_value(loss),
-        [parameter.detach() for parameter in parameters],
-    )
-    try:
-        with sdpa_kernel(SDPBackend.MATH):  # vmap supports no other attention
-            rows, losses = vmap(gradient, (None, 0, 0), randomness="different")(
-                values, images, labels
-            )
-    except (
-        RuntimeError
-    ):  # vmap does not support recurrent layers and choices by the values of a sample
-        samples = [
-            gradient(values, image, label)
-            for image, label in zip(images, labels, strict=True)
-        ]
-        rows = [
-            torch.stack(of_parameter)
-            for of_parameter in zip(*(rows for rows, _ in samples), strict=True)
-        ]
-        losses = torch.stack([loss for _, loss in samples])
-    for name, buffer in model.named_buffers():
-        if not torch.equal(buffer, buffers[name]):
-            raise ValueError(
-                f"the model changes its own {name!r} when it is called; expected buffers to stay"
-            )
-    return [Rows(of_parameter) for of_parameter in rows], losses
 
 
 def register(*layer_types: type[nn.Module]) -> Callable[[R], R]:
@@ -397,10 +340,8 @@ def linear(
     """Return the sample gradients of a linear layer for one vector per sample; None for other inputs."""
     if input.ndim != 2:
         return None
-    gradients: dict[Tensor, Tensor | Outer] = {layer.weight: Outer(output_grad, input)}
-    if layer.bias is not None:
-        gradients[layer.bias] = output_grad
-    return gradients
+    # without a bias, nobody asks for its entry
+    return {layer.weight: Outer(output_grad, input), layer.bias: output_grad}
 
 
 @register(nn.GroupNorm)
@@ -409,11 +350,10 @@ def group_norm(
 ) -> dict[Tensor, Tensor]:
     """Return the sample gradients of the scale and the shift of every channel."""
     normed = F.group_norm(input, layer.num_groups, eps=layer.eps)
-    scale, shift = (
-        values[..., None].flatten(2).sum(2)
-        for values in (output_grad * normed, output_grad)
-    )
-    return {layer.weight: scale, layer.bias: shift}
+    return {
+        layer.weight: sum_over_places(output_grad * normed),
+        layer.bias: sum_over_places(output_grad),
+    }
 
 
 @register(nn.Conv2d)
@@ -421,41 +361,40 @@ def conv2d(
     layer: nn.Conv2d, input: Tensor, output_grad: Tensor
 ) -> dict[Tensor, Tensor | Rows] | None:
     r"""Return :math:`\sum_p \mathbf e_{i,p} \mathbf x_{i,p}^{\mathsf T}` over the places p of the output."""
-    usual = (
-        layer.groups == 1 and layer.dilation == (1, 1) and layer.padding_mode == "zeros"
-    )
-    if not usual or isinstance(layer.padding, str) or input.ndim != 4:
+    usual = layer.groups == 1 and layer.dilation == (1, 1)
+    padded = layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
+    if not (usual and padded):
         return None
-    outputs, inputs, high, wide = layer.weight.shape
-    e = output_grad.permute(0, 2, 3, 1).flatten(
-        1, 2
-    )  # (B, places, outputs); no copy if channels are last in memory
-    rows = e.new_empty(len(e), outputs, high * wide * inputs)
-    size = max(1, largest_patches(input.device) // (e.shape[1] * rows.shape[2]))
-    for i in range(0, len(e), size):
-        part = slice(i, i + size)
-        torch.bmm(e[part].transpose(1, 2), patches(layer, input[part]), out=rows[part])
-    weight = Rows(rows.view(-1, outputs, high, wide, inputs), axes=(0, 3, 1, 2))
-    gradients: dict[Tensor, Tensor | Rows] = {layer.weight: weight}
+    outputs, inputs, height, width = layer.weight.shape
+    # (B, places, outputs); no copy if channels are last in memory
+    errors = output_grad.permute(0, 2, 3, 1).flatten(1, 2)
+    rows = errors.new_empty(len(errors), outputs, height * width * inputs)
+    entries = errors.shape[1] * rows.shape[2]
+    size = max(1, largest_patches(input.device) // entries)
+    parts = zip(errors.split(size), input.split(size), rows.split(size), strict=True)
+    for error, x, out in parts:
+        torch.bmm(error.transpose(1, 2), patches(layer, x), out=out)
+    rows = rows.view(-1, outputs, height, width, inputs)
+    gradients: dict[Tensor, Tensor | Rows] = {layer.weight: Rows(rows, (0, 3, 1, 2))}
     if layer.bias is not None:
-        gradients[layer.bias] = output_grad.flatten(2).sum(2)
+        gradients[layer.bias] = sum_over_places(output_grad)
     return gradients
+
+
+def sum_over_places(values: Tensor) -> Tensor:
+    """Sum values of shape (B, channels, ...) to (B, channels)."""
+    return values[..., None].flatten(2).sum(2)
 
 
 def patches(layer: nn.Conv2d, x: Tensor) -> Tensor:
     """Return the part of x seen at every place of the output, shape (B, places, height * width * inputs)."""
-    (above, beside), (high, wide), (down, right) = (
-        (int(n) for n in layer.padding),
-        layer.kernel_size,
-        layer.stride,
-    )
+    above, beside = map(int, layer.padding)
+    height, width = layer.kernel_size
+    down, right = layer.stride
     padded = F.pad(x.permute(0, 2, 3, 1), (0, 0, beside, beside, above, above))
-    seen = padded.unfold(1, high, down).unfold(
-        2, wide, right
-    )  # (B, rows, columns, inputs, height, width)
-    return seen.permute(0, 1, 2, 4, 5, 3).reshape(
-        len(x), seen.shape[1] * seen.shape[2], -1
-    )
+    # (B, rows, columns, inputs, height, width)
+    windows = padded.unfold(1, height, down).unfold(2, width, right)
+    return windows.permute(0, 1, 2, 4, 5, 3).flatten(3).flatten(1, 2)
 
 
 def largest_patches(device: torch.device) -> int:
