@@ -66,37 +66,30 @@ class FedSGD:
         seed: int,
         device: str | torch.device = "cpu",
     ):
-        self.scenario, self.training, self.seed, self.device = (
-            scenario,
-            training,
-            seed,
-            find_device(device),
-        )
-        data.check_samples(dataset)
+        self.scenario = scenario
+        self.training = training
+        self.seed = seed
+        self.device = find_device(device)
         model = models.build(training.model, seed, training.initialisation)
-        _check_fit(model, training.model, dataset)
-        self._initial = models.flatten(model).to(self.device)
-        if (size := self._initial.numel()) != (given := scenario.num_parameters):
+        initial = models.flatten(model)
+        check_fit(model, training.model, dataset)
+        if len(initial) != scenario.num_parameters:
             raise ValueError(
-                f"num_parameters must be the {size} of {training.model}, got {given}"
+                f"num_parameters must be the {len(initial)} of {training.model}, got {scenario.num_parameters}"
             )
         count = scenario.num_devices
-        self.parts = data.partition(
-            dataset.labels, count, training.partition, seed, scenario.batch_size
-        )
-        if not all(part.size for part in self.parts):
-            raise ValueError(
-                f"num_devices must leave a sample to each, got {count} for {len(dataset.labels)} samples"
-            )
-        for m, (part, size) in enumerate(
-            zip(self.parts, np.broadcast_to(scenario.dataset_size, count), strict=True)
-        ):
-            if part.size != size:
-                raise ValueError(
-                    f"dataset_size must be the {part.size} samples dealt to device {m}, got {size:g}"
-                )
         self.batch_size = np.broadcast_to(scenario.batch_size, count)
         self._rates = np.broadcast_to(scenario.sampling_rate, count)
+        self.parts = data.partition(
+            dataset.labels, count, training.partition, seed, self.batch_size
+        )
+        sizes = np.array([part.size for part in self.parts])
+        if (sizes != scenario.dataset_size).any():
+            raise ValueError(
+                f"dataset_size must be the numbers of samples dealt to the devices, {sizes.tolist()}, "
+                f"got {scenario.dataset_size}"
+            )
+        self._initial = initial.to(self.device)
         self._model = model.to(self.device)
         self._data = Dataset(
             dataset.name, *(tensor.to(self.device) for tensor in dataset[1:])
@@ -108,10 +101,9 @@ class FedSGD:
 
     def batches(self, round_index: int) -> list[NDArray[np.intp]]:
         """Draw the Poisson batch of every device in a round, as positions in the training set."""
-        parts = enumerate(self.parts)
         return [
             part[poisson_batch(self.seed, m, round_index, part.size, self._rates[m])]
-            for m, part in parts
+            for m, part in enumerate(self.parts)
         ]
 
     def step(
@@ -132,33 +124,21 @@ class FedSGD:
             The devices that send, of which :math:`\tilde{\mathbf r}_t` has the mean; default: all.  A round without any
             is skipped: the parameters and the momentum stay, and ``eta_t`` is ignored.
         """
-        count = self.scenario.num_devices
-        senders = (
-            np.ones(count, dtype=bool) if senders_t is None else np.asarray(senders_t)
-        )
-        if senders.shape != (count,) or senders.dtype != bool:
-            raise ValueError(
-                f"senders must be {count} booleans, got {senders.dtype} of shape {senders.shape}"
-            )
+        settings, count = self.training, self.scenario.num_devices
+        senders = np.ones(count, bool) if senders_t is None else np.asarray(senders_t)
+        after = state._replace(round=state.round + 1)
         if not senders.any():
-            return state._replace(round=state.round + 1), RoundRecord(
-                0, math.nan, math.nan
-            )
+            return after, RoundRecord(0, math.nan, math.nan)
         with _exact(self.device), _seeded(self.device, self.seed, state.round):
             models.assign(self._model, state.parameters)
-            found, settings = (
-                self.received(state.round, eta_t, senders * (count / senders.sum())),
-                self.training,
-            )
-            velocity = (
-                settings.momentum * state.velocity
-                + found.gradient
-                + settings.weight_decay * state.parameters
-            )
-            parameters = state.parameters - settings.learning_rate * velocity
-        clipped = (found.norm > self.scenario.clip_norm).float().mean()
-        shown = RoundRecord(len(found.loss), float(found.loss.mean()), float(clipped))
-        return State(state.round + 1, parameters, velocity), shown
+            weight = senders * (count / senders.sum())
+            mean = self.received(state.round, eta_t, weight)
+        decay = settings.weight_decay * state.parameters
+        velocity = settings.momentum * state.velocity + mean.gradient + decay
+        parameters = state.parameters - settings.learning_rate * velocity
+        clipped = (mean.norm > self.scenario.clip_norm).float().mean()
+        record = RoundRecord(len(mean.loss), float(mean.loss.mean()), float(clipped))
+        return after._replace(parameters=parameters, velocity=velocity), record
 
     def received(
         self, round_index: int, eta_t: float, weight: ArrayLike = 1.0
@@ -168,57 +148,47 @@ class FedSGD:
         It is computed at the parameters assigned last; subclasses may replace it, for example by signals on a channel.
         ``weight``, shape () or (M,), multiplies the gradient of each device; those of weight 0 compute none.
         """
-        count = self.scenario.num_devices
-        devices = zip(
-            self.batches(round_index),
-            self.batch_size,
-            np.broadcast_to(weight, count),
-            strict=True,
-        )
-        chosen = [
-            (part, c * np.full(part.size, 1 / size))
-            for part, size, c in devices
-            if c != 0
-        ]
-        samples, weights = map(np.concatenate, zip(*chosen, strict=True))
-        found = self.gradient(samples, weights / count)
+        scenario, batches = self.scenario, self.batches(round_index)
+        count = scenario.num_devices
+        factor = np.broadcast_to(weight, count) * (1 / self.batch_size) / count
+        senders = np.flatnonzero(factor)
+        positions = np.concatenate([batches[m] for m in senders])
+        weights = np.repeat(factor[senders], [batches[m].size for m in senders])
+        total = self.gradient(positions, weights)
         generator = stream(self.seed, NOISE, round_index=round_index)
         noise = real_receiver_noise(
-            generator, self.scenario.num_parameters, self.scenario.noise_power
+            generator, scenario.num_parameters, scenario.noise_power
         )
-        return found._replace(gradient=effective_update(found.gradient, eta_t, noise))
+        return total._replace(gradient=effective_update(total.gradient, eta_t, noise))
 
     def evaluate(self, state: State) -> tuple[float, float]:
         """Return mean cross entropy (nats) and accuracy (0 ... 1) on the test set, in evaluation mode."""
         models.assign(self._model, state.parameters)
-        images, labels = self._data.test_images, self._data.test_labels
+        batches = zip(
+            self._data.test_images.split(1000),
+            self._data.test_labels.split(1000),
+            strict=True,
+        )
         loss = correct = 0.0
         with torch.no_grad(), _exact(self.device), models.evaluation(self._model):
-            for part, expected in zip(
-                images.split(1000), labels.split(1000), strict=True
-            ):
-                logits = self._model(part)
-                loss += float(F.cross_entropy(logits, expected, reduction="sum"))
-                correct += int((logits.argmax(1) == expected).sum())
-        return loss / len(labels), correct / len(labels)
+            for images, labels in batches:
+                logits = self._model(images)
+                loss += float(F.cross_entropy(logits, labels, reduction="sum"))
+                correct += int((logits.argmax(1) == labels).sum())
+        size = len(self._data.test_labels)
+        return loss / size, correct / size
 
     def gradient(
         self, positions: NDArray[np.intp], weights: NDArray[np.float64]
     ) -> ClippedSum:
         """Sum the clipped gradients of samples at positions of the training set, at the parameters assigned last."""
-        chosen = torch.as_tensor(positions, device=self.device)
+        batch = torch.as_tensor(positions, device=self.device)
         factors = torch.as_tensor(weights, dtype=torch.float32, device=self.device)
-        images, labels = self._data.images[chosen], self._data.labels[chosen]
+        images, labels = self._data.images[batch], self._data.labels[batch]
         if images.ndim == 4:
             images = images.contiguous(memory_format=torch.channels_last)
-        return clipped_sum(
-            self._model,
-            images,
-            labels,
-            self.scenario.clip_norm,
-            factors,
-            self.training.chunk,
-        )
+        clip_norm, chunk = self.scenario.clip_norm, self.training.chunk
+        return clipped_sum(self._model, images, labels, clip_norm, factors, chunk)
 
 
 def real_receiver_noise(
@@ -252,32 +222,31 @@ def effective_update(
     return mean_gradient + noise.to(mean_gradient.device)
 
 
-def _check_fit(model: nn.Module, name: str, dataset: Dataset) -> None:
+def check_fit(model: nn.Module, name: str, dataset: Dataset) -> None:
     """Raise ``ValueError`` unless the model gives samples of the data set logits, each by itself."""
     samples, classes = dataset.images[:2], int(dataset.labels.max()) + 1
-    expected = f"{classes} logits or more for each sample, of shape {tuple(samples.shape[1:])} and float32"
     try:
         logits = check_model(model, samples)
+        is_matrix = logits.ndim == 2 and len(logits) == len(samples)
+        if not is_matrix or logits.shape[1] < classes:
+            raise ValueError(f"got logits of shape {tuple(logits.shape)}")
     except Exception as error:  # the user's network may raise anything
         raise ValueError(
-            f"model {name!r} must give {expected}; {type(error).__name__}: {error}"
+            f"model {name!r} must give {classes} logits or more for each sample, "
+            f"of shape {tuple(samples.shape[1:])} and float32; {type(error).__name__}: {error}"
         ) from error
-    if logits.ndim != 2 or len(logits) != len(samples) or logits.shape[1] < classes:
-        raise ValueError(
-            f"model {name!r} must give {expected}, got shape {tuple(logits.shape)} for {len(samples)}"
-        )
 
 
 @contextlib.contextmanager
 def _seeded(device: torch.device, seed: int, round_index: int) -> Iterator[None]:
     """Seed PyTorch's generator, from which dropout layers draw, inside the context only."""
-    drawn = int(stream(seed, DROPOUT, round_index=round_index).integers(2**63))
+    own_seed = int(stream(seed, DROPOUT, round_index=round_index).integers(2**63))
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
         if device.type == "cuda":
             with torch.cuda.device(device):
-                torch.cuda.manual_seed(drawn)
+                torch.cuda.manual_seed(own_seed)
         else:
-            torch.default_generator.manual_seed(drawn)
+            torch.default_generator.manual_seed(own_seed)
         yield
 
 

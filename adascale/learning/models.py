@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Iterator
-from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -15,26 +14,31 @@ from adascale.learning.seeding import MODEL, stream
 def mnist_cnn() -> nn.Module:
     """Build the paper's CNN for 28 x 28 grey images: 26,010 parameters (Papernot et al., Tramèr and Boneh 2021)."""
     return nn.Sequential(
-        *(
-            nn.Conv2d(1, 16, 8, stride=2, padding=2),
-            nn.Tanh(),
-            nn.MaxPool2d(2, stride=1),
-        ),
-        *(nn.Conv2d(16, 32, 4, stride=2), nn.Tanh(), nn.MaxPool2d(2, stride=1)),
-        *(nn.Flatten(), nn.Linear(512, 32), nn.Tanh(), nn.Linear(32, 10)),
+        nn.Conv2d(1, 16, 8, stride=2, padding=2),
+        nn.Tanh(),
+        nn.MaxPool2d(2, stride=1),
+        nn.Conv2d(16, 32, 4, stride=2),
+        nn.Tanh(),
+        nn.MaxPool2d(2, stride=1),
+        nn.Flatten(),
+        nn.Linear(512, 32),
+        nn.Tanh(),
+        nn.Linear(32, 10),
     )
 
 
 def digits_cnn() -> nn.Module:
     """Build the same design for 8 x 8 grey images: 9,370 parameters."""
     return nn.Sequential(
-        *(
-            nn.Conv2d(1, 16, 4, stride=2, padding=2),
-            nn.Tanh(),
-            nn.MaxPool2d(2, stride=1),
-        ),
-        *(nn.Conv2d(16, 32, 3), nn.Tanh()),
-        *(nn.Flatten(), nn.Linear(128, 32), nn.Tanh(), nn.Linear(32, 10)),
+        nn.Conv2d(1, 16, 4, stride=2, padding=2),
+        nn.Tanh(),
+        nn.MaxPool2d(2, stride=1),
+        nn.Conv2d(16, 32, 3),
+        nn.Tanh(),
+        nn.Flatten(),
+        nn.Linear(128, 32),
+        nn.Tanh(),
+        nn.Linear(32, 10),
     )
 
 
@@ -55,15 +59,14 @@ class Block(nn.Module):
 
     def __init__(self, inputs: int, width: int, stride: int):
         super().__init__()
-        first, same = _convolution(inputs, width, 3, stride), inputs == width
         self.residual = nn.Sequential(
-            *first, nn.ReLU(), *_convolution(width, width, 3, 1)
+            *_convolution(inputs, width, 3, stride),
+            nn.ReLU(),
+            *_convolution(width, width, 3, 1),
         )
-        self.shortcut = (
-            nn.Identity()
-            if same
-            else nn.Sequential(*_convolution(inputs, width, 1, stride))
-        )
+        self.shortcut: nn.Module = nn.Identity()
+        if inputs != width:
+            self.shortcut = nn.Sequential(*_convolution(inputs, width, 1, stride))
 
     def forward(self, x: Tensor) -> Tensor:
         """Add both, and apply a ReLU."""
@@ -81,9 +84,9 @@ def resnet32() -> nn.Module:
     """Build ResNet-32 for 32 x 32 colour images (He et al. 2016) with GroupNorm for BatchNorm: 466,906 parameters."""
     layers, inputs = [*_convolution(3, 16, 3, 1), nn.ReLU()], 16
     for width in (16, 32, 64):
-        for number in range(5):
-            layers.append(Block(inputs, width, 2 if number == 0 and width != 16 else 1))
-            inputs = width
+        layers.append(Block(inputs, width, stride=width // inputs))
+        layers += [Block(width, width, stride=1) for _ in range(4)]
+        inputs = width
     return nn.Sequential(
         *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10)
     )
@@ -108,19 +111,9 @@ def build(name: str, seed: int, initialisation: str = "default") -> nn.Module:
             raise ValueError(
                 f"model {name!r} must make a torch.nn.Module, got {type(model).__name__}"
             )
-        if any(map(nn.parameter.is_lazy, model.parameters())):
-            raise ValueError(
-                f"model {name!r} has a parameter without a size; expected layers with sizes"
-            )
         if not trainable(model):
             raise ValueError(
                 f"model {name!r} has no trainable parameter; expected one with requires_grad=True"
-            )
-        if other := [
-            each.dtype for each in trainable(model) if each.dtype != torch.float32
-        ]:
-            raise ValueError(
-                f"model {name!r} trains parameters of {other[0]}; expected torch.float32"
             )
         for layer in model.modules():
             if initialisation == "glorot" and isinstance(layer, nn.Conv2d | nn.Linear):
@@ -142,15 +135,12 @@ def flatten(model: nn.Module) -> Tensor:
 
 def assign(model: nn.Module, parameters: Tensor) -> None:
     """Copy a vector of shape (d,) into the model's trainable parameters, as the inverse of :func:`flatten`."""
-    own = trainable(model)
-    sizes = [each.numel() for each in own]
-    if parameters.shape != (expected := (sum(sizes),)):
-        raise ValueError(
-            f"parameters must have shape {expected}, got {tuple(parameters.shape)}"
-        )
+    sizes = [parameter.numel() for parameter in trainable(model)]
     with torch.no_grad():
-        for each, values in zip(own, parameters.split(sizes), strict=True):
-            each.copy_(values.view(each.shape))
+        for parameter, values in zip(
+            trainable(model), parameters.split(sizes), strict=True
+        ):
+            parameter.copy_(values.view(parameter.shape))
 
 
 @contextlib.contextmanager
@@ -167,9 +157,4 @@ def evaluation(model: nn.Module) -> Iterator[None]:
 
 def size(name: str) -> int:
     """Return the number of trainable parameters d of a network."""
-    return flatten(build(name, 0)).numel() if ":" in name else _registered_size(name)
-
-
-@cache
-def _registered_size(name: str) -> int:
     return flatten(build(name, 0)).numel()

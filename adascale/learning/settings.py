@@ -35,15 +35,10 @@ class Training:
     chunk: int = 160
 
     def __post_init__(self) -> None:
-        for name in (
-            "dataset",
-            "model",
-            "partition",
-            "input_scaling",
-            "initialisation",
-        ):
-            if not isinstance(value := getattr(self, name), str):
-                raise ValueError(f"{name} must be a name, got {value!r}")
+        names = "dataset", "model", "partition", "input_scaling", "initialisation"
+        for name in names:
+            if not isinstance(getattr(self, name), str):
+                raise ValueError(f"{name} must be a name, got {getattr(self, name)!r}")
         for name in ("learning_rate", "momentum", "weight_decay"):
             check.number(name, getattr(self, name), 0)
         check.positive("learning_rate", self.learning_rate)

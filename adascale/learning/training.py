@@ -10,16 +10,16 @@ import torch
 from numpy.typing import ArrayLike
 from tqdm import tqdm
 
-from adascale import checks as check
 from adascale.accounting import Accountant, RenyiAccountant
 from adascale.accounting.interval import round_outward
 from adascale.errors import Diverged as Diverged
 from adascale.learning.data import Dataset
-from adascale.learning.fedsgd import FedSGD, State
+from adascale.learning.fedsgd import FedSGD, RoundRecord, State
 from adascale.learning.gradients import NotFinite
 from adascale.learning.settings import Training
 from adascale.policies import Selection
 from adascale.problem import ReceiveScalingProblem, over_devices
+from adascale.scenario import FloatArray
 
 COLUMNS = (
     "round",
@@ -88,88 +88,118 @@ def train(
     Diverged
         If a parameter or a loss is not finite after a round.
     """
-    check.whole("every", every)
-    rounds, scenario = problem.num_rounds, problem.scenario
-    if problem.lanes != ():
-        raise ValueError(f"problem must have one instance, got shape {problem.lanes}")
-    chosen = None
-    if schedule is None:
-        eta = np.full(rounds, math.inf)
-    elif isinstance(schedule, Selection):
-        chosen, eta = schedule, schedule.eta
-    else:
-        eta = problem.eta(schedule)
-    if eta.shape != (rounds,):
-        raise ValueError(f"schedule must have shape ({rounds},), got {eta.shape}")
-    energy = np.divide(
-        scenario.noise_scale, eta, out=np.full(rounds, math.inf), where=eta > 0
-    )
+    scenario, rounds = problem.scenario, problem.num_rounds
+    eta = scalings(problem, schedule)
+    with np.errstate(divide="ignore"):  # eta is 0 in a round without senders
+        energy = scenario.noise_scale / eta
+    senders = schedule.senders.T if isinstance(schedule, Selection) else [None] * rounds
     account = RenyiAccountant() if accountant is None else accountant
     federation = FedSGD(scenario, training, dataset, seed, device)
     state, rows = federation.start(), []
     if resume is not None:
-        state, rows = resume.state, resume.history.to_dict("records")
-        if not len(rows) == state.round <= rounds:
-            got = f"{len(rows)} and a state before round {state.round}"
-            raise ValueError(
-                f"resume must hold as many rounds as its state, at most {rounds}, got {got}"
-            )
-        state = state._replace(
-            parameters=state.parameters.to(device), velocity=state.velocity.to(device)
+        rows = resume.history.to_dict("records")
+        state = resume.state._replace(
+            parameters=resume.state.parameters.to(device),
+            velocity=resume.state.velocity.to(device),
         )
-
-    def diverged(what: str) -> Diverged:
-        remedy = f"try a learning rate below {training.learning_rate:g}, or a smaller nu, which is less noise"
-        error = Diverged(f"the training diverged in round {t}: {what}; {remedy}")
-        error.history = pd.DataFrame(rows, columns=COLUMNS)
-        return error
-
-    with tqdm(
+    bar = tqdm(
         total=rounds,
         initial=state.round,
         disable=not progress,
         unit="round",
         desc=training.dataset,
-    ) as bar:
+    )
+    with bar:
         for t in range(state.round, rounds):
+            evaluation: tuple[float, ...] = (math.nan,) * 4
             try:
-                state, shown = federation.step(
-                    state, eta[t], senders_t=chosen.senders[:, t] if chosen else None
-                )
+                state, record = train_round(federation, state, eta[t], senders[t])
+                if (t + 1) % every == 0 or t + 1 == rounds:
+                    quality = evaluate(federation, state)
+                    leaked = epsilon_so_far(
+                        problem, schedule, eta[: t + 1], account, delta
+                    )
+                    evaluation = quality + leaked
+                    bar.set_postfix_str(summary(*quality, leaked[0]), refresh=False)
             except NotFinite as error:
-                raise diverged(str(error)) from None
-            if not torch.isfinite(state.parameters).all():
-                raise diverged("parameters are no longer finite")
-            test_loss = accuracy = math.nan
-            leaked = dict.fromkeys(("epsilon", "epsilon_mean"), math.nan)
-            if (t + 1) % every == 0 or t + 1 == rounds:
-                test_loss, accuracy = federation.evaluate(state)
-                if not math.isfinite(test_loss):
-                    raise diverged(f"the test loss is {test_loss}")
-                devices = np.array([math.inf])
-                seen = (
-                    None if problem.exposure is None else problem.exposure[..., : t + 1]
-                )
-                if chosen:
-                    begun = chosen._replace(
-                        eta=eta[: t + 1], senders=chosen.senders[:, : t + 1]
-                    )
-                    begun = begun if seen is None else begun._replace(exposure=seen)
-                    devices = begun.epsilons(account, delta)
-                elif schedule is not None:
-                    so_far = ReceiveScalingProblem(
-                        scenario, problem.min_gain[: t + 1], problem.budget, seen
-                    )
-                    devices = so_far.epsilons(energy[: t + 1], account, delta)
-                leaked = {
-                    name: float(value) for name, value in over_devices(devices).items()
-                }
-                shown_epsilon = f"{round_outward(leaked['epsilon'], up=True):.6g}"
-                text = f"loss {test_loss:.3f}, accuracy {accuracy:.3f}, epsilon {shown_epsilon}"
-                bar.set_postfix_str(text, refresh=False)
-            row = (t, *shown[:3], energy[t], test_loss, accuracy, *leaked.values())
+                raise diverged(t, error, training.learning_rate, rows) from None
+            row = (t, *record[:3], energy[t], *evaluation)
             rows.append(dict(zip(COLUMNS, row, strict=True)))
             bar.update()
             if keep is not None:
                 keep(state, rows)
     return Trained(state, pd.DataFrame(rows, columns=COLUMNS))
+
+
+def scalings(
+    problem: ReceiveScalingProblem, schedule: ArrayLike | Selection | None
+) -> FloatArray:
+    """Return the receive scaling of every round in watts, ``inf`` for a receiver without noise, shape (T,)."""
+    rounds = problem.num_rounds
+    if schedule is None:
+        return np.full(rounds, math.inf)
+    eta = schedule.eta if isinstance(schedule, Selection) else problem.eta(schedule)
+    if eta.shape != (rounds,):
+        raise ValueError(f"schedule must have shape ({rounds},), got {eta.shape}")
+    return eta
+
+
+def train_round(
+    federation: FedSGD, state: State, eta_t: float, senders_t: ArrayLike | None
+) -> tuple[State, RoundRecord]:
+    """Run a round; raise :class:`NotFinite` if the training diverges in it."""
+    state, record = federation.step(state, eta_t, senders_t=senders_t)
+    if not torch.isfinite(state.parameters).all():
+        raise NotFinite("parameters are no longer finite")
+    return state, record
+
+
+def evaluate(federation: FedSGD, state: State) -> tuple[float, float]:
+    """Return the test loss and accuracy; raise :class:`NotFinite` if the loss is infinite or NaN."""
+    test_loss, accuracy = federation.evaluate(state)
+    if not math.isfinite(test_loss):
+        raise NotFinite(f"the test loss is {test_loss}")
+    return test_loss, accuracy
+
+
+def epsilon_so_far(
+    problem: ReceiveScalingProblem,
+    schedule: ArrayLike | Selection | None,
+    eta: FloatArray,
+    accountant: Accountant,
+    delta: float,
+) -> tuple[float, float]:
+    """Return the largest epsilon of a device after the first rounds, those of ``eta``, and the mean over devices."""
+    if schedule is None:
+        return math.inf, math.inf
+    rounds, scenario = len(eta), problem.scenario
+    exposure = None if problem.exposure is None else problem.exposure[..., :rounds]
+    if isinstance(schedule, Selection):
+        begun = schedule._replace(eta=eta, senders=schedule.senders[:, :rounds])
+        if exposure is not None:
+            begun = begun._replace(exposure=exposure)
+        devices = begun.epsilons(accountant, delta)
+    else:
+        min_gain = problem.min_gain[:rounds]
+        part = ReceiveScalingProblem(scenario, min_gain, problem.budget, exposure)
+        devices = part.epsilons(scenario.noise_scale / eta, accountant, delta)
+    epsilon, epsilon_mean = over_devices(devices).values()
+    return float(epsilon), float(epsilon_mean)
+
+
+def summary(test_loss: float, accuracy: float, epsilon: float) -> str:
+    """Describe an evaluation for a progress bar, with epsilon rounded up."""
+    epsilon = round_outward(epsilon, up=True)
+    return f"loss {test_loss:.3f}, accuracy {accuracy:.3f}, epsilon {epsilon:.6g}"
+
+
+def diverged(
+    round_index: int, reason: NotFinite, rate: float, rows: list[dict[str, Any]]
+) -> Diverged:
+    """Return the error of a training that diverged in a round, with what to try and the rows of the rounds before."""
+    error = Diverged(
+        f"the training diverged in round {round_index}: {reason}; "
+        f"try a learning rate below {rate:g}, or a smaller nu, which is less noise"
+    )
+    error.history = pd.DataFrame(rows, columns=COLUMNS)
+    return error

@@ -8,12 +8,12 @@ import pytest
 
 @pytest.fixture
 def own(monkeypatch):
-    """The name of what is made a module's."""
+    """Make a function or class an attribute of a module, and return its name."""
 
-    def name_of(made):
+    def name_of(value):
         module = types.ModuleType("tests_own")
-        module.made = made
+        module.value = value
         monkeypatch.setitem(sys.modules, "tests_own", module)
-        return "tests_own:made"
+        return "tests_own:value"
 
     return name_of
