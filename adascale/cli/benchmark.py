@@ -131,29 +131,25 @@ def _accuracy(
     scenario: Any, channel: Any, method: Any, row: dict[str, Any], training: str
 ) -> float:
     """Train at the total and on the realisation of a row, and return the test accuracy."""
-    from adascale.learning import FedSGD, Training, load
+    from adascale.learning import Training, load, train
 
     drawn = channel.draw(scenario.num_devices, scenario.num_rounds, row["seed"])
+    min_gain = scenario.min_gain(drawn.gain)
     if getattr(method, "chooses", False):
-        _, eta, senders, _ = method.choosing(
-            scenario, drawn.gain, row["target_total"]
-        ).select(scenario, drawn.gain)
+        policy = method.choosing(scenario, drawn.gain, row["target_total"])
+        schedule = policy.select(scenario, drawn.gain)
+        # the training does not look at the budget, and the policy has a total
+        problem = adascale.ReceiveScalingProblem(scenario, min_gain, 1.0)
     else:
-        problem = adascale.ReceiveScalingProblem(
-            scenario, scenario.min_gain(drawn.gain), row["nu"]
-        )
-        policy = adascale.comparison.as_method(method, channel)(
-            problem, scenario.mean_gain(drawn.path_loss)
-        )
-        eta, senders = problem.eta(policy.schedule(problem)), drawn.gain > 0
+        problem = adascale.ReceiveScalingProblem(scenario, min_gain, row["nu"])
+        make = adascale.comparison.as_method(method, channel)
+        policy = make(problem, scenario.mean_gain(drawn.path_loss))
+        schedule = policy.schedule(problem)
     settings = Training.preset(training)
-    federation = FedSGD(
-        scenario, settings, load(settings.dataset, settings.input_scaling), row["seed"]
-    )
-    state = federation.start()
-    for eta_t, senders_t in zip(eta, senders.T, strict=True):
-        state, _ = federation.step(state, eta_t, senders_t=senders_t)
-    return federation.evaluate(state)[1]
+    dataset = load(settings.dataset, settings.input_scaling)
+    rounds = problem.num_rounds
+    trained = train(problem, schedule, settings, dataset, row["seed"], every=rounds)
+    return float(trained.history["accuracy"].iloc[-1])
 
 
 def _table(rows: "pd.DataFrame") -> "pd.DataFrame":
