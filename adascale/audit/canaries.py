@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from adascale import checks as check
+from adascale.learning.data import Index
 from adascale.learning.seeding import stream
-from adascale.scenario import Scenario
+from adascale.scenario import FloatArray, Scenario
 
 AUDIT = 5
 """Purpose of the audit's random streams, see :mod:`adascale.learning.seeding`."""
@@ -17,35 +18,31 @@ COINS, PLACES, BATCHES, RUNS = range(4)
 """Streams of the canaries' coins, places and batches, and of the seeds of repeated trainings."""
 
 
-def audited_devices(scenario: Scenario) -> NDArray[np.intp]:
+def audited_devices(scenario: Scenario) -> Index:
     """Return the devices with the sampling rate and the batch size of device 0."""
-    kinds = [
-        np.broadcast_to(each, scenario.num_devices)
-        for each in (scenario.sampling_rate, scenario.batch_size)
-    ]
-    return np.flatnonzero(np.all([each == each[0] for each in kinds], axis=0))
+    rate, size = np.broadcast_arrays(
+        scenario.sampling_rate, scenario.batch_size, np.empty(scenario.num_devices)
+    )[:2]
+    return np.flatnonzero((rate == rate[0]) & (size == size[0]))
 
 
 def unit(scenario: Scenario) -> float:
     """Return the sensitivity :math:`C/(M B_m)` of the audited devices."""
-    return scenario.clip_norm / (
-        scenario.num_devices * float(np.ravel(scenario.batch_size)[0])
-    )
+    size = float(np.ravel(scenario.batch_size)[0])
+    return scenario.clip_norm / (scenario.num_devices * size)
 
 
 def coins(count: int, seed: int) -> NDArray[np.bool_]:
     """Toss a fair coin per canary: True where it is in the data."""
-    return stream(seed, AUDIT, COINS).random(check.whole("canaries", count)) < 0.5
+    return stream(seed, AUDIT, COINS).random(count) < 0.5
 
 
 def batch_of(
     present: NDArray[np.bool_], rate: float, seed: int, round_index: int
-) -> NDArray[np.intp]:
+) -> Index:
     """Draw the canaries of a round's batches from those in the data."""
-    return np.flatnonzero(
-        (stream(seed, AUDIT, BATCHES, round_index).random(present.size) < rate)
-        & present
-    )
+    rng = stream(seed, AUDIT, BATCHES, round_index)
+    return np.flatnonzero((rng.random(present.size) < rate) & present)
 
 
 @dataclass(frozen=True)
@@ -61,8 +58,8 @@ class GradientCanaries:
     norm : float, :math:`c > 0`
     """
 
-    coordinate: NDArray[np.intp]
-    sign: NDArray[np.float64]
+    coordinate: Index
+    sign: FloatArray
     present: NDArray[np.bool_]
     norm: float = 1.0
 
@@ -77,20 +74,14 @@ class GradientCanaries:
         coordinate = rng.permutation(scenario.num_parameters)[:count]
         return cls(coordinate, rng.choice([-1.0, 1.0], count), coins(count, seed), norm)
 
-    def signal(
-        self, scenario: Scenario, chosen: NDArray[np.intp], parameters: Tensor
-    ) -> Tensor:
+    def signal(self, scenario: Scenario, chosen: Index, parameters: Tensor) -> Tensor:
         r"""Return what the chosen canaries add to :math:`\mathbf s_t`, shape (d,)."""
-        added = torch.zeros_like(parameters)
+        total = torch.zeros_like(parameters)
         values = self.norm * unit(scenario) * self.sign[chosen]
-        added[torch.as_tensor(self.coordinate[chosen])] = torch.as_tensor(
-            values, dtype=added.dtype
-        )
-        return added
+        total[self.coordinate[chosen]] = torch.as_tensor(values, dtype=total.dtype)
+        return total
 
-    def heard(self, scenario: Scenario, residual: Tensor) -> NDArray[np.float64]:
+    def heard(self, scenario: Scenario, residual: Tensor) -> FloatArray:
         """Return the residual along each canary in units of :math:`C/(M B_m)`, shape (k,)."""
-        along: NDArray[np.float64] = (
-            residual[torch.as_tensor(self.coordinate)].double().cpu().numpy()
-        )
+        along = residual[self.coordinate].double().cpu().numpy()
         return along * self.sign / unit(scenario)

@@ -1,6 +1,6 @@
 """Claims about a schedule, scores of canaries, and conclusions from scores or losses."""
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,8 +10,7 @@ from adascale.accounting import Accountant, ExactAccountant, RenyiAccountant
 from adascale.audit.bounds import Counts, one_run_bound, rates_bound, scaled_bound
 from adascale.audit.canaries import audited_devices
 from adascale.problem import ReceiveScalingProblem
-
-FloatArray = NDArray[np.float64]
+from adascale.scenario import FloatArray
 
 ACCOUNTANT: Accountant = ExactAccountant()
 """Accountant whose epsilon an audit tries to refute."""
@@ -56,11 +55,7 @@ class Audit(NamedTuple):
     def refuted(self) -> dict[str, float]:
         """The bounds that exceed ``accounted``."""
         bounds = {"one_run": self.one_run, "rates": self.rates, "scaled": self.scaled}
-        return {
-            name: each
-            for name, each in bounds.items()
-            if each is not None and each > self.accounted
-        }
+        return {name: e for name, e in bounds.items() if e and e > self.accounted}
 
 
 class Claim(NamedTuple):
@@ -81,25 +76,20 @@ class Claim(NamedTuple):
 
 def noise_of(problem: ReceiveScalingProblem, w: ArrayLike) -> tuple[float, FloatArray]:
     """Return sampling rate and noise multipliers of the audited devices."""
-    if problem.lanes != ():
-        raise ValueError(f"problem must have one lane, got lanes {problem.lanes}")
     device = int(audited_devices(problem.scenario)[0])
-    return float(np.ravel(problem.scenario.sampling_rate)[0]), problem.noise_multiplier(
-        w
-    )[device]
+    rate = float(np.ravel(problem.scenario.sampling_rate)[0])
+    return rate, problem.noise_multiplier(w)[device]
 
 
 def claimed(
     problem: ReceiveScalingProblem, w: ArrayLike, delta: float, confidence: float
 ) -> Claim:
     """Return the claim about a schedule."""
+    check.fraction("confidence", confidence)
     rate, sigma = noise_of(problem, w)
-    renyi, exact = (
-        float(by.epsilon(rate, sigma, delta)) for by in (RenyiAccountant(), ACCOUNTANT)
-    )
-    return Claim(
-        rate, sigma, delta, check.fraction("confidence", confidence), renyi, exact
-    )
+    renyi = float(RenyiAccountant().epsilon(rate, sigma, delta))
+    exact = float(ACCOUNTANT.epsilon(rate, sigma, delta))
+    return Claim(rate, sigma, delta, confidence, renyi, exact)
 
 
 def log_likelihood_ratio(heard: ArrayLike, rate: float, sigma: ArrayLike) -> FloatArray:
@@ -116,13 +106,10 @@ def log_likelihood_ratio(heard: ArrayLike, rate: float, sigma: ArrayLike) -> Flo
     rate : float, :math:`q` in (0, 1]
     sigma : array_like, > 0
     """
-    check.sampling_rate("rate", rate)
-    sigma = check.positive("sigma", sigma)
-    exponent = (np.asarray(heard) - 0.5) / sigma**2
+    exponent = (np.asarray(heard) - 0.5) / np.square(sigma)
     with np.errstate(divide="ignore"):  # the logarithm of 1 - q if q = 1
-        return cast(
-            "FloatArray", np.logaddexp(np.log1p(-rate), np.log(rate) + exponent)
-        )
+        ratio: FloatArray = np.logaddexp(np.log1p(-rate), np.log(rate) + exponent)
+    return ratio
 
 
 def simulated_scores(
@@ -130,11 +117,11 @@ def simulated_scores(
 ) -> FloatArray:
     """Simulate scores of independent canaries under the claimed mechanism, shape (count,)."""
     score = np.zeros(count)
-    for each in sigma:
-        heard = each * rng.standard_normal(count)
+    for sigma_t in sigma:
+        heard = sigma_t * rng.standard_normal(count)
         if present:
             heard += rng.random(count) < rate
-        score += log_likelihood_ratio(heard, rate, each)
+        score += log_likelihood_ratio(heard, rate, sigma_t)
     return score
 
 
@@ -155,33 +142,26 @@ def plan(
     The plan depends only on simulated scores, so the bounds keep their confidence.  It needs at least 10 ``canaries``.
     """
     check.whole("canaries", canaries, 10)
-    rng, draws = np.random.default_rng(0), 20_000
-    inside, outside = (
-        np.sort(simulated_scores(rng, rate, sigma, draws, each))
-        for each in (True, False)
-    )
-    both, half = np.sort(np.concatenate([inside, outside])), canaries // 2
+    rng, draws, half = np.random.default_rng(0), 20_000, canaries // 2
+    inside = np.sort(simulated_scores(rng, rate, sigma, draws, present=True))
+    outside = np.sort(simulated_scores(rng, rate, sigma, draws, present=False))
+    both = np.sort(np.concatenate([inside, outside]))
     one_run, rates = [], []
     for share in SHARES:
-        guesses = max(round(share * canaries), 1)
         threshold = float(both[-round(share * both.size)])
-        true, false = (
-            1 - np.searchsorted(each, threshold) / draws for each in (inside, outside)
-        )
+        true = 1 - np.searchsorted(inside, threshold) / draws
+        false = 1 - np.searchsorted(outside, threshold) / draws
+        guesses = max(round(share * canaries), 1)
         right = int(guesses * true / (true + false))
-        one_run.append(
-            (one_run_bound(canaries, guesses, right, delta, confidence), guesses)
-        )
+        bound = one_run_bound(canaries, guesses, right, delta, confidence)
+        one_run.append((bound, guesses))
         counts = Counts(half, int(true * half), half, int(np.ceil(false * half)))
         rates.append((rates_bound(counts, delta, confidence), -share, threshold))
+    # without noise, the score of a canary that is in no batch, and half of what a batch adds
     silence = float(log_likelihood_ratio(np.zeros(sigma.shape), rate, sigma).sum())
-    step = float(
-        log_likelihood_ratio(1.0, rate, sigma.max())
-        - log_likelihood_ratio(0.0, rate, sigma.max())
-    )
-    return Plan(
-        (max(one_run)[1], 2 * canaries // 5), (max(rates)[2], silence + step / 2)
-    )
+    absent, sent = log_likelihood_ratio([0.0, 1.0], rate, sigma.max())
+    noiseless = silence + float(sent - absent) / 2
+    return Plan((max(one_run)[1], 2 * canaries // 5), (max(rates)[2], noiseless))
 
 
 def from_scores(
@@ -194,31 +174,33 @@ def from_scores(
     accuracy: float,
 ) -> Audit:
     """Compute all bounds from the scores and coins of independent trials, each of shape (m,)."""
+    delta, confidence = claim.delta, claim.each
+    one_run = []
+    for guesses in plan.guesses:
+        right = right_guesses(score, present, guesses)
+        bound = one_run_bound(score.size, guesses, right, delta, confidence)
+        one_run.append((bound, guesses, right))
+    bound, guesses, right = max(one_run)
+    by_rates, by_scale = [], []
+    for threshold in plan.thresholds:
+        counts = alarms(score, present, threshold)
+        by_rates.append(rates_bound(counts, delta, confidence))
+    for threshold in (0.0, plan.thresholds[1]):
+        counts = alarms(score, present, threshold)
+        scaled = scaled_bound(counts, claim.rate, claim.sigma, delta, confidence)
+        by_scale.append(scaled)
+    counted = kind, runs, score.size, guesses, right
+    return Audit(*counted, *claim[2:], bound, max(by_rates), max(by_scale), accuracy)
 
-    def alarms(threshold: float) -> Counts:
-        alarm = score > threshold
-        return Counts(
-            int(present.sum()),
-            int(alarm[present].sum()),
-            int((~present).sum()),
-            int(alarm[~present].sum()),
-        )
 
-    m, doubt = score.size, (claim.delta, claim.each)
-    guessed = [(r, right_guesses(score, present, r)) for r in plan.guesses]
-    best, guesses, right = max(
-        (one_run_bound(m, r, v, *doubt), r, v) for r, v in guessed
-    )
-    by_rates = max(rates_bound(alarms(each), *doubt) for each in plan.thresholds)
-    by_scale = max(
-        scaled_bound(alarms(each), claim.rate, claim.sigma, *doubt)
-        for each in (0.0, plan.thresholds[1])
-    )
-    return Audit(
-        kind, runs, m, guesses, right, *claim[2:], best, by_rates, by_scale, accuracy
-    )
+def alarms(score: FloatArray, present: NDArray[np.bool_], threshold: float) -> Counts:
+    """Count the canaries, and those whose score is above a threshold, in the data and not in it."""
+    inside, outside = score[present], score[~present]
+    true, false = int((inside > threshold).sum()), int((outside > threshold).sum())
+    return Counts(inside.size, true, outside.size, false)
 
 
 def right_guesses(score: FloatArray, present: NDArray[np.bool_], highest: int) -> int:
     """Count the canaries that are in among the ``highest`` scores."""
-    return int(present[np.argsort(score, kind="stable")[score.size - highest :]].sum())
+    order = np.argsort(score, kind="stable")
+    return int(present[order[score.size - highest :]].sum())

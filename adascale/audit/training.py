@@ -21,6 +21,7 @@ from adascale.audit.conclusions import (
 from adascale.learning import Dataset, Diverged, FedSGD, Training
 from adascale.learning.fedsgd import State
 from adascale.problem import ReceiveScalingProblem
+from adascale.scenario import FloatArray
 
 
 def audit_gradients(
@@ -58,33 +59,26 @@ def audit_gradients(
     claim = claimed(problem, w, delta, confidence)
     total = check.whole("canaries", canaries) * check.whole("runs", runs)
     planned = plan(claim.rate, claim.sigma, total, delta, claim.each)
-    score, present = np.zeros((runs, canaries)), np.zeros((runs, canaries), dtype=bool)
-    accuracy = 0.0
+    scenario, accuracy = problem.scenario, 0.0
+    scores, present = np.zeros((runs, canaries)), np.zeros((runs, canaries), dtype=bool)
     for i in range(runs):
-        drawn = GradientCanaries.draw(problem.scenario, canaries, seed + i, norm)
+        drawn = GradientCanaries.draw(scenario, canaries, seed + i, norm)
         present[i] = drawn.present
 
         def listen(
-            t: int, residual: Tensor, i: int = i, drawn: GradientCanaries = drawn
+            t: int,
+            residual: Tensor,
+            drawn: GradientCanaries = drawn,
+            score: FloatArray = scores[i],
         ) -> None:
-            score[i] += log_likelihood_ratio(
-                drawn.heard(problem.scenario, residual), claim.rate, claim.sigma[t]
-            )
+            heard = drawn.heard(scenario, residual)
+            score += log_likelihood_ratio(heard, claim.rate, claim.sigma[t])
 
-        accuracy += (
-            observe(
-                problem,
-                w if noise else None,
-                training,
-                dataset,
-                seed + i,
-                drawn,
-                listen,
-            )[0]
-            / runs
-        )
+        received = w if noise else None
+        run = problem, received, training, dataset, seed + i, drawn, listen
+        accuracy += observe(*run)[0] / runs
     return from_scores(
-        "gradients", runs, claim, planned, score.ravel(), present.ravel(), accuracy
+        "gradients", runs, claim, planned, scores.ravel(), present.ravel(), accuracy
     )
 
 
@@ -108,28 +102,25 @@ def observe(
         Called with the index of each round and its noise plus canaries, shape (d,).
     """
     scenario = problem.scenario
+    rate = float(np.ravel(scenario.sampling_rate)[0])
     eta = np.full(problem.num_rounds, math.inf) if w is None else problem.eta(w)
-    federation, rate = (
-        FedSGD(scenario, training, dataset, seed),
-        float(np.ravel(scenario.sampling_rate)[0]),
-    )
-    state = federation.start()
     # as if the observer cancelled the rest of the noise, and decoded device 0 with all chains
-    seen = np.ones(eta.shape) if problem.exposure is None else problem.exposure[0]
-    protecting = np.sqrt(scenario.noise_share / seen)
-    for t, eta_t in enumerate(eta):
-        after, _ = federation.step(state, float(eta_t))
-        added = canaries.signal(
-            scenario, batch_of(canaries.present, rate, seed, t), state.parameters
-        )
+    exposure = 1.0 if problem.exposure is None else problem.exposure[0]
+    protecting = np.broadcast_to(np.sqrt(scenario.noise_share / exposure), eta.shape)
+    federation = FedSGD(scenario, training, dataset, seed)
+    state = federation.start()
+    for t, eta_t in enumerate(eta.tolist()):
+        after, _ = federation.step(state, eta_t)
+        batch = batch_of(canaries.present, rate, seed, t)
+        signal = canaries.signal(scenario, batch, state.parameters)
         if listen is not None:
             # the same step without noise: their momentum differs only by the noise
             quiet = after if w is None else federation.step(state, math.inf)[0]
-            listen(t, float(protecting[t]) * (after.velocity - quiet.velocity) + added)
-        state = State(
-            t + 1,
-            after.parameters - training.learning_rate * added,
-            after.velocity + added,
+            noise = after.velocity - quiet.velocity
+            listen(t, float(protecting[t]) * noise + signal)
+        state = after._replace(
+            parameters=after.parameters - training.learning_rate * signal,
+            velocity=after.velocity + signal,
         )
         if not torch.isfinite(state.parameters).all():
             raise Diverged(
