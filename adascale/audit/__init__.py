@@ -10,12 +10,13 @@ from adascale.audit.bounds import (
 )
 from adascale.audit.canaries import GradientCanaries
 from adascale.audit.conclusions import Audit, Plan, log_likelihood_ratio, plan
-from adascale.audit.training import audit_gradients, observe
+from adascale.audit.training import Observed, audit_gradients, observe
 
 __all__ = [
     "Audit",
     "Counts",
     "GradientCanaries",
+    "Observed",
     "Plan",
     "audit_gradients",
     "clopper_pearson",

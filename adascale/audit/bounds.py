@@ -21,7 +21,7 @@ class Counts(NamedTuple):
     """Numbers of canaries in the data and of alarms among them, and of canaries not in the data and of false alarms."""
 
     present: int
-    found: int
+    true: int
     absent: int
     false: int
 
@@ -141,6 +141,6 @@ def scaled_bound(
 
 def joint_ends(counts: Counts, confidence: float) -> tuple[float, float]:
     """Return the lower end of Clopper and Pearson's interval for TPR, and the upper one for FPR."""
-    true, _ = clopper_pearson(counts.found, counts.present, confidence)
+    true, _ = clopper_pearson(counts.true, counts.present, confidence)
     _, false = clopper_pearson(counts.false, counts.absent, confidence)
     return true, false

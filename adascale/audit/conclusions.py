@@ -69,7 +69,7 @@ class Claim(NamedTuple):
     accounted: float
 
     @property
-    def each(self) -> float:
+    def bound_confidence(self) -> float:
         """Confidence of one bound at one threshold, so that three bounds at two thresholds hold jointly."""
         return 1 - (1 - self.confidence) / 6
 
@@ -174,7 +174,7 @@ def from_scores(
     accuracy: float,
 ) -> Audit:
     """Compute all bounds from the scores and coins of independent trials, each of shape (m,)."""
-    delta, confidence = claim.delta, claim.each
+    delta, confidence = claim.delta, claim.bound_confidence
     one_run = []
     for guesses in plan.guesses:
         right = right_guesses(score, present, guesses)

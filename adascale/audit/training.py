@@ -1,13 +1,10 @@
 """Audits of real over-the-air training runs with canaries."""
 
 import math
-from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike
-from torch import Tensor
 
 from adascale import checks as check
 from adascale.audit.canaries import GradientCanaries, batch_of
@@ -18,7 +15,7 @@ from adascale.audit.conclusions import (
     log_likelihood_ratio,
     plan,
 )
-from adascale.learning import Dataset, Diverged, FedSGD, Training
+from adascale.learning import Dataset, FedSGD, Training
 from adascale.learning.fedsgd import State
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import FloatArray
@@ -58,28 +55,29 @@ def audit_gradients(
     """
     claim = claimed(problem, w, delta, confidence)
     total = check.whole("canaries", canaries) * check.whole("runs", runs)
-    planned = plan(claim.rate, claim.sigma, total, delta, claim.each)
-    scenario, accuracy = problem.scenario, 0.0
-    scores, present = np.zeros((runs, canaries)), np.zeros((runs, canaries), dtype=bool)
-    for i in range(runs):
-        drawn = GradientCanaries.draw(scenario, canaries, seed + i, norm)
-        present[i] = drawn.present
-
-        def listen(
-            t: int,
-            residual: Tensor,
-            drawn: GradientCanaries = drawn,
-            score: FloatArray = scores[i],
-        ) -> None:
-            heard = drawn.heard(scenario, residual)
-            score += log_likelihood_ratio(heard, claim.rate, claim.sigma[t])
-
+    planned = plan(claim.rate, claim.sigma, total, delta, claim.bound_confidence)
+    scores, coins, accuracy = [], [], 0.0
+    for own_seed in range(seed, seed + runs):
+        drawn = GradientCanaries.draw(problem.scenario, canaries, own_seed, norm)
         received = w if noise else None
-        run = problem, received, training, dataset, seed + i, drawn, listen
-        accuracy += observe(*run)[0] / runs
-    return from_scores(
-        "gradients", runs, claim, planned, scores.ravel(), present.ravel(), accuracy
-    )
+        run = observe(problem, received, training, dataset, own_seed, drawn)
+        ratio = log_likelihood_ratio(run.heard, claim.rate, claim.sigma[:, None])
+        scores.append(ratio.sum(axis=0))
+        coins.append(drawn.present)
+        accuracy += run.accuracy / runs
+    score, present = np.concatenate(scores), np.concatenate(coins)
+    return from_scores("gradients", runs, claim, planned, score, present, accuracy)
+
+
+class Observed(NamedTuple):
+    """A training with canaries, as its observer sees it."""
+
+    accuracy: float
+    """On the test set, 0 ... 1."""
+    state: State
+    """After the last round."""
+    heard: FloatArray
+    """What each canary adds to each round, plus noise, in units of its sensitivity, shape (T, k)."""
 
 
 def observe(
@@ -89,17 +87,14 @@ def observe(
     dataset: Dataset,
     seed: int,
     canaries: Any,
-    listen: Callable[[int, Tensor], None] | None = None,
-) -> tuple[float, State]:
-    """Train with canaries in the received sum; return the test accuracy (0 ... 1) and the last state.
+) -> Observed:
+    """Train with canaries in the received sum.
 
     Parameters
     ----------
     problem, training, dataset, seed : see :func:`audit_gradients`
     w : array_like, shape (T,), noise energies, or None for a receiver without noise
-    canaries : GradientCanaries, or an object with the same ``present`` and ``signal``
-    listen : callable, optional
-        Called with the index of each round and its noise plus canaries, shape (d,).
+    canaries : GradientCanaries, or an object with the same ``present`` and ``signal``, of which nothing is heard
     """
     scenario = problem.scenario
     rate = float(np.ravel(scenario.sampling_rate)[0])
@@ -108,22 +103,19 @@ def observe(
     exposure = 1.0 if problem.exposure is None else problem.exposure[0]
     protecting = np.broadcast_to(np.sqrt(scenario.noise_share / exposure), eta.shape)
     federation = FedSGD(scenario, training, dataset, seed)
-    state = federation.start()
+    state, heard = federation.start(), []
     for t, eta_t in enumerate(eta.tolist()):
         after, _ = federation.step(state, eta_t)
         batch = batch_of(canaries.present, rate, seed, t)
         signal = canaries.signal(scenario, batch, state.parameters)
-        if listen is not None:
+        if isinstance(canaries, GradientCanaries):
             # the same step without noise: their momentum differs only by the noise
             quiet = after if w is None else federation.step(state, math.inf)[0]
             noise = after.velocity - quiet.velocity
-            listen(t, float(protecting[t]) * noise + signal)
+            residual = float(protecting[t]) * noise + signal
+            heard.append(canaries.heard(scenario, residual))
         state = after._replace(
             parameters=after.parameters - training.learning_rate * signal,
             velocity=after.velocity + signal,
         )
-        if not torch.isfinite(state.parameters).all():
-            raise Diverged(
-                f"the training diverged in round {t}: parameters are no longer finite"
-            )
-    return federation.evaluate(state)[1], state
+    return Observed(federation.evaluate(state)[1], state, np.array(heard))

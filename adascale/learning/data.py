@@ -104,11 +104,10 @@ def load(name: str, input_scaling: str = "standard") -> Dataset:
 
 def scaled_samples(raw: RawDataset, key: str) -> Tensor:
     """Return a field of samples minus their mean and over their deviation; images get their colours first."""
-    samples = torch.as_tensor(numbers(raw, key), dtype=torch.float32).contiguous()
-    if samples.ndim < 2 or not samples.numel():
-        raise ValueError(
-            f"{key} must be samples, shape (n, ...), none of them empty, got {tuple(samples.shape)}"
-        )
+    array = np.asarray(getattr(raw, key), np.float32)
+    if not array.size:
+        raise ValueError(f"{key} must not be empty, got shape {array.shape}")
+    samples = torch.as_tensor(array).contiguous()
     is_image = samples.ndim == 4
     colours = samples.shape[3] if is_image else 1
     deviation = check.positive("deviation", raw.deviation)
@@ -140,7 +139,7 @@ def per_colour(name: str, value: ArrayLike, colours: int) -> Tensor:
 
 def class_labels(raw: RawDataset, key: str, count: int) -> Tensor:
     """Return a field of classes as int64, shape (count,)."""
-    labels = numbers(raw, key)
+    labels = np.asarray(getattr(raw, key))
     if labels.shape != (count,):
         raise ValueError(
             f"{key} must have one class for each of {count} samples, got shape {labels.shape}"
@@ -168,17 +167,6 @@ def check_alike(
         raise ValueError(
             f"test_labels must be classes of the training set, got {int(unknown[0])}"
         )
-
-
-def numbers(raw: RawDataset, key: str) -> NDArray[Any]:
-    """Return a field of a data set as an array of numbers."""
-    values = getattr(raw, key)
-    array = np.asarray(values)
-    if array.dtype.kind not in "biuf" or np.ma.is_masked(values):
-        raise ValueError(
-            f"{key} must be real numbers without masked entries, got {type(values).__name__} of {array.dtype}"
-        )
-    return array
 
 
 def partition(

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from adascale import checks as check
+from adascale.errors import Diverged
 from adascale.learning import data, models
 from adascale.learning.data import Dataset
 from adascale.learning.devices import find_device
@@ -136,6 +137,8 @@ class FedSGD:
         decay = settings.weight_decay * state.parameters
         velocity = settings.momentum * state.velocity + mean.gradient + decay
         parameters = state.parameters - settings.learning_rate * velocity
+        if not torch.isfinite(parameters).all():
+            raise Diverged("parameters are no longer finite")
         clipped = (mean.norm > self.scenario.clip_norm).float().mean()
         record = RoundRecord(len(mean.loss), float(mean.loss.mean()), float(clipped))
         return after._replace(parameters=parameters, velocity=velocity), record
@@ -176,6 +179,8 @@ class FedSGD:
                 loss += float(F.cross_entropy(logits, labels, reduction="sum"))
                 correct += int((logits.argmax(1) == labels).sum())
         size = len(self._data.test_labels)
+        if not math.isfinite(loss):
+            raise Diverged(f"the test loss is {loss}")
         return loss / size, correct / size
 
     def gradient(
@@ -242,11 +247,7 @@ def _seeded(device: torch.device, seed: int, round_index: int) -> Iterator[None]
     """Seed PyTorch's generator, from which dropout layers draw, inside the context only."""
     own_seed = int(stream(seed, DROPOUT, round_index=round_index).integers(2**63))
     with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        if device.type == "cuda":
-            with torch.cuda.device(device):
-                torch.cuda.manual_seed(own_seed)
-        else:
-            torch.default_generator.manual_seed(own_seed)
+        torch.manual_seed(own_seed)
         yield
 
 

@@ -11,13 +11,13 @@ from torch.func import functional_call, grad_and_value, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from adascale.errors import Diverged
 from adascale.learning import models
 
 __all__ = [
     "PLAIN",
     "RULES",
     "ClippedSum",
-    "NotFinite",
     "Outer",
     "Rows",
     "clipped_sum",
@@ -29,10 +29,6 @@ LEAST_CLIP_NORM = 3e-16
 
 TOLERANCE = 1e-2
 """Largest difference between the logits of a sample alone and in a batch, relative to the largest logit."""
-
-
-class NotFinite(ValueError):
-    """Failure because the gradient or the loss of a sample is not finite."""
 
 
 class ClippedSum(NamedTuple):
@@ -142,7 +138,7 @@ def clipped_sum(
 
     Raises
     ------
-    NotFinite
+    Diverged
         If the gradient or the loss of a sample is infinite or NaN.
     """
     if not clip_norm >= LEAST_CLIP_NORM:
@@ -178,7 +174,7 @@ def clipped_sum(
     finite = torch.isfinite(norm + loss)
     if not finite.all():
         first = int(finite.int().argmin())
-        raise NotFinite(f"sample {first} has a gradient or a loss that is not finite")
+        raise Diverged(f"sample {first} has a gradient or a loss that is not finite")
     return ClippedSum(torch.cat([gradient.flatten() for gradient in total]), norm, loss)
 
 

@@ -14,8 +14,7 @@ from adascale.accounting import Accountant, RenyiAccountant
 from adascale.accounting.interval import round_outward
 from adascale.errors import Diverged as Diverged
 from adascale.learning.data import Dataset
-from adascale.learning.fedsgd import FedSGD, RoundRecord, State
-from adascale.learning.gradients import NotFinite
+from adascale.learning.fedsgd import FedSGD, State
 from adascale.learning.settings import Training
 from adascale.policies import Selection
 from adascale.problem import ReceiveScalingProblem, over_devices
@@ -113,15 +112,15 @@ def train(
         for t in range(state.round, rounds):
             evaluation: tuple[float, ...] = (math.nan,) * 4
             try:
-                state, record = train_round(federation, state, eta[t], senders[t])
+                state, record = federation.step(state, eta[t], senders_t=senders[t])
                 if (t + 1) % every == 0 or t + 1 == rounds:
-                    quality = evaluate(federation, state)
-                    leaked = epsilon_so_far(
-                        problem, schedule, eta[: t + 1], account, delta
-                    )
-                    evaluation = quality + leaked
-                    bar.set_postfix_str(summary(*quality, leaked[0]), refresh=False)
-            except NotFinite as error:
+                    loss, accuracy = federation.evaluate(state)
+                    begun = eta[: t + 1]
+                    leaked = epsilon_so_far(problem, schedule, begun, account, delta)
+                    evaluation = loss, accuracy, *leaked
+                    epsilon = f"{round_outward(leaked[0], up=True):.6g}"
+                    bar.set_postfix(loss=loss, accuracy=accuracy, epsilon=epsilon)
+            except Diverged as error:
                 raise diverged(t, error, training.learning_rate, rows) from None
             row = (t, *record[:3], energy[t], *evaluation)
             rows.append(dict(zip(COLUMNS, row, strict=True)))
@@ -142,24 +141,6 @@ def scalings(
     if eta.shape != (rounds,):
         raise ValueError(f"schedule must have shape ({rounds},), got {eta.shape}")
     return eta
-
-
-def train_round(
-    federation: FedSGD, state: State, eta_t: float, senders_t: ArrayLike | None
-) -> tuple[State, RoundRecord]:
-    """Run a round; raise :class:`NotFinite` if the training diverges in it."""
-    state, record = federation.step(state, eta_t, senders_t=senders_t)
-    if not torch.isfinite(state.parameters).all():
-        raise NotFinite("parameters are no longer finite")
-    return state, record
-
-
-def evaluate(federation: FedSGD, state: State) -> tuple[float, float]:
-    """Return the test loss and accuracy; raise :class:`NotFinite` if the loss is infinite or NaN."""
-    test_loss, accuracy = federation.evaluate(state)
-    if not math.isfinite(test_loss):
-        raise NotFinite(f"the test loss is {test_loss}")
-    return test_loss, accuracy
 
 
 def epsilon_so_far(
@@ -187,14 +168,8 @@ def epsilon_so_far(
     return float(epsilon), float(epsilon_mean)
 
 
-def summary(test_loss: float, accuracy: float, epsilon: float) -> str:
-    """Describe an evaluation for a progress bar, with epsilon rounded up."""
-    epsilon = round_outward(epsilon, up=True)
-    return f"loss {test_loss:.3f}, accuracy {accuracy:.3f}, epsilon {epsilon:.6g}"
-
-
 def diverged(
-    round_index: int, reason: NotFinite, rate: float, rows: list[dict[str, Any]]
+    round_index: int, reason: Diverged, rate: float, rows: list[dict[str, Any]]
 ) -> Diverged:
     """Return the error of a training that diverged in a round, with what to try and the rows of the rounds before."""
     error = Diverged(

