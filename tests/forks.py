@@ -3,7 +3,7 @@
 A fault of any run is ``signal``, sent before the change of the file system that has the number ``at``, or ``after`` so
 many seconds; ``torn``, the number of bytes after which the system kills the process while it writes a file, from the
 change ``at`` on; ``largest``, the size in bytes that no file may exceed; ``frozen``, a folder that is read-only.  Of a
-stream it is ``slow``, where it writes slowly, and ``dies``, the moment at which it kills itself and the round.
+stream it is ``slow``, where it writes slowly, and ``dies``, the moment at which it kills itself and the line.
 """
 
 import errno
@@ -93,8 +93,8 @@ class Forks:
 
 
 def dying(moment, number):
-    """Kill this process at that moment of the round with that number, from 1, or of the making of the state."""
-    write, sync, replace, count = os.pwrite, os.fsync, os.replace, 0
+    """Kill this process at that moment of the writing of the line of a state with that number, from 1."""
+    write, sync, count = os.write, os.fsync, 0
     what = ""
 
     def die(now, part=None):
@@ -103,47 +103,38 @@ def dying(moment, number):
                 write(*part)
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def writing(file, data, place):
+    def writing(file, data):
         nonlocal count, what
-        what = "answered" if data == b"." else "mark" if place == 0 else "line"
+        what = "dot" if data == b"." else "line" if data.endswith(b"\n") else ""
         count += what == "line"
-        half = file, data[: len(data) // 2], place
-        die("answered" if what == "answered" else f"before the {what}")
-        die(f"in the {what}", half)
-        done = write(file, data, place)
+        die(f"before the {what}")
+        die(f"in the {what}", (file, data[: len(data) // 2]))
+        size = write(file, data)
         die(f"behind the {what}")
-        return done
+        return size
 
     def syncing(file):
-        if not count:
-            die("before the heading's place")
         sync(file)
         if what == "line":
             die("on the disk")
 
-    def replacing(*paths):
-        replace(*paths)
-        die("in its place")
-
-    os.pwrite, os.fsync, os.replace = writing, syncing, replacing
+    os.write, os.fsync = writing, syncing
 
 
 def slowly():
     """Write a few bytes at a time, with pauses, so that a kill at any moment is likely to interrupt a write."""
+    write, sync = os.write, os.fsync
 
-    def paused(function):
-        def call(*given):
-            time.sleep(0.002)
-            function(*given)
-            time.sleep(0.002)
+    def writing(file, data):
+        time.sleep(0.0005)
+        return write(file, data[:5])
 
-        return call
+    def syncing(file):
+        time.sleep(0.002)
+        sync(file)
+        time.sleep(0.002)
 
-    write = os.pwrite
-    os.pwrite = lambda file, data, place: (
-        time.sleep(0.0005) or write(file, data[:5], place)
-    )
-    os.fsync, os.replace = paused(os.fsync), paused(os.replace)
+    os.write, os.fsync = writing, syncing
 
 
 def changed(event, arguments):
@@ -257,7 +248,7 @@ def load(what):
     from adascale.runs import execution, specification, store
 
     torch.set_num_threads(1)
-    store.Store.run.__kwdefaults__["save_seconds"] = 0
+    store.SAVE_SECONDS = 0
     tqdm.set_lock(
         threading.RLock()
     )  # its own is shared by all forks, and one that is killed may hold it for ever

@@ -170,7 +170,7 @@ def _answers(path: Path) -> bytes:
             f"{path}: not every device sends; use epsilon of the stream, or of 'adascale schedule'"
         )
     if b"budget_left" in header and header.startswith(
-        ",".join(adascale.streaming.Answer._fields).encode()
+        ",".join(adascale.streaming.Answer._fields[:-1]).encode()
     ):
         first = {line: i for i, line in reversed([*enumerate(lines)])} | {header: -1}
         lines = [

@@ -20,7 +20,7 @@ send the header and then the first line without an answer. If that line was answ
 the same answer, is not counted twice, and a note says so; if it was in fact a new round with the same gains, send it
 once more. If your client dies instead, a line that it sends again is one more round, unless lines have a column round.
 Its numbers begin at 0 or 1 and are consecutive across all starts, and the last one gets the same answer at any time. A
-state that was emptied, truncated, corrupted or begun with other options is refused, but an older copy of the whole file
+state that was corrupted or begun with other options is refused, but one that was cut short, or an older copy of it,
 cannot be recognised: what was spent since is spent again. One process at a time can use a state.
 
 An answer counts as passed on once standard output has taken it. If that is closed at the start, nothing is answered. If
@@ -75,23 +75,25 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(
             f"--policy {name} needs all rounds in advance; stream requires an online policy"
         )
-    orders = (
-        adascale.accounting.order_grid(*options.orders)
-        if options.orders
-        else adascale.accounting.DEFAULT_ORDERS
-    )
-    sent = (
-        "" if options.transmit_power is None else f" of {options.transmit_power} sent"
-    )
-    how = {"delta": options.delta, "orders": orders, "unit": f"{options.unit}{sent}"}
+    orders = adascale.accounting.DEFAULT_ORDERS
+    if options.orders:
+        orders = adascale.accounting.order_grid(*options.orders)
+    unit = options.unit
+    if options.transmit_power is not None:
+        unit += f" of {options.transmit_power} sent"
     made_with = marks.mark(scenario, options.interference, policy=name, nu=options.nu)
-    with adascale.Stream(policy, scenario, options.nu, options.state, **how) as stream:
+    with adascale.Stream(
+        policy,
+        scenario,
+        options.nu,
+        options.state,
+        delta=options.delta,
+        orders=orders,
+        unit=unit,
+    ) as stream:
         if stream.last is not None:
-            at = f"goes on with round {_next(stream)}; the last answer was {stream.last.line()},{made_with}"
-            at += "; without a column round, its line must not come again" * (
-                not (stream.pending or stream.finished)
-            )
-            common.note(f"{options.state} {at}")
+            last = f"{stream.last.line()},{made_with}"
+            common.note(f"{options.state} {_goes_on(stream, last)}")
         _send(",".join([*stream.columns, marks.COLUMN]))
         chooses = isinstance(policy, adascale.policies.Selecting)
         lines = adascale.channel.GainLines(
@@ -102,12 +104,17 @@ def run(options: argparse.Namespace) -> None:
             common.note(f"all {scenario.num_rounds} rounds are answered")
 
 
+def _goes_on(stream: adascale.Stream, last: str) -> str:
+    text = f"goes on with round {_next(stream)}; the last answer was {last}"
+    if stream.pending or stream.finished:
+        return text
+    return f"{text}; without a column round, its line must not come again"
+
+
 def _next(stream: adascale.Stream) -> str:
-    return (
-        f"{stream.round}, or {stream.round - 1} if its line comes again"
-        if stream.pending
-        else f"{stream.round}"
-    )
+    if not stream.pending:
+        return f"{stream.round}"
+    return f"{stream.round}, or {stream.round - 1} if its line comes again"
 
 
 class _Server:
@@ -120,12 +127,8 @@ class _Server:
         state: str,
         made_with: str,
     ) -> None:
-        self.stream, self.lines, self.state, self.made_with = (
-            stream,
-            lines,
-            state,
-            made_with,
-        )
+        self.stream, self.lines = stream, lines
+        self.state, self.made_with = state, made_with
         self.refused = False  # whether the last line was
         self.noted = set[str]()
 
@@ -180,15 +183,14 @@ class _Server:
     def _refuse(self, reason: str) -> None:
         """Answer a wrong line."""
         self.refused = not self.stream.finished
-        again = f"; round {_next(self.stream)} is to be sent again" * self.refused
-        common.say(f"adascale stream: error: {reason}{again}")
-        quoted = (
-            common.visible(reason)
-            .replace('"', '""')
-            .encode("ascii", "backslashreplace")
-            .decode()
-        )
-        _send(f'error,{self.stream.round - self.stream.pending},"{quoted}"')
+        message = f"adascale stream: error: {reason}"
+        if self.refused:
+            message += f"; round {_next(self.stream)} is to be sent again"
+        common.say(message)
+        quoted = common.visible(reason).replace('"', '""')
+        ascii_text = quoted.encode("ascii", "backslashreplace").decode()
+        number = self.stream.round - self.stream.pending
+        _send(f'error,{number},"{ascii_text}"')
 
     def _note(self, answer: Any, before: Any, trace: Any) -> None:
         """Print what is to be known of an answer."""
@@ -196,9 +198,11 @@ class _Server:
         if before is None:
             common.note(f"{self.state} is new, and begins with round 0")
         elif answer is before and not numbered:
-            again = "was answered again; if this line was a new round with the same gains, send it once more"
-            common.note(f"round {answer.round} {again}")
-        for text in trace.notes if trace is not None else ():
+            common.note(
+                f"round {answer.round} was answered again; if this line was a new "
+                "round with the same gains, send it once more"
+            )
+        for text in () if trace is None else trace.notes:
             kind = text.rpartition(": ")[2]
             if kind not in self.noted:
                 common.note(text)
@@ -214,15 +218,14 @@ def _read_lines(source: Any, most: int) -> Iterator[bytes]:
         if data is None:  # a non-blocking input has nothing yet
             select.select([raw], [], [])
             continue
-        *whole, rest = (rest + data).split(b"\n")
-        for line in whole:
+        *complete, rest = (rest + data).split(b"\n")
+        for line in complete:
             yield line + b"\n"
         if not data:
             break
         if len(rest) > most:
-            begins = f"{rest[:40]!r}"
             raise ValueError(
-                f"standard input has a line of more than {most:,} bytes, which begins with {begins}"
+                f"standard input has a line of more than {most:,} bytes, which begins with {rest[:40]!r}"
             )
     if rest:
         yield rest
@@ -231,16 +234,15 @@ def _read_lines(source: Any, most: int) -> Iterator[bytes]:
 def _send(line: str) -> None:
     """Write a line to standard output before anything else happens, and wait while it takes nothing."""
     buffer = getattr(sys.stdout, "buffer", None)
-    raw = getattr(
-        buffer, "raw", buffer
-    )  # with PYTHONUNBUFFERED it is the raw stream, of which print would lose lines
+    # with PYTHONUNBUFFERED it is the raw stream, of which print would lose lines
+    raw = getattr(buffer, "raw", buffer)
     if not isinstance(raw, io.FileIO):  # not that of a process
         print(line, flush=True)
         return
     sys.stdout.flush()
     data = f"{line}{os.linesep}".encode("ascii")
     while data:
-        done = raw.write(data)
-        if done is None:
+        size = raw.write(data)
+        if size is None:
             select.select([], [raw], [])
-        data = data[done or 0 :]
+        data = data[size or 0 :]

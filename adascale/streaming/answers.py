@@ -12,29 +12,18 @@ class Answer(NamedTuple):
     r""":math:`\eta_t` in watts; 0 if the round was skipped."""
     noise_energy: float
     r""":math:`w_t = d \sigma_n^2 / \eta_t`; infinite if the round was skipped."""
-    budget_left: float
-    r""":math:`T \nu - \sum_{i \le t} (w_i - w_{\min,i})`; negative if overdrawn."""
+    budget_left: float | None
+    r""":math:`T \nu - \sum_{i \le t} (w_i - w_{\min,i})`, negative if overdrawn; None if senders are chosen."""
     epsilon: float
     """DP leakage of the rounds so far, the largest over devices, which is proven for every device."""
     epsilon_mean: float
     """The mean over devices of their DP leakage, which is no guarantee."""
-
-    def line(self) -> str:
-        """Return the answer as comma-separated text with all digits."""
-        return ",".join(map(repr, self))
-
-
-class SelectedAnswer(NamedTuple):
-    """The answer of a policy that chooses who sends; fields of :class:`Answer` have the same meaning."""
-
-    round: int
-    eta: float
-    noise_energy: float
-    epsilon: float
-    epsilon_mean: float
-    senders: tuple[int, ...]
-    """The devices that send, numbered from 1; none of them if the round is skipped."""
+    senders: tuple[int, ...] | None = None
+    """The devices that send, numbered from 1, if the policy chooses them; none of them if the round is skipped."""
 
     def line(self) -> str:
         """Return the answer as comma-separated text with all digits, and with blanks between the devices."""
-        return ",".join([*map(repr, self[:-1]), " ".join(map(str, self.senders))])
+        texts = [repr(value) for value in self[:-1] if value is not None]
+        if self.senders is not None:
+            texts.append(" ".join(map(str, self.senders)))
+        return ",".join(texts)

@@ -19,20 +19,29 @@ from adascale.policies import OnlinePolicy, Selecting, Selection
 from adascale.policies.base import checked_decision
 from adascale.problem import RoundLeakage, over_devices, scaling
 from adascale.scenario import Scenario
-from adascale.streaming.answers import Answer, SelectedAnswer
-from adascale.streaming.heading import FORM, check_heading, described, digest
+from adascale.streaming.answers import Answer
+from adascale.streaming.heading import check_heading, heading
 from adascale.streaming.journal import Journal
 from adascale.streaming.moments import joined_terms, log_moments
 from adascale.streaming.states import pack, unpack
 
 _EVERY = 100  # rounds from one checkpoint in the file to the next: so many are decided again at a start, at most
-_SAME = 1e-9  # relative tolerance of a replayed answer, as another machine may round differently
+_SAME = 1e-9  # relative tolerance of a repeated answer, as another machine may round differently
 
 
-class _Served(NamedTuple):
+class _Decision(NamedTuple):
+    """What the policy decides in a round."""
+
+    state: Any
+    eta: float = 0.0
+    senders: Any = ()
+    """Whether each device sends, if the policy chooses."""
+
+
+class _Progress(NamedTuple):
     """The last answer, and what the next one needs."""
 
-    answer: Answer | SelectedAnswer
+    answer: Answer
     state: Any
     moments: NDArray[np.float64]
     """Log-moments of the rounds so far, a row per kind of device (if they select: per device), a column per order."""
@@ -77,59 +86,52 @@ class Stream:
         orders: ArrayLike = DEFAULT_ORDERS,
         unit: str = "linear",
     ) -> None:
+        self.policy: Any = policy
+        self.scenario = scenario
         self._selects = isinstance(policy, Selecting)
-        self._answer: Any = SelectedAnswer if self._selects else Answer
-        self.columns: tuple[str, ...] = self._answer._fields
+        absent = "budget_left" if self._selects else "senders"
+        self.columns = tuple(name for name in Answer._fields if name != absent)
         """The names of the values in an answer."""
         nu = None if self._selects else check.positive("nu", budget)  # type: ignore[arg-type]
         if nu is not None and nu.ndim:
-            raise InvalidInput(
-                f"nu must be one number, got an array of shape {nu.shape}", "nu"
-            )
-        self.policy: Any = policy
-        self.scenario = scenario
+            raise InvalidInput(f"nu must be one number, got shape {nu.shape}", "nu")
         self._total = 0.0 if nu is None else scenario.num_rounds * float(nu)
         check.finite(f"the budget of all {scenario.num_rounds} rounds", self._total)
         delta = check.fraction("delta", delta)
-        self._orders, self._devices = (
-            np.unique(as_orders(orders)),
-            RoundLeakage(scenario),
-        )
-        self._offset = conversion_offset(self._orders, delta)
-        rate = (
-            np.broadcast_to(scenario.sampling_rate, scenario.num_devices)
-            if self._selects
-            else self._devices.rate
-        )
-        self._count = (
-            np.ones(rate.size) if self._selects else self._devices.count
-        ).astype(int)
+        self._orders = np.unique(as_orders(orders))
+        self._conversion = conversion_offset(self._orders, delta)
+        self._devices = RoundLeakage(scenario)
+        rate, count = self._devices.rate, self._devices.count
+        if self._selects:
+            rate = np.broadcast_to(scenario.sampling_rate, scenario.num_devices)
+            count = np.ones(rate.size)
+        self._count = count.astype(int)
         self._terms = joined_terms(rate, self._orders)
         state = self.policy.start(*(scenario,) if nu is None else (scenario, nu))
-        first = Answer(-1, math.nan, math.nan, self._total, 0.0, 0.0)
-        self._now = _Served(first, state, np.zeros((rate.size, self._orders.size)))
+        moments = np.zeros((rate.size, self._orders.size))
+        none_yet = Answer(-1, math.nan, math.nan, self._total, 0.0, 0.0)
+        self._now = _Progress(none_yet, state, moments)
         self._kept: Any = self._now[1:5]  # what the last checkpoint in the file holds
-        listed = digest(repr(self._orders.tolist()))
-        about = {"scenario": digest(scenario.to_toml())} | described(policy)
-        about |= {
-            "nu": None if nu is None else float(nu),
-            "delta": delta,
-            "orders": listed,
-            "unit of gains": unit,
-        }
-        self._lock, self._busy = threading.RLock(), False
-        self._journal = Journal(path, f"{FORM} {json.dumps(about)}")
+        self._lock = threading.RLock()
+        settings = {"nu": budget, "delta": delta, "orders": self._orders}
+        own_heading = heading(
+            policy,
+            scenario=scenario.to_toml(),
+            **settings,
+            **{"unit of gains": unit},
+        )
+        self._journal = Journal(path, own_heading)
         self.pending = self._journal.pending
         """Whether the caller may not have the last answer, as with one of an earlier stream that was not passed on."""
         try:
-            check_heading(self._journal, about)
-            self._resume()
+            check_heading(self._journal.path, self._journal.heading, own_heading)
+            self._resume([json.loads(line) for line in self._journal.lines])
         except BaseException:
             self.close()
             raise
 
     @property
-    def last(self) -> Answer | SelectedAnswer | None:
+    def last(self) -> Answer | None:
         """The answer to the last round."""
         return self._now.answer if self.round else None
 
@@ -143,9 +145,7 @@ class Stream:
         """Whether all T rounds are answered."""
         return self.round >= self.scenario.num_rounds
 
-    def answer(
-        self, min_gain: ArrayLike, number: float | None = None
-    ) -> Answer | SelectedAnswer:
+    def answer(self, min_gain: ArrayLike, number: float | None = None) -> Answer:
         r"""Answer one round; after an ``OSError`` or ``ValueError``, the round can be sent again.
 
         Parameters
@@ -158,36 +158,13 @@ class Stream:
         gain = self._checked(min_gain)
         if number is not None:
             number = check.number("number", number, -math.inf)
-        with self._turn():
-            now, wanted = self._now, [self.round, self.round + 1]
-            if now.offset is not None:
-                wanted = [self.round + now.offset]
-            repeats = (
-                self.pending
-                if number is None
-                else number == wanted[0] - 1 and now.offset is not None
-            )
-            if repeats and gain == now.gain:
-                self.pending = False
-                return now.answer
-            if number is not None and number not in wanted:
-                expected = " or ".join(map(str, wanted))
-                raise ValueError(
-                    f"rounds must be in order: expected round {expected}, got {number:g}"
-                )
-            self._check_horizon()
-            return self._take(*self._decide(gain), gain, number)
+        return self._answer(gain, number)
 
-    def skip(self) -> Answer | SelectedAnswer:
+    def skip(self) -> Answer:
         """Skip a round, in which no device transmits: nothing leaks, nothing is spent."""
-        with self._turn():
-            if self.pending and self.round and self._now.gain is None:
-                self.pending = False
-                return self._now.answer
-            self._check_horizon()
-            return self._take(*self._skipped(), None, None)
+        return self._answer(None, None)
 
-    def passed_on(self, answer: Answer | SelectedAnswer | None = None) -> None:
+    def passed_on(self, answer: Answer | None = None) -> None:
         """Record that the last answer was passed on; the next round records it as well.
 
         Parameters
@@ -223,32 +200,20 @@ class Stream:
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
         """Let one call at a time use the stream; if it is interrupted after its round was written, it is pending."""
-        self._journal.check_owner()  # before the lock, which a forked process may have inherited locked
+        self._journal.check_usable()  # before the lock, which a forked process may have inherited locked
         with self._lock:
-            self._journal.check_usable()
-            if self._busy or self._journal.count != self.round:
-                what = (
-                    "is in the middle of a round"
-                    if self._busy
-                    else "was interrupted in a round"
-                )
-                raise RuntimeError(
-                    f"{self._journal.path} {what}; close it and open it again"
-                )
-            before, self._busy = self._now, True
+            before = self._now
             try:
                 yield
             except BaseException:
                 self.pending |= self._now is not before
                 raise
-            finally:
-                self._busy = False
 
     def _checked(self, gain: ArrayLike) -> Any:
         """Return the gain as a float, or the gains of all devices as a list."""
         name = "gain" if self._selects else "min_gain"
-        array = check.positive(name, gain)
         shape = (self.scenario.num_devices,) if self._selects else ()
+        array = check.positive(name, gain)
         if array.shape != shape:
             raise InvalidInput(
                 f"{name} must have shape {shape}, got {array.shape}", name
@@ -257,169 +222,166 @@ class Stream:
             check.within(name, array, *self.scenario.gain_limits)
         return array.tolist()
 
-    def _check_horizon(self) -> None:
-        if self.finished:
-            self._journal.done()
-            self.pending = False
+    def _answer(self, gain: Any, number: float | None) -> Answer:
+        """Give the last answer again if this is its round, else decide a round, and answer it once it is written."""
+        with self._turn():
+            if gain == self._now.gain and self._is_last(number):
+                self.pending = False
+                return self._now.answer
+            self._check_order(number)
+            now = self._after(self._decide(gain), gain, number)
+            line, kept = [gain, number, now.answer], self._kept
+            if self.round % _EVERY == 0 and self.round:
+                kept, checkpoint = self._checkpoint()
+                line += checkpoint
+            if self._journal.count != self.round:
+                raise RuntimeError(
+                    f"{self._journal.path} has another round of an interrupted call, "
+                    "or of the policy itself; close it and open it again"
+                )
+            self._journal.append(json.dumps(line))
+            self.pending, self._kept, self._now = False, kept, now
+            return now.answer
+
+    def _is_last(self, number: float | None) -> bool:
+        """Whether a round with this number and the last gain is the last one again."""
+        offset = self._now.offset
+        if number is None:
+            return self.pending
+        return offset is not None and number == self.round - 1 + offset
+
+    def _check_order(self, number: float | None) -> None:
+        offset = self._now.offset
+        expected = [self.round + first for first in (0, 1) if offset in (None, first)]
+        if number is not None and number not in expected:
+            text = " or ".join(map(str, expected))
             raise ValueError(
-                f"all {self.scenario.num_rounds} rounds of {self.scenario.name} are answered"
+                f"rounds must be in order: expected round {text}, got {number:g}"
+            )
+        if self.finished:
+            self.passed_on()
+            name = self.scenario.name
+            raise ValueError(
+                f"all {self.scenario.num_rounds} rounds of {name} are answered"
             )
 
-    def _decide(self, gain: Any) -> tuple[Any, float, Any]:
-        """Return the next state, eta, and who sends if the policy selects."""
+    def _decide(self, gain: Any) -> _Decision:
+        """Let the policy decide on a gain, or on those of all devices; None skips the round."""
+        if gain is None:
+            return _Decision(self.policy.skip(self._now.state))
         if self._selects:
             return self._select(np.array(gain))
-        max_eta = self.scenario.x_max * gain
-        floor: Any = np.float64(self.scenario.noise_scale / max_eta)
+        noise_scale, max_eta = self.scenario.noise_scale, self.scenario.x_max * gain
+        floor: Any = np.float64(noise_scale / max_eta)
         state, energy = checked_decision(
             self.policy, self._now.state, floor, self.round
         )
-        return (
-            state,
-            float(scaling(energy, floor, max_eta, self.scenario.noise_scale)),
-            (),
-        )
+        return _Decision(state, float(scaling(energy, floor, max_eta, noise_scale)))
 
-    def _select(self, gain: NDArray[np.float64]) -> tuple[Any, float, Any]:
+    def _select(self, gain: NDArray[np.float64]) -> _Decision:
         scaled = self.scenario.scaled_gain(gain[:, None])
-        state, eta_t, senders_t = self.policy.decide(self._now.state, scaled)
-        eta, senders = float(eta_t[0]), senders_t[:, 0]
+        state, etas, sending = self.policy.decide(self._now.state, scaled)
+        eta, senders = float(etas[0]), sending[:, 0]
         if not senders.any():
-            return state, 0.0, senders
-        cap = (
-            (senders.sum() / senders.size) ** 2
-            * self.scenario.x_max
-            * scaled[senders].min()
-        )
-        if not 0 < eta <= cap * (1 + 1e-9):
+            return _Decision(state, 0.0, senders)
+        share = senders.sum() / senders.size
+        max_eta = share**2 * self.scenario.x_max * scaled[senders].min()
+        if not 0 < eta <= max_eta * (1 + _SAME):
             name = type(self.policy).__name__
             raise ValueError(
-                f"{name} returned eta = {eta} in round {self.round}, expected 0 < eta <= {cap}"
+                f"{name} returned eta = {eta} in round {self.round}, expected 0 < eta <= {max_eta}"
             )
-        return state, min(eta, cap), senders
+        return _Decision(state, min(eta, max_eta), senders)
 
-    def _skipped(self) -> tuple[Any, float, Any]:
-        return self.policy.skip(self._now.state), 0.0, ()
-
-    def _take(
-        self, state: Any, eta: float, senders: Any, gain: Any, number: float | None
-    ) -> Answer | SelectedAnswer:
-        """Write a round to the disk, and only then answer it."""
-        served = self._served(state, eta, senders, gain, number)
-        line, kept = (
-            [gain, None if number is None else int(number), served.answer],
-            self._kept,
-        )
-        if self.round % _EVERY == 0 and self.round:
-            kept, checkpoint = self._checkpoint()
-            line += checkpoint
-        self._journal.append(json.dumps(line))
-        self.pending, self._kept, self._now = False, kept, served
-        return served.answer
-
-    def _served(
-        self, state: Any, eta: float, senders: Any, gain: Any, number: float | None
-    ) -> _Served:
-        """Return what holds after a round."""
+    def _after(self, decision: _Decision, gain: Any, number: float | None) -> _Progress:
+        """Return what holds after a round with this decision."""
         spent, moments, energy = self._now.spent, self._now.moments, math.inf
+        state, eta, senders = decision
         if eta > 0:
             energy = self.scenario.noise_scale / eta
+            moments = moments + self._log_moments(eta, senders)
             if not self._selects:
-                spent += energy - self.scenario.noise_scale / (
-                    self.scenario.x_max * gain
-                )
-                inverse = self._devices.unit / energy
-            else:
-                inverse = (
-                    Selection(
-                        self.scenario, np.array([eta]), senders[:, None]
-                    ).noise_multiplier[:, 0]
-                    ** -2.0
-                )
-            moments = moments + log_moments(inverse, *self._terms)
-        by_order = (
-            moments / (self._orders - 1) + self._offset
-        )  # :eq:`eq:rdp-to-dp`, for every kind of device
-        least = np.where(
-            moments.any(axis=-1), np.maximum(by_order.min(axis=-1), 0.0), 0.0
-        )
-        check.finite("epsilon of these rounds, at every order", least)
-        epsilons = [
-            float(value)
-            for value in over_devices(np.repeat(least, self._count)).values()
-        ]
-        who = (tuple((np.flatnonzero(senders) + 1).tolist()),) if self._selects else ()
-        left = () if self._selects else (self._total - spent,)
-        answer = self._answer(self.round, eta, energy, *left, *epsilons, *who)
+                max_eta = self.scenario.x_max * gain
+                spent += energy - self.scenario.noise_scale / max_eta
+        left = None if self._selects else self._total - spent
+        answer = Answer(self.round, eta, energy, left, *self._epsilons(moments))
+        if self._selects:
+            numbers = (np.flatnonzero(senders) + 1).tolist()
+            answer = answer._replace(senders=tuple(numbers))
         offset = self._now.offset if number is None else int(number) - self.round
-        return _Served(answer, state, moments, spent, offset, gain)
+        return _Progress(answer, state, moments, spent, offset, gain)
+
+    def _log_moments(self, eta: float, senders: Any) -> NDArray[np.float64]:
+        """Return the log-moments of a round, shape (kinds or devices, orders)."""
+        if self._selects:
+            selection = Selection(self.scenario, np.array([eta]), senders[:, None])
+            inverse = selection.noise_multiplier[:, 0] ** -2.0
+        else:
+            inverse = self._devices.unit / (self.scenario.noise_scale / eta)
+        return log_moments(inverse, *self._terms)
+
+    def _epsilons(self, moments: NDArray[np.float64]) -> tuple[float, float]:
+        """Return the largest epsilon of a device, and the mean, by :eq:`eq:rdp-to-dp` at the best order of each."""
+        by_order = moments / (self._orders - 1) + self._conversion
+        epsilon = np.maximum(by_order.min(axis=-1), 0.0)
+        epsilon = np.where(moments.any(axis=-1), epsilon, 0.0)
+        check.finite("epsilon of these rounds, at every order", epsilon)
+        largest, mean = over_devices(np.repeat(epsilon, self._count)).values()
+        return float(largest), float(mean)
 
     def _checkpoint(self) -> tuple[Any, list[Any]]:
         """Return what a reader needs besides the lines to go on from here, and how it is written, if it can be."""
-        with contextlib.suppress(
-            Exception
-        ):  # a state of one's own may be anything: its rounds are decided again
-            packed = pack(tuple(self._now[1:5]), self._kept)
-            kept = unpack(packed, self._kept)
-            if json.dumps(pack(kept, self._kept)) == json.dumps(packed):
-                return kept, [packed]
+        with contextlib.suppress(Exception):  # a state of your own may be anything
+            state = tuple(self._now[1:5])
+            packed = pack(state, self._kept)
+            unpack(json.loads(json.dumps(packed)), self._kept)
+            return state, [packed]
         return self._kept, []
 
-    def _resume(self) -> None:
+    def _resume(self, rounds: list[Any]) -> None:
         """Go on from the last checkpoint of the file: decide only the rounds after it again, and compare them."""
-        lines, self._journal.lines = self._journal.lines, []
         first, start = self._now, 0
-        for number in range(_EVERY, len(lines), _EVERY):
-            for packed in json.loads(lines[number])[3:]:
-                self._kept, start = unpack(packed, self._kept), number
+        for index, (_, _, _, *checkpoint) in enumerate(rounds):
+            for packed in checkpoint:
+                self._kept, start = unpack(packed, self._kept), index
         if start:
-            gain, _, answer, *_ = json.loads(lines[start - 1])
-            state, moments, spent, offset = self._kept
-            self._now = _Served(
-                self._as_answer(answer), state, moments, spent, offset, gain
-            )
-            try:
-                self._repeat(lines[start:])
-            except (
-                ValueError
-            ):  # its policy decides otherwise now, which may have begun earlier
-                self._now, start = first, 0
-        if not start:
-            self._repeat(lines)
+            gain, _, values, *_ = rounds[start - 1]
+            self._now = _Progress(_answer(values), *self._kept)._replace(gain=gain)
+        try:
+            self._repeat(rounds[start:])
+        except ValueError:  # its policy decides otherwise, which may have begun earlier
+            self._now = first
+            self._repeat(rounds)
 
-    def _as_answer(self, values: list[Any]) -> Answer | SelectedAnswer:
-        values = [
-            tuple(value) if isinstance(value, list) else value for value in values
-        ]
-        answer: Answer | SelectedAnswer = self._answer(*values)
-        return answer
-
-    def _repeat(self, lines: list[str]) -> None:
-        """Decide the rounds of these lines again; refuse them if the decisions differ."""
-        for line in lines:
-            gain, number, answer, *_ = json.loads(line)
-            was = self._as_answer(answer)
-            where = f"{self._journal.path}: round {was.round}"
+    def _repeat(self, rounds: list[Any]) -> None:
+        """Decide these rounds again; refuse them if the decisions differ."""
+        for gain, number, values, *_ in rounds:
+            before = _answer(values)
+            where = f"{self._journal.path}: round {before.round}"
             try:
-                state, eta, senders = (
-                    self._skipped() if gain is None else self._decide(gain)
-                )
+                decision = self._decide(gain)
             except ValueError as error:
                 raise ValueError(
                     f"{where} was answered, and is refused now: {error}"
                 ) from None
-            if not math.isclose(eta, was.eta, rel_tol=_SAME):
+            if not math.isclose(decision.eta, before.eta, rel_tol=_SAME):
                 raise ValueError(
-                    f"{where} was answered eta = {was.eta}, and the policy decides {eta} now"
+                    f"{where} was answered eta = {before.eta}, and the policy decides {decision.eta} now"
                 )
-            served = self._served(state, was.eta, senders, gain, number)
-            now = served.answer
-            if self._selects and now[-1] != was[-1]:
+            now = self._after(decision._replace(eta=before.eta), gain, number)
+            if now.answer.senders != before.senders:
                 raise ValueError(
-                    f"{where} was sent by the devices {was[-1]}, and the policy chooses {now[-1]} now"
+                    f"{where} was sent by the devices {before.senders}, and the policy chooses {now.answer.senders} now"
                 )
-            if not math.isclose(now.epsilon, was.epsilon, rel_tol=_SAME, abs_tol=_SAME):
+            epsilon = now.answer.epsilon
+            if not math.isclose(epsilon, before.epsilon, rel_tol=_SAME, abs_tol=_SAME):
                 raise ValueError(
-                    f"{where} had epsilon = {was.epsilon}, and has {now.epsilon} now"
+                    f"{where} had epsilon = {before.epsilon}, and has {epsilon} now"
                 )
-            self._now = served._replace(answer=was)
+            self._now = now._replace(answer=before)
+
+
+def _answer(values: list[Any]) -> Answer:
+    answer = Answer(*values)
+    is_chosen = answer.senders is not None
+    return answer._replace(senders=tuple(values[-1])) if is_chosen else answer

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from adascale import Scenario, policies
-from adascale.streaming import Answer
+from adascale.streaming import Answer, Stream
 
 SMALL = Scenario("small", 2, 12, 1000, (20, 30), (400, 500), 1.0, 0.2, 1e-12)
 LONG = replace(SMALL, num_rounds=120)
@@ -33,6 +33,8 @@ def lines(gains, first=None):
 
 GAINS = measured(12, 0)
 WHOLE = "".join(["h2_1,h2_2\n", *lines(GAINS)])
+FLOORS = SMALL.min_gain(GAINS.T).tolist()
+"""The smallest scaled gains of the rounds, as a stream in Python takes them."""
 OWN = """
 from collections import namedtuple
 from adascale.policies import OnlinePolicy
@@ -90,6 +92,10 @@ POLICIES = {
 }
 
 
+def opened(path, policy=None, scenario=LONG):
+    return Stream(policy or policies.Learn(), scenario, NU, path)
+
+
 def write_inputs(folder):
     for scenario, name in (
         (SMALL, "my.toml"),
@@ -105,4 +111,4 @@ def write_inputs(folder):
 def rows(answered):
     assert answered[0] == HEADER
     fields = (line.split(",")[:-1] for line in answered[1:])
-    return [Answer(int(first), *map(float, rest)) for first, *rest in fields]
+    return [Answer(int(number), *map(float, values)) for number, *values in fields]

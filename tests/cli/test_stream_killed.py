@@ -16,12 +16,12 @@ from .streams import GAINS, HEADER, LONG, NEW, NU, lines, measured, write_inputs
 
 @pytest.fixture(scope="module")
 def forks():
-    found = Forks("stream")
-    yield found
-    found.close()
+    started = Forks("stream")
+    yield started
+    started.close()
 
 
-ALWAYS = ["stream", "--nu", NU, "--scenario", "long.toml"]
+COMMAND = ["stream", "--nu", NU, "--scenario", "long.toml", "--state", "s"]
 
 
 KINDS = {
@@ -34,16 +34,14 @@ def undisturbed(forks, folder, kind):
     """Lines, and what a run that nothing disturbs answers and leaves."""
     folder.mkdir(exist_ok=True)
     write_inputs(folder)
-    assert (
-        forks.wait(forks.start(folder, [*ALWAYS, "--state", "s"], "".join(KINDS[kind])))
-        == 0
-    )
+    assert forks.wait(forks.start(folder, COMMAND, "".join(KINDS[kind]))) == 0
     header, *rounds = KINDS[kind]
-    answers, state = (
-        (folder / "out").read_text().splitlines()[1:],
-        (folder / "s").read_bytes(),
-    )
+    answers, state = answers_in(folder), (folder / "s").read_bytes()
     return SimpleNamespace(header=header, rounds=rounds, answers=answers, state=state)
+
+
+def answers_in(folder):
+    return (folder / "out").read_text().splitlines()[1:]
 
 
 @pytest.fixture(scope="module")
@@ -51,197 +49,120 @@ def unkilled(forks, tmp_path_factory):
     return undisturbed(forks, tmp_path_factory.mktemp("unkilled"), "numberless")
 
 
-def stage(path, expected):
+def stage(path):
     """Where a kill has stopped a write, from what is in the state."""
     data = path.read_bytes() if path.exists() else b""
-    if not data:
-        return "no state"
-    *whole, rest = data.split(b"\n")
-    marks = [line[-9:-1] for line in whole[-2:]]
-    if rest:
-        return "in the line"
-    if whole[-1].endswith(b"."):
-        return "between rounds" if len(whole) > 1 else "heading alone"
-    return (
-        "marked"
-        if data[:8] == marks[-1]
-        else "line whole"
-        if data[:8] == marks[0]
-        else "in the mark"
-    )
+    rest = data.rpartition(b"\n")[2]
+    if rest in (b"", b"."):
+        return "before a line" if rest or not data else "behind a line"
+    return "in a line"
 
 
-def kill_at_random(forks, sent, folder, kills, seed, **fault):
-    """A client that sends each line without an answer again; where the kills came. No round is lost or spent twice."""
-    folder.mkdir()
-    write_inputs(folder)
-    rng, joined, most, state = random.Random(seed), [], 0.05, folder / "s"
-    stages = Counter()
-    while stages.total() < kills or len(joined) < len(sent.rounds):
-        again = "".join([sent.header, *sent.rounds[len(joined) :]])
-        pid = forks.start(
-            folder,
-            [*ALWAYS, "--state", "s"],
-            again,
-            **(fault if stages.total() < kills else {}),
-        )
-        if stages.total() < kills:
-            time.sleep(rng.uniform(0, most))
-            os.kill(pid, signal.SIGKILL)
-            if (code := forks.wait(pid)) != 0:  # else it has ended before
-                assert code == -signal.SIGKILL
-                stages[stage(state, sent.state)] += 1
-        else:
-            assert forks.wait(pid) == 0
-        before = len(joined)
-        joined += (folder / "out").read_text().splitlines()[1:]
-        assert joined == sent.answers[: len(joined)]
-        most *= (
-            0.64 if len(joined) > before + 2 else 1.7
-        )  # however fast this machine is
-        held = state.read_bytes().split(b"\n")[1:-1] if state.exists() else []
-        spent = len(
-            {line[:-1] for line in held}
-            & {line[:-1] for line in sent.state.splitlines()}
-        )
-        assert (
-            len(joined) <= spent <= len(joined) + 1
-        )  # one answer at most was lost with the process
-        if len(joined) == len(sent.rounds):
-            assert state.read_bytes() == sent.state
-            if stages.total() < kills:  # another horizon
-                state.unlink()
-                joined = []
-    return stages
+def killed_once(forks, folder, text, seconds):
+    """Whether the command was killed before it had ended."""
+    pid = forks.start(folder, COMMAND, text, slow=1)
+    time.sleep(seconds)
+    os.kill(pid, signal.SIGKILL)
+    code = forks.wait(pid)
+    assert code in (0, -signal.SIGKILL)
+    return code != 0
 
 
-HUNDRED = {"kills": 100, "seed": random.randrange(2**32)}
 LONG_RUN = [pytest.mark.fuzz, pytest.mark.slow]
 
 
-@pytest.mark.parametrize(
-    ("kind", "given"),
-    [
-        *((kind, {}) for kind in KINDS),
-        *(pytest.param(kind, HUNDRED, marks=LONG_RUN) for kind in KINDS),
-    ],
-)
-def test_killed_at_random_no_round_is_lost_or_spent_twice(forks, tmp_path, kind, given):
-    sent = undisturbed(forks, tmp_path / "one", kind)
-    stages = kill_at_random(
-        forks, sent, tmp_path / "many", **{"kills": 12, "seed": 3, "slow": 1} | given
-    )
-    print(f"\n{kind}, {given}: {stages.total()} kills: {dict(stages.most_common())}")
-    assert len(stages) > 2  # the control
-    assert given is not HUNDRED or {"in the line", "line whole", "between rounds"} <= {
-        *stages
-    }
+@pytest.mark.parametrize("kills", [12, pytest.param(100, marks=LONG_RUN)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_killed_at_random_no_round_is_lost_or_spent_twice(forks, tmp_path, kind, kills):
+    """A client sends each line without an answer again, and begins another horizon after each."""
+    sent = undisturbed(forks, tmp_path, kind)
+    rng = random.Random(3 if kills == 12 else None)
+    state, answers, longest, stages = tmp_path / "s", [], 0.05, Counter()
+    state.unlink()
+    while stages.total() < kills or len(answers) < len(sent.rounds):
+        text = "".join([sent.header, *sent.rounds[len(answers) :]])
+        if stages.total() >= kills:
+            assert forks.wait(forks.start(tmp_path, COMMAND, text)) == 0
+        elif killed_once(forks, tmp_path, text, rng.uniform(0, longest)):
+            stages[stage(state)] += 1
+        new = answers_in(tmp_path)
+        answers += new
+        assert answers == sent.answers[: len(answers)]
+        longest *= 0.64 if len(new) > 2 else 1.7  # however fast this machine is
+        data = state.read_bytes() if state.exists() else b""
+        spent = max(data.count(b"\n") - 1, 0)
+        assert sent.state.startswith(data[: data.rfind(b"\n") + 1])
+        assert len(answers) <= spent <= len(answers) + 1  # one may be lost
+        if len(answers) == len(sent.rounds):
+            assert state.read_bytes() == sent.state
+            if stages.total() < kills:
+                state.unlink()
+                answers = []
+    assert len(stages) > 1  # the control
 
 
-LINE = [
-    f"{when} the {what}"
-    for what in ("line", "mark")
-    for when in ("before", "in", "behind")
-]
-LINE += ["on the disk", "answered", "behind the answered"]
-MOMENTS = [
-    ("before the heading's place", 0),
-    ("in its place", 0),
-    *((each, n) for n in (1, 4) for each in LINE),
-]
+PLACES = ("before the line", "in the line", "behind the line", "on the disk")
+MOMENTS = [(place, line) for place in PLACES for line in (1, 4)]
+MOMENTS += [("before the dot", 4), ("behind the dot", 4)]
 
 
-@pytest.mark.parametrize(("moment", "number"), MOMENTS)
+@pytest.mark.parametrize(("moment", "line"), MOMENTS)
 def test_killed_at_each_moment_no_round_is_lost(
-    forks, unkilled, tmp_path, moment, number
+    forks, unkilled, tmp_path, moment, line
 ):
     write_inputs(tmp_path)
-    arguments, count = [*ALWAYS, "--state", "s"], max(number, 1)
-    text = [unkilled.header, *unkilled.rounds[:8]]
-    assert (
-        forks.wait(
-            forks.start(tmp_path, arguments, "".join(text), dies=(moment, number))
-        )
-        == -signal.SIGKILL
-    )
-    before = (tmp_path / "out").read_text().splitlines()[1:]
-    assert len(before) == (count if "answered" in moment else count - 1)
-    whole = number > 0 and moment not in ("before the line", "in the line")
-    assert (
-        forks.wait(
-            forks.start(
-                tmp_path, arguments, "".join([text[0], *text[len(before) + 1 :]])
-            )
-        )
-        == 0
-    )
-    assert (
-        before + (tmp_path / "out").read_text().splitlines()[1:] == unkilled.answers[:8]
-    )
-    assert not [path for path in tmp_path.iterdir() if path.suffix == ".half"]
-    said = (tmp_path / "err").read_text()
-    if (
-        whole and moment != "behind the answered"
-    ):  # an answer that may be lost is in the note; its line brings it back
-        last = unkilled.answers[count - 1]
-        assert (
-            f"round {count}, or {count - 1} if its line comes again; the last answer was {last}\n"
-            in said
-        )
-        assert (f"note: round {count - 1} was answered again" in said) == (
-            "answered" not in moment
-        )
+    header, rounds = unkilled.header, unkilled.rounds[:8]
+    text = "".join([header, *rounds])
+    pid = forks.start(tmp_path, COMMAND, text, dies=(moment, line))
+    assert forks.wait(pid) == -signal.SIGKILL
+    before = answers_in(tmp_path)
+    is_answered = moment.endswith("dot")
+    assert len(before) == line - (not is_answered)
+    text = "".join([header, *rounds[len(before) :]])
+    assert forks.wait(forks.start(tmp_path, COMMAND, text)) == 0
+    assert before + answers_in(tmp_path) == unkilled.answers[:8]
+    messages = (tmp_path / "err").read_text()
+    is_whole = moment not in ("before the line", "in the line")
+    if is_whole and moment != "behind the dot":  # the answer may be lost
+        last = unkilled.answers[line - 1]
+        start = f"round {line}, or {line - 1} if its line comes again; the last answer was {last}\n"
+        assert start in messages
+        again = f"note: round {line - 1} was answered again"
+        assert (again in messages) == (not is_answered)
     else:
-        rounds = count if whole else count - 1
-        assert (f"goes on with round {rounds};" in said) == (rounds > 0)
-        is_heading = moment != "before the heading's place" and not rounds
-        assert ("has a heading and nothing behind it" in said) == is_heading
+        spent = line if is_whole else line - 1
+        assert (f"goes on with round {spent};" in messages) == (spent > 0)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_stopped_it_says_how_to_go_on(forks, tmp_path, number):
     write_inputs(tmp_path)
     os.mkfifo(tmp_path / "in")
-    held = os.open(tmp_path / "in", os.O_RDWR)
-    pid = forks.start(tmp_path, [*ALWAYS, "--state", "s"])
-    os.write(held, "".join(["h2_1,h2_2\n", *lines(GAINS[:2])]).encode())
-    until = time.monotonic() + 20
-    while (
-        len((tmp_path / "out").read_text().splitlines()) < 3
-        and time.monotonic() < until
-    ):
+    lines_to_it = os.open(tmp_path / "in", os.O_RDWR)
+    pid = forks.start(tmp_path, COMMAND)
+    os.write(lines_to_it, "".join(["h2_1,h2_2\n", *lines(GAINS[:2])]).encode())
+    deadline = time.monotonic() + 20
+    while len(answers_in(tmp_path)) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     os.kill(pid, number)
     assert forks.wait(pid) == 128 + number
-    os.close(held)
-    assert (
-        (tmp_path / "err")
-        .read_text()
-        .startswith(f"{NEW}\nadascale stream: stopped; the same command goes on")
-    )
+    os.close(lines_to_it)
+    message = f"{NEW}\nadascale stream: stopped; the same command goes on"
+    assert (tmp_path / "err").read_text().startswith(message)
 
 
 def test_a_disk_that_fills_up_under_way_ends_it_before_the_answer(
     forks, unkilled, tmp_path
 ):
     write_inputs(tmp_path)
-    text = [unkilled.header, *unkilled.rounds[:8]]
-    assert (
-        forks.wait(
-            forks.start(
-                tmp_path, [*ALWAYS, "--state", "s"], "".join(text), largest=1000
-            )
-        )
-        == 2
-    )
-    answered = (tmp_path / "out").read_text().splitlines()[1:]
-    assert (tmp_path / "err").read_text().splitlines()[
-        -1
-    ] == "adascale stream: error: s: File too large"
-    assert 0 < len(answered) < 8
-    kept = (tmp_path / "s").read_bytes().splitlines(keepends=True)
-    assert kept[1:] == unkilled.state.splitlines(keepends=True)[1 : len(answered) + 1]
-    assert answered == unkilled.answers[: len(answered)]
+    text = "".join([unkilled.header, *unkilled.rounds[:8]])
+    assert forks.wait(forks.start(tmp_path, COMMAND, text, largest=1000)) == 2
+    messages = (tmp_path / "err").read_text().splitlines()
+    assert messages[-1] == "adascale stream: error: s: File too large"
+    answers = answers_in(tmp_path)
+    assert 0 < len(answers) < 8
+    assert answers == unkilled.answers[: len(answers)]
+    assert unkilled.state.startswith((tmp_path / "s").read_bytes())
 
 
 def test_each_answer_is_there_before_the_next_line_is_sent(forks, tmp_path):
@@ -249,16 +170,14 @@ def test_each_answer_is_there_before_the_next_line_is_sent(forks, tmp_path):
     write_inputs(tmp_path)
     (read, sends), (answers, write) = os.pipe(), os.pipe()
     with open(tmp_path / "err", "w") as err:
-        pid = forks.begin(
-            tmp_path, [*ALWAYS, "--state", "s"], [read, write, err.fileno()]
-        )
+        pid = forks.begin(tmp_path, COMMAND, [read, write, err.fileno()])
     os.close(read)
     os.close(write)
-    with open(sends, "w") as driver, open(answers) as found:
-        assert found.readline() == f"{HEADER}\n"  # before anything is sent
+    with open(sends, "w") as driver, open(answers) as reader:
+        assert reader.readline() == f"{HEADER}\n"  # before anything is sent
         driver.write("h2_1,h2_2\n")
         for t, line in enumerate(lines(GAINS)):
             driver.write(line)
             driver.flush()
-            assert found.readline().startswith(f"{t},")
+            assert reader.readline().startswith(f"{t},")
     assert forks.wait(pid) == 0
