@@ -48,8 +48,8 @@ class Diverged(AdaScaleError, RuntimeError):
     """The completed rounds, see :class:`adascale.learning.training.Trained`; their last loss is finite."""
 
 
-class Busy(AdaScaleError):
-    """Failure because another process is working on this run."""
+class Busy(AdaScaleError, RuntimeError):
+    """Failure because another process is writing this store."""
 
 
 class FlatCost(UserWarning):

@@ -22,7 +22,6 @@ from adascale.runs.specification import (
     Run,
     described,
     digest_of,
-    loaded_digest,
 )
 
 
@@ -36,14 +35,14 @@ class Finished(NamedTuple):
 def problem_of(run: Run) -> tuple[ReceiveScalingProblem, NDArray[np.float64]]:
     """Return the problem of a run's realisation, and its ``mean_gain`` of shape (M,)."""
     scenario = run.scenario
-    drawn = run.channel.draw(scenario.num_devices, scenario.num_rounds, run.seed)
+    channel = run.channel.draw(scenario.num_devices, scenario.num_rounds, run.seed)
     problem = ReceiveScalingProblem(
         scenario,
-        scenario.min_gain(drawn.gain),
+        scenario.min_gain(channel.gain),
         run.nu * run.budget_factor,
-        drawn.exposure,
+        channel.exposure,
     )
-    return problem, scenario.mean_gain(drawn.path_loss)
+    return problem, scenario.mean_gain(channel.path_loss)
 
 
 def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
@@ -57,12 +56,13 @@ def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
     participation_min`` (:class:`~adascale.policies.Selection`).
     """
     find_device(device)
-    for kind, name in run.own_code.items():
-        if (found := loaded_digest(kind, name)) != (wanted := run.sources[name]):
+    loaded_sources = run.loaded_sources()
+    for name, digest in run.sources.items():
+        if loaded_sources[name] != digest:
             raise ValueError(
-                f"the code of {name} must have the digest {wanted}, got {found}; restart this process"
+                f"the code of {name} must have the digest {digest}, got {loaded_sources[name]}"
             )
-    loaded = _load(run)
+    dataset = _load(run)
     problem, policy, schedule = decided(run)
     start = time.perf_counter()
     how |= {
@@ -71,51 +71,61 @@ def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
         "delta": run.delta,
         "accountant": accounting.find(run.accountant),
     }
-    trained = train(problem, schedule, run.training, loaded, run.seed, **how)
+    trained = train(problem, schedule, run.training, dataset, run.seed, **how)
     seconds = round(time.perf_counter() - start, 3)
-    last, floor = trained.history.iloc[-1], problem.min_noise_energy
-    row = described(run)
-    named = (
-        () if policy is None else (*policy.tuned, *getattr(policy, "fixed_by", ())[:1])
-    )
+    last = trained.history.iloc[-1]
+    floor = problem.min_noise_energy
+    row = described(run) | _parameters(policy) | _cost(problem, schedule)
     row |= {
-        name: float(value)
-        for name in named
-        if (value := getattr(policy, name)) is not None
-    }
-    if isinstance(schedule, Selection):
-        share = schedule.participation
-        row |= {
-            "cost": float(schedule.total - floor.mean()),
-            "participation": float(share.mean()),
-        }
-        row |= {"participation_min": float(share.min())}
-    else:
-        row["cost"] = None if schedule is None else float(problem.cost(schedule))
-    rdp = None
-    if schedule is not None:
-        rdp = float(
-            schedule.rdp() if isinstance(schedule, Selection) else problem.rdp(schedule)
-        )
-    row |= {"order": run.scenario.order, "rdp": rdp, "delta": run.delta}
-    row |= {name: float(last[name]) for name in ("epsilon", "epsilon_mean")}
-    row |= {"test_accuracy": float(last.accuracy), "test_loss": float(last.test_loss)}
-    row |= {
+        "delta": run.delta,
+        "epsilon": float(last["epsilon"]),
+        "epsilon_mean": float(last["epsilon_mean"]),
+        "test_accuracy": float(last["accuracy"]),
+        "test_loss": float(last["test_loss"]),
         "floor_mean": float(floor.mean()),
         "floor_max": float(floor.max()),
         "floor_max_round": int(floor.argmax()),
+        "wall_seconds": seconds,
+        "device": _device_name(device),
+        "threads": torch.get_num_threads(),
     }
-    row["wall_seconds"] = seconds
-    row["device"] = (
-        torch.cuda.get_device_name(device)
-        if torch.device(device).type == "cuda"
-        else device
-    )
-    row |= {"threads": torch.get_num_threads()} | provenance("torch", "numpy")
-    row["torch"] = (
-        torch.__version__
-    )  # with the build, which the distribution's version omits
+    row |= provenance("torch", "numpy")
+    row["torch"] = torch.__version__  # with the build, unlike the distribution's
     return Finished(row, trained.history)
+
+
+def _parameters(policy: Policy | None) -> dict[str, float]:
+    """Return the parameters that a policy was tuned in, and the first one that fixed them."""
+    if policy is None:
+        return {}
+    names = (*policy.tuned, *getattr(policy, "fixed_by", ())[:1])
+    values = {name: getattr(policy, name) for name in names}
+    return {name: float(value) for name, value in values.items() if value is not None}
+
+
+def _cost(
+    problem: ReceiveScalingProblem, schedule: NDArray[np.float64] | Selection | None
+) -> dict[str, float | None]:
+    """Return the cost and the RDP of a schedule, and the participation where not all devices send."""
+    order = problem.scenario.order
+    if schedule is None:
+        return {"cost": None, "order": order, "rdp": None}
+    if not isinstance(schedule, Selection):
+        cost, rdp = float(problem.cost(schedule)), float(problem.rdp(schedule))
+        return {"cost": cost, "order": order, "rdp": rdp}
+    share = schedule.participation
+    return {
+        "cost": float(schedule.total - problem.min_noise_energy.mean()),
+        "participation": float(share.mean()),
+        "participation_min": float(share.min()),
+        "order": order,
+        "rdp": float(schedule.rdp()),
+    }
+
+
+def _device_name(device: str) -> str:
+    on_gpu = torch.device(device).type == "cuda"
+    return torch.cuda.get_device_name(device) if on_gpu else device
 
 
 def decided(
@@ -131,21 +141,16 @@ def decided(
     if run.policy == NOISE_FREE:
         return problem, None, None
     method: Any = as_method(find_method(run.policy)[1], run.channel)
-    if getattr(method, "chooses", False):
-        gain = run.channel.draw(
-            run.scenario.num_devices, problem.num_rounds, run.seed
-        ).gain
-        selecting = method.choosing(
-            run.scenario, gain, problem.min_noise_energy.mean() + problem.budget
-        )
-        exposure = 1.0 if problem.exposure is None else problem.exposure
-        return (
-            problem,
-            selecting,
-            selecting.select(run.scenario, gain)._replace(exposure=exposure),
-        )
-    policy = method(problem, mean_gain)
-    return problem, policy, policy.schedule(problem)
+    if not getattr(method, "chooses", False):
+        policy = method(problem, mean_gain)
+        return problem, policy, policy.schedule(problem)
+    scenario = run.scenario
+    gain = run.channel.draw(scenario.num_devices, problem.num_rounds, run.seed).gain
+    total = problem.min_noise_energy.mean() + problem.budget
+    policy = method.choosing(scenario, gain, total)
+    exposure = 1.0 if problem.exposure is None else problem.exposure
+    selection = policy.select(scenario, gain)._replace(exposure=exposure)
+    return problem, policy, selection
 
 
 def _load(run: Run) -> Dataset:
@@ -154,7 +159,8 @@ def _load(run: Run) -> Dataset:
     if run.data_digest is None:
         return _load_once(training.dataset, training.input_scaling, data.root())
     dataset = data.load(training.dataset, training.input_scaling)
-    if (digest := digest_of(dataset)) != run.data_digest:
+    digest = digest_of(dataset)
+    if digest != run.data_digest:
         raise ValueError(
             f"the data of {training.dataset} must have the digest {run.data_digest}, got {digest}"
         )

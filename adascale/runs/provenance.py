@@ -15,28 +15,25 @@ from adascale.files import write_atomically
 
 def provenance(*packages: str) -> dict[str, str | None]:
     """Return ``version``, ``commit`` (with ``+`` if changed), ``machine``, ``python`` and versions of packages."""
-    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-    found = {
+    facts = {
         "version": __version__,
         "commit": _commit(),
-        "machine": machine,
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "python": platform.python_version(),
     }
-    return found | {name: version(name) for name in packages}
+    return facts | {name: version(name) for name in packages}
 
 
 def write_provenance(table: Path, command: str, *packages: str, **more: Any) -> Path:
     """Write ``NAME.provenance.toml`` next to a table: its command, :func:`provenance` and more; return the path."""
-    lines = {"command": command} | more | provenance(*packages)
+    facts = {"command": command} | more | provenance(*packages)
+    lines = [
+        f"{name} = {json.dumps(value)}\n"
+        for name, value in facts.items()
+        if value is not None
+    ]
     path = table.with_suffix(".provenance.toml")
-    write_atomically(
-        path,
-        "".join(
-            f"{key} = {json.dumps(each)}\n"
-            for key, each in lines.items()
-            if each is not None
-        ),
-    )
+    write_atomically(path, "".join(lines))
     return path
 
 
@@ -46,20 +43,12 @@ def _commit() -> str | None:
     if not (folder / ".git").exists():
         return None
 
-    def git(*words: str) -> str:
-        return subprocess.run(
-            ["git", "-C", folder, *words], capture_output=True, text=True, check=True
-        ).stdout.strip()
-
+    git = ["git", "-C", str(folder)]
+    status = ["status", "--porcelain", "--untracked-files=no", "--", "."]
+    quiet: dict[str, Any] = {"text": True, "stderr": subprocess.DEVNULL}
     try:
-        changed = git(
-            "status",
-            "--porcelain",
-            "--untracked-files=no",
-            "--",
-            ".",
-            ":(exclude)results",
-        )
-        return git("rev-parse", "HEAD") + ("+" if changed else "")
+        changes = subprocess.check_output([*git, *status, ":(exclude)results"], **quiet)
+        commit = subprocess.check_output([*git, "rev-parse", "HEAD"], **quiet)
     except (OSError, subprocess.CalledProcessError):
         return None
+    return str(commit).strip() + "+" * bool(changes)

@@ -2,11 +2,11 @@ r"""Training runs: everything that a result depends on, with an address; needs t
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from adascale import accounting, presets, registry
 from adascale import channel as channels
@@ -24,7 +24,7 @@ NOISE_FREE = "NoiseFree"
 r"""The policy of a receiver without noise, :math:`\eta_t = \infty`, which has no budget and no privacy."""
 
 
-_FIXED = {
+_DERIVED = {
     "name",
     "num_rounds",
     "num_parameters",
@@ -34,15 +34,15 @@ _FIXED = {
     "channel",
     "shortened",
 }
-"""Fields of a run and its parts that are no changes for :func:`make_run`."""
+"""Fields of a run and its parts that :func:`make_run` finds itself, so that they are no changes."""
 
 
 @dataclass(frozen=True)
 class Run:
     r"""Everything that a training's result depends on, your own code included; see :func:`make_run`.
 
-    ``own_code`` has the names of your own code by kind, ``sources`` their :func:`~adascale.registry.source_digest`, and
-    ``data_digest`` is that of the data that your own reader gives.
+    ``sources`` has the :func:`~adascale.registry.source_digest` of your own code by name, and ``data_digest`` is that
+    of the data that your own reader gives.
 
     Parameters
     ----------
@@ -71,25 +71,30 @@ class Run:
     every: int = 25
     delta: float = 1e-5
     shortened: bool = False
-    own_code: dict[str, str] = field(init=False, repr=False)
     sources: dict[str, str] = field(init=False)
     data_digest: str | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        for name in ("nu", "budget_factor"):
-            if np.ndim(value := getattr(self, name)):
-                raise ValueError(f"{name} must be one number, got {value!r}")
-            object.__setattr__(self, name, float(check.positive(name, value)))
-        object.__setattr__(self, "seed", check.whole("seed", self.seed, 0))
+        checked: dict[str, Any] = {
+            "nu": float(check.positive("nu", self.nu)),
+            "budget_factor": float(check.positive("budget_factor", self.budget_factor)),
+            "seed": check.whole("seed", self.seed, 0),
+        }
         check.whole("every", self.every)
         check.fraction("delta", self.delta)
-        for name in ("policy", "accountant"):
-            if not isinstance(value := getattr(self, name), str):
-                raise ValueError(f"{name} must be a name, got {value!r}")
         if self.policy != NOISE_FREE:
             find_method(self.policy)
         accounting.find(self.accountant)
-        called = {
+        checked["sources"] = self.loaded_sources()
+        if self.training.dataset in checked["sources"]:
+            dataset = data.load(self.training.dataset, self.training.input_scaling)
+            checked["data_digest"] = digest_of(dataset)
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    def loaded_sources(self) -> dict[str, str]:
+        """Return the digests of your own code by name, as this process has loaded it."""
+        names = {
             "policies": registry.parse_options(self.policy)[0],
             "channels": channels.specification(self.channel)["model"],
             "accountants": registry.parse_options(self.accountant)[0],
@@ -97,44 +102,26 @@ class Run:
             "models": self.training.model,
         }
         digests = {
-            name: registry.source_digest(kind, name)
-            for kind, name in called.items()
-            if name != NOISE_FREE
+            name: _code_digest(kind, name, registry.find(kind, name).value)
+            for kind, name in names.items()
+            if ":" in name
         }
-        object.__setattr__(
-            self,
-            "sources",
-            {name: each for name, each in digests.items() if each is not None},
-        )
-        object.__setattr__(
-            self,
-            "own_code",
-            {kind: name for kind, name in called.items() if name in self.sources},
-        )
-        for kind, name in self.own_code.items():
-            loaded_digest(kind, name)
-        if "datasets" in self.own_code:
-            dataset = data.load(self.training.dataset, self.training.input_scaling)
-            object.__setattr__(self, "data_digest", digest_of(dataset))
+        return {name: digest for name, digest in digests.items() if digest}
 
     @property
     def specification(self) -> str:
         """Return the run as JSON text, the same for the same run."""
-        plain = {
-            each.name: getattr(self, each.name)
-            for each in fields(self)
-            if each.name != "own_code"
-        }
+        content = {field.name: getattr(self, field.name) for field in fields(self)}
         if self.data_digest is None:
-            del plain["data_digest"]
-        scenario = {
-            name: value
-            for name, value in asdict(self.scenario).items()
-            if value is not None
+            del content["data_digest"]
+        constants = asdict(self.scenario).items()
+        content |= {
+            "scenario": {key: value for key, value in constants if value is not None},
+            "training": asdict(self.training),
+            "channel": channels.specification(self.channel),
+            "format": FORMAT,
         }
-        plain |= {"scenario": scenario, "training": asdict(self.training)}
-        plain |= {"channel": channels.specification(self.channel), "format": FORMAT}
-        return json.dumps(plain, indent=1, sort_keys=True) + "\n"
+        return json.dumps(content, indent=1, sort_keys=True) + "\n"
 
     @property
     def address(self) -> str:
@@ -166,120 +153,107 @@ def make_run(
     **changes
         Other fields of :class:`Run`, its scenario, its training or the channel model.
     """
-    for name, text in (
-        ("dataset", dataset),
-        ("policy", policy),
-        ("channel", "" if channel is None else channel),
-    ):
-        if not isinstance(text, str):
-            raise ValueError(f"{name} must be a name, got {text!r}")
+    names = {"dataset": dataset, "policy": policy, "channel": channel}
+    for key, name in (names | {"accountant": changes.get("accountant")}).items():
+        if not isinstance(name, str | None):
+            raise ValueError(f"{key} must be a name, got {name!r}")
     own_data = ":" in dataset and not Path(dataset).is_file()
     base = "digits" if own_data else dataset
-    preset = presets.load(base)
-    scenario, training = preset.scenario, Training.preset(base)
+    preset, training = presets.load(base), Training.preset(base)
+    scenario, horizon = preset.scenario, preset.scenario.num_rounds
     model = preset.channel if channel is None else channels.find(channel)
-    is_noise_free = (
-        policy.replace("-", "").replace("_", "").lower() == NOISE_FREE.lower()
-    )
-    policy = NOISE_FREE if is_noise_free else registry.canonical("policies", policy)
-    parts: dict[str, Any] = {
-        "run": Run,
-        "channel": model,
-        "training": training,
-        "scenario": scenario,
-    }
-    homes = {
-        each.name: part
-        for part, made in parts.items()
-        for each in fields(made)
-        if each.init
-    }
-    known = {name: part for name, part in homes.items() if name not in _FIXED}
-    if unknown := changes.keys() - known.keys():
-        expected = ", ".join(sorted({*known, "rounds", "channel"}))
-        raise ValueError(
-            f"{min(unknown)!r} is nothing that a run has; expected one of {expected}"
-        )
-    taken = {
-        part: {name: each for name, each in changes.items() if known[name] == part}
-        for part in parts
-    }
-    horizon = scenario.num_rounds
-    if rounds is not None and check.whole("rounds", rounds) > horizon:
+    parts = {"run": Run, "channel": model, "training": training, "scenario": scenario}
+    by_part = _changes_by_part(changes, parts)
+    rounds = horizon if rounds is None else check.whole("rounds", rounds)
+    if rounds > horizon:
         raise ValueError(
             f"rounds must be at most the {horizon} of {scenario.name}, got {rounds}"
         )
-    training = replace(training, **taken["training"])
-    size, rounds = models.size(training.model), rounds or horizon
-    scenario = replace(
-        scenario, **taken["scenario"], num_parameters=size, num_rounds=rounds
-    )
     if own_data:
-        training = replace(training, dataset=dataset)
-        scenario = replace(scenario, name=registry.label(dataset))
-    is_sized = not own_data and not training.partition.startswith(
-        "dirichlet"
-    )  # the preset says n_m
-    if not is_sized and "dataset_size" not in taken["scenario"]:
-        labels, count = (
-            data.load(training.dataset, training.input_scaling).labels,
-            scenario.num_devices,
-        )
-        shares = data.partition(
-            labels, count, training.partition, seed, scenario.batch_size
-        )
-        sizes = [float(share.size) for share in shares]
-        scenario = replace(
-            scenario, dataset_size=sizes[0] if len(set(sizes)) == 1 else tuple(sizes)
-        )
-    model, shortened = replace(model, **taken["channel"]), rounds < horizon
+        by_part["training"]["dataset"] = dataset
+        by_part["scenario"]["name"] = registry.label(dataset)
+    training = replace(training, **by_part["training"])
+    size = models.size(training.model)
+    sized = {"num_parameters": size, "num_rounds": rounds} | by_part["scenario"]
+    scenario = replace(scenario, **sized)
+    if "dataset_size" not in sized and (
+        own_data or training.partition.startswith("dirichlet")
+    ):  # else the preset says it
+        scenario = replace(scenario, dataset_size=_sizes(training, scenario, seed))
     return Run(
         scenario,
         training,
-        policy,
+        _policy_name(policy),
         nu,
         seed,
-        channel=model,
-        shortened=shortened,
-        **taken["run"],
+        channel=replace(model, **by_part["channel"]),
+        shortened=rounds < horizon,
+        **by_part["run"],
     )
 
 
-_LOADED: dict[tuple[str, int], tuple[Any, str | None]] = {}
+def _changes_by_part(
+    changes: dict[str, Any], parts: dict[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """Return the changes of each part of a run, by the fields that the parts have."""
+    owners = {
+        field.name: part
+        for part, dataclass in parts.items()
+        for field in fields(dataclass)
+        if field.init and field.name not in _DERIVED
+    }
+    unknown = changes.keys() - owners.keys()
+    if unknown:
+        expected = ", ".join(sorted({*owners, "rounds", "channel"}))
+        raise ValueError(
+            f"{min(unknown)!r} is nothing that a run has; expected one of {expected}"
+        )
+    by_part: dict[str, dict[str, Any]] = {part: {} for part in parts}
+    for name, value in changes.items():
+        by_part[owners[name]][name] = value
+    return by_part
 
 
-def loaded_digest(kind: str, name: str) -> str | None:
-    """Return the digest of the code behind a name when this process first loaded it."""
-    value = registry.find(kind, name).value
-    return _LOADED.setdefault(
-        (name, id(value)), (value, registry.source_digest(kind, name))
-    )[1]
+def _policy_name(text: str) -> str:
+    is_noise_free = re.sub("[-_]", "", text).lower() == NOISE_FREE.lower()
+    return NOISE_FREE if is_noise_free else registry.canonical("policies", text)
+
+
+def _sizes(
+    training: Training, scenario: Scenario, seed: int
+) -> float | tuple[float, ...]:
+    """Return the number of samples of each device, or of all if they are equal."""
+    labels = data.load(training.dataset, training.input_scaling).labels
+    how = (scenario.num_devices, training.partition, seed, scenario.batch_size)
+    sizes = [float(indices.size) for indices in data.partition(labels, *how)]
+    return sizes[0] if len({*sizes}) == 1 else tuple(sizes)
+
+
+@cache
+def _code_digest(kind: str, name: str, loaded: Any) -> str | None:
+    """Return the digest of your own code when this process first loaded it."""
+    return registry.source_digest(kind, name)
 
 
 def digest_of(dataset: data.Dataset) -> str:
     """Return a digest of the samples and labels of a data set."""
     digest = hashlib.sha256()
     for tensor in dataset[1:]:
-        digest.update(
-            f"{tuple(tensor.shape)}\0".encode() + tensor.contiguous().numpy().tobytes()
-        )
+        digest.update(f"{tuple(tensor.shape)}\0".encode())
+        digest.update(tensor.contiguous().numpy().tobytes())
     return digest.hexdigest()[:16]
 
 
 def described(run: Run) -> dict[str, Any]:
     """Return the first columns of a run's row, known in advance: ``run`` to ``budget``."""
-    model, policy = registry.label(run.training.model), registry.label(run.policy)
-    name, rounds, budget = (
-        run.scenario.name,
-        run.scenario.num_rounds,
-        run.nu * run.budget_factor,
-    )
-    first = {
+    return {
         "run": run.address,
-        "dataset": name,
-        "model": model,
-        "policy": policy,
+        "dataset": run.scenario.name,
+        "model": registry.label(run.training.model),
+        "policy": registry.label(run.policy),
         "nu": run.nu,
         "seed": run.seed,
+        "rounds": run.scenario.num_rounds,
+        "shortened": run.shortened,
+        "budget": run.nu * run.budget_factor,
     }
-    return first | {"rounds": rounds, "shortened": run.shortened, "budget": budget}

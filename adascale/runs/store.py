@@ -1,11 +1,11 @@
 """A store of runs, which survives a kill at any time: one folder per run, named by its address.
 
 =============== ====================================================================================================
-``spec.json``   the specification whose SHA-256 is the address
+``lock``        held by the process that writes the store, until it ends
+``spec.json``   of a run: the specification whose SHA-256 is the address
 ``checkpoint``  the state and history of an unfinished run
 ``history.csv`` one row per round of a finished run
 ``row.json``    the result with its provenance; written last, so a run that has it is finished
-``lock``        held by the process that works on the run, until it ends
 =============== ====================================================================================================
 """
 
@@ -14,6 +14,7 @@ import io
 import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,12 +32,15 @@ from adascale.learning.training import COLUMNS
 from adascale.runs.execution import Finished, perform
 from adascale.runs.specification import Run
 
-WHOLE = {"round": int, "batch_size": int}
+SAVE_SECONDS = 30.0
+"""Seconds between the checkpoints of a run."""
+
+_WHOLE = {"round": int, "batch_size": int}
 """Columns of a history that hold whole numbers."""
 
 
 class Store:
-    """Runs and their results in a folder, which processes can share if the file system supports ``flock``."""
+    """Runs and their results in a folder, which one process at a time writes and any number may read."""
 
     def __init__(self, folder: str | os.PathLike[str]):
         self.folder = Path(folder)
@@ -48,23 +52,16 @@ class Store:
         return self.folder / run.address
 
     def finished(self, run: Run) -> Finished | None:
-        """Return the result of a run, or None."""
+        """Read the result of a run; None if it is not finished."""
         place = self.place(run)
         if not (place / "row.json").exists():
             return None
         try:
             row = json.loads((place / "row.json").read_text())
-            row |= {
-                name: float(row[name]) for name in ("epsilon", "epsilon_mean")
-            }  # may be infinite
-            history = pd.read_csv(place / "history.csv", dtype=str).astype(
-                float
-            )  # through text, exactly as written
-            history = history.astype(WHOLE)
-            if len(history) != row["rounds"]:
-                raise ValueError(
-                    f"history.csv has {len(history)} of {row['rounds']} rounds"
-                )
+            for name in ("epsilon", "epsilon_mean"):
+                row[name] = float(row[name])  # "Infinity" is text in JSON
+            texts = pd.read_csv(place / "history.csv", dtype=str)
+            history = texts.astype(float).astype(_WHOLE)  # exactly as written
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"{place} cannot be read ({error}); delete the folder to run it again"
@@ -72,118 +69,118 @@ class Store:
         return Finished(row, history)
 
     def under_way(self, run: Run) -> pd.DataFrame | None:
-        """Return the history of a run up to its checkpoint, one row per round; None without a checkpoint."""
-        content = self._read_checkpoint(run)
-        return None if content is None else _history(content)
+        """Read the history of a run up to its checkpoint, one row per round; None without a checkpoint."""
+        checkpoint = _read_checkpoint(self.place(run) / "checkpoint")
+        return None if checkpoint is None else _history(checkpoint)
 
-    def run(
-        self,
-        run: Run,
-        *,
-        device: str = "cpu",
-        progress: bool = False,
-        wait: bool = True,
-        save_seconds: float = 30,
-    ) -> Finished:
-        """Return the result of a run: read it if finished, else run from the last checkpoint on.
-
-        Save every ``save_seconds``.  Without ``wait``, raise :class:`~adascale.errors.Busy` if another process runs it.
-        """
+    def run(self, run: Run, *, device: str = "cpu", progress: bool = False) -> Finished:
+        """Return the result of a run: read it if finished, else continue from the last checkpoint and store it."""
         find_device(device)
-        place, result = self.place(run), self.finished(run)
-        if result is not None:
-            with contextlib.suppress(
-                OSError
-            ):  # a process killed between its last two steps left it; or read-only
-                (place / "checkpoint").unlink(missing_ok=True)
-            return result
-        place.mkdir(parents=True, exist_ok=True)
-        try:
-            with FileLock(place / "lock", timeout=-1 if wait else 0):
-                return self.finished(run) or self._perform(
-                    run, device, progress, save_seconds
-                )
-        except Timeout:
-            raise Busy(f"another process is working on {place}") from None
-
-    def _perform(
-        self, run: Run, device: str, progress: bool, save_seconds: float
-    ) -> Finished:
-        place = self.place(run)
-        write_atomically(place / "spec.json", run.specification)
-        resume, seconds_before = self._resume(run, device)
-        start = saved = time.monotonic()
-        reached: tuple[State, list[dict[str, Any]]] | None = None
-
-        def save() -> None:
-            if reached is None:
-                return
-            state, rows = reached
-            values = [[row[name] for name in COLUMNS] for row in rows[: state.round]]
-            content = {
-                "conditions": _conditions(device),
-                "seconds": seconds_before + time.monotonic() - start,
-                "round": state.round,
-                "parameters": state.parameters.cpu(),
-                "velocity": state.velocity.cpu(),
-                "history": torch.tensor(values, dtype=torch.float64),
-            }
-            buffer = io.BytesIO()
-            torch.save(content, buffer)
-            write_atomically(place / "checkpoint", buffer.getvalue())
-
-        def keep(state: State, rows: list[dict[str, Any]]) -> None:
-            nonlocal saved, reached
-            reached = state, rows
-            if time.monotonic() - saved >= save_seconds:
-                save()
-                saved = time.monotonic()
-
-        try:
-            row, history = perform(
-                run, device=device, progress=progress, resume=resume, keep=keep
-            )
-        except KeyboardInterrupt:  # a signal that leaves time to save
-            save()
-            raise
-        row["wall_seconds"] = round(seconds_before + row["wall_seconds"], 3)
-        write_atomically(place / "history.csv", history)
-        write_atomically(place / "row.json", json_text(row))
-        (place / "checkpoint").unlink(missing_ok=True)
         result = self.finished(run)
-        assert result is not None, f"{place} was removed while it was written"
+        if result is not None:
+            return result
+        with self.locked():
+            result = resume(run, self.folder, device=device, progress=progress)
+            self.write(run, result)
         return result
 
-    def _read_checkpoint(self, run: Run) -> dict[str, Any] | None:
-        path = self.place(run) / "checkpoint"
-        if not path.exists():
-            return None
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Lock the store for writing; raise :class:`~adascale.errors.Busy` if another process has locked it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
         try:
-            content: dict[str, Any] = torch.load(path, weights_only=True)
-        except Exception as error:  # torch.load raises many kinds
+            lock = FileLock(self.folder / "lock", timeout=0).acquire()
+        except Timeout:
+            raise Busy(
+                f"store {str(self.folder)!r} is in use by another process"
+            ) from None
+        with lock:
+            yield
+
+    def write(self, run: Run, result: Finished) -> None:
+        """Write the result of a run, and remove its checkpoint."""
+        place = self.place(run)
+        place.mkdir(exist_ok=True)
+        write_atomically(place / "spec.json", run.specification)
+        write_atomically(place / "history.csv", result.history)
+        write_atomically(place / "row.json", json_text(result.row))
+        (place / "checkpoint").unlink(missing_ok=True)
+
+
+def resume(
+    run: Run, folder: Path, *, device: str = "cpu", progress: bool = False
+) -> Finished:
+    """Perform a run from its last checkpoint on, and save one every :data:`SAVE_SECONDS`.
+
+    Checkpoints are kept in the store ``folder``.  A machine that does not see this folder keeps none.
+    """
+    path = folder / run.address / "checkpoint"
+    trained, seconds_before = _trained(path, device)
+    start = saved = time.monotonic()
+
+    def keep(state: State, rows: list[dict[str, Any]]) -> None:
+        nonlocal saved
+        now = time.monotonic()
+        if now - saved >= SAVE_SECONDS and folder.is_dir():
+            path.parent.mkdir(exist_ok=True)
+            _write_checkpoint(path, state, rows, device, seconds_before + now - start)
+            saved = now
+
+    how: dict[str, Any] = {"device": device, "progress": progress}
+    row, history = perform(run, resume=trained, keep=keep, **how)
+    row["wall_seconds"] = round(seconds_before + row["wall_seconds"], 3)
+    return Finished(row, history)
+
+
+def _write_checkpoint(
+    path: Path, state: State, rows: list[dict[str, Any]], device: str, seconds: float
+) -> None:
+    history = [[row[name] for name in COLUMNS] for row in rows]
+    buffer = io.BytesIO()
+    content = {
+        "conditions": _conditions(device),
+        "seconds": seconds,
+        "round": state.round,
+        "parameters": state.parameters.cpu(),
+        "velocity": state.velocity.cpu(),
+        "history": torch.tensor(history, dtype=torch.float64),
+    }
+    torch.save(content, buffer)
+    write_atomically(path, buffer.getvalue())
+
+
+def _read_checkpoint(path: Path) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    try:
+        checkpoint: dict[str, Any] = torch.load(path, weights_only=True)
+    except Exception as error:  # torch.load raises many kinds
+        raise ValueError(
+            f"checkpoint {path} cannot be read; delete it to start the run again"
+        ) from error
+    return checkpoint
+
+
+def _trained(path: Path, device: str) -> tuple[Trained | None, float]:
+    """Return the training up to the checkpoint and its seconds, to go on under the same conditions only."""
+    checkpoint = _read_checkpoint(path)
+    if checkpoint is None:
+        return None, 0.0
+    for name, now in _conditions(device).items():
+        then = checkpoint["conditions"][name]
+        if then != now:
             raise ValueError(
-                f"checkpoint {path} cannot be read; delete it to start the run again"
-            ) from error
-        return content
-
-    def _resume(self, run: Run, device: str) -> tuple[Trained | None, float]:
-        """Return the training up to the checkpoint and its seconds, to go on under the same conditions only."""
-        content = self._read_checkpoint(run)
-        if content is None:
-            return None, 0.0
-        for name, now in _conditions(device).items():
-            if (then := content["conditions"][name]) != now:
-                path = self.place(run) / "checkpoint"
-                remedy = "continue it so, or delete it to start the run again"
-                raise ValueError(
-                    f"checkpoint {path} was made with {name} {then!r}, not {now!r}; {remedy}"
-                )
-        state = State(content["round"], content["parameters"], content["velocity"])
-        return Trained(state, _history(content)), content["seconds"]
+                f"checkpoint {path} was made with {name} {then!r}, not {now!r}; "
+                "continue it so, or delete it to start the run again"
+            )
+    names = ("round", "parameters", "velocity")
+    state = State(*(checkpoint[name] for name in names))
+    return Trained(state, _history(checkpoint)), checkpoint["seconds"]
 
 
-def _history(content: dict[str, Any]) -> pd.DataFrame:
-    return pd.DataFrame(content["history"].numpy(), columns=COLUMNS).astype(WHOLE)
+def _history(checkpoint: dict[str, Any]) -> pd.DataFrame:
+    history = pd.DataFrame(checkpoint["history"].numpy(), columns=COLUMNS)
+    return history.astype(_WHOLE)
 
 
 def _conditions(device: str) -> dict[str, Any]:

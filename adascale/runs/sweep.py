@@ -1,4 +1,4 @@
-"""Sweeps of many runs from one TOML file; machines with the same store share the work.
+"""Sweeps of many runs from one TOML file.
 
 Each block has a label ``reading`` and arguments of :func:`~adascale.runs.specification.make_run`; all
 combinations of lists are run::
@@ -15,9 +15,12 @@ import contextlib
 import itertools
 import os
 import sys
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Executor, as_completed
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,10 +33,15 @@ from adascale.errors import collected
 from adascale.files import read_toml
 from adascale.learning import Diverged
 from adascale.learning.devices import find_device
-from adascale.runs.execution import decided
+from adascale.runs.execution import Finished, decided
 from adascale.runs.specification import Run, described, make_run
-from adascale.runs.store import Busy, Store
-from adascale.runs.workers import work_on
+from adascale.runs.store import Store, resume
+from adascale.runs.workers import Processes
+
+_ONE_RUN = threading.Lock()
+"""Held by the thread that does a run, as all threads of a process share PyTorch's random numbers."""
+
+_REQUIRED = ("reading", "dataset", "policy", "nu", "seed")
 
 
 class Entry(NamedTuple):
@@ -48,54 +56,28 @@ class Outcome(NamedTuple):
 
     address: str
     state: str
-    """``finished``, ``failed``, ``diverged``, or ``busy`` if another sweep on the same store is working on it."""
+    """``finished``, ``failed`` or ``diverged``."""
     message: str = ""
+
+
+_Result = tuple[Outcome, Finished | None]
 
 
 def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
     """Read the runs of a sweep file in its order; the last list of a block changes fastest."""
-    content = read_toml(path)
-    blocks = content.get("runs")
-    if (
-        set(content) != {"runs"}
-        or not isinstance(blocks, list)
-        or not all(isinstance(each, dict) for each in blocks)
-    ):
-        raise ValueError(
-            f"{path}: expected [[runs]] blocks and nothing else, got {', '.join(content) or 'nothing'}"
-        )
     entries: dict[tuple[str, str], Entry] = {}
-    tried: set[str] = set()
-    for number, block in enumerate(blocks, 1):
+    for number, block in enumerate(_blocks(path), 1):
         where = f"{path}, block {number}"
-        if missing := [
-            key
-            for key in ("reading", "dataset", "policy", "nu", "seed")
-            if key not in block
-        ]:
-            raise ValueError(f"{where}: missing key {missing[0]!r}")
-        if empty := [key for key, value in block.items() if value == []]:
-            raise ValueError(
-                f"{where}: {empty[0]} is an empty list; expected a value or a list of values"
-            )
-        if not isinstance(reading := block.pop("reading"), str):
-            raise ValueError(f"{where}: reading must be a string, got {reading!r}")
-        choices = [
-            each if isinstance(each, list) else [each] for each in block.values()
-        ]
-        for values in itertools.product(*choices):
+        _check_block(where, block)
+        reading = block.pop("reading")
+        choices = {
+            name: value if isinstance(value, list) else [value]
+            for name, value in block.items()
+        }
+        for values in itertools.product(*choices.values()):
             try:
-                run = make_run(**dict(zip(block, values, strict=True)))
-                if (
-                    "=" in run.policy and run.policy not in tried
-                ):  # refuse its parameters before any run
-                    tried.add(run.policy)
-                    with contextlib.suppress(
-                        RuntimeError
-                    ):  # one round may not reach the budget
-                        decided(
-                            replace(run, scenario=replace(run.scenario, num_rounds=1))
-                        )
+                run = make_run(**dict(zip(choices, values, strict=True)))
+                _try_parameters(run)
             except (ValueError, TypeError, ArithmeticError, LookupError) as error:
                 raise ValueError(f"{where}: {' '.join(str(error).split())}") from None
             if (reading, run.address) in entries:
@@ -103,14 +85,51 @@ def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
                     f"{path}: reading {reading!r} has the run {run.address} twice"
                 )
             entries[reading, run.address] = Entry(reading, run)
-    if not entries:
-        raise ValueError(f"{path} holds no runs")
     return list(entries.values())
+
+
+def _blocks(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    content = read_toml(path)
+    blocks: list[dict[str, Any]] = content.get("runs", [])
+    is_list = isinstance(blocks, list) and all(
+        isinstance(block, dict) for block in blocks
+    )
+    if not (is_list and len(content) == 1):
+        got = ", ".join(content) or "nothing"
+        raise ValueError(
+            f"{path}: expected [[runs]] blocks and nothing else, got {got}"
+        )
+    if not blocks:
+        raise ValueError(f"{path} holds no runs")
+    return blocks
+
+
+def _check_block(where: str, block: dict[str, Any]) -> None:
+    """Refuse a block that lacks a key or a value."""
+    for name in _REQUIRED:
+        if name not in block:
+            raise ValueError(f"{where}: missing key {name!r}")
+    for name, value in block.items():
+        if value == []:
+            raise ValueError(
+                f"{where}: {name} is an empty list; expected a value or a list of values"
+            )
+    if not isinstance(block["reading"], str):
+        raise ValueError(f"{where}: reading must be a string, got {block['reading']!r}")
+
+
+def _try_parameters(run: Run) -> None:
+    """Refuse parameters of a policy, in one round, before hours of other runs."""
+    if "=" in run.policy:
+        scenario = replace(run.scenario, num_rounds=1)
+        with contextlib.suppress(RuntimeError):  # one round may not reach the budget
+            decided(replace(run, scenario=scenario))
 
 
 def sweep(
     runs: Iterable[Run],
     store: Store,
+    executor: Executor | None = None,
     *,
     jobs: int = 1,
     device: str = "cpu",
@@ -119,61 +138,92 @@ def sweep(
 ) -> list[Outcome]:
     """Run what the store lacks, and return one outcome per distinct run, in their order.
 
-    A run that failed, or whose process was killed, is tried once more from its last checkpoint; one that diverges is
-    not.  With several jobs, a script needs the usual ``if __name__ == "__main__"`` around the call.
+    A run that failed, or whose worker was lost, is tried once more from its last checkpoint; one that diverges is not.
+    Results come back to this process, which alone writes the store.  Only checkpoints are written by the workers, if
+    they see its folder.
 
     Parameters
     ----------
     runs, store
-    jobs, threads : int, >= 1
-        Number of processes on this machine, and of PyTorch threads in each.
+    executor : concurrent.futures.Executor, optional
+        Where to run, for example ``dask.distributed.Client(...).get_executor()``.  By default, on this machine.  The
+        threads of one process take turns.
+    jobs : int, >= 1
+        Without ``executor``, the number of processes.  With several, a script needs the usual
+        ``if __name__ == "__main__"`` around the call.
     device : str
         ``cpu``, or ``cuda`` or ``cuda:N``, which all jobs share.
+    threads : int, >= 1
+        Number of PyTorch threads of each run.
     """
     find_device(device)
-    wanted = {run.address: run for run in runs}
-    outcomes = {address: Outcome(address, "missing") for address in wanted}
-    with tqdm(total=len(wanted), disable=not progress, unit="run") as bar:
-
-        def note(outcome: Outcome) -> None:
-            outcomes[outcome.address] = outcome
-            bar.update(outcome.state == "finished")
-            if progress and outcome.state in ("failed", "diverged"):
-                bar.write(
-                    f"run {outcome.address} failed: {outcome.message}", file=sys.stderr
-                )
-
-        for again in (False, True):
-            missing = [
-                wanted[key]
-                for key, each in outcomes.items()
-                if each.state not in ("finished", "diverged")
-            ]
-            if not missing:
-                break
-            work = partial(
-                _one, store=store, device=device, threads=threads, wait=again
+    distinct = {run.address: run for run in runs}
+    outcomes = {address: Outcome(address, "finished") for address in distinct}
+    missing = [run for run in distinct.values() if store.finished(run) is None]
+    if not missing:
+        return list(outcomes.values())
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(store.locked())
+        bar = tqdm(total=len(missing), disable=not progress, unit="run")
+        stack.enter_context(bar)
+        if executor is None and jobs > 1:
+            executor = stack.enter_context(Processes(min(jobs, len(missing))))
+        work = partial(
+            _train, folder=store.folder.resolve(), device=device, threads=threads
+        )
+        for _attempt in (1, 2):
+            results = stack.enter_context(
+                contextlib.closing(_results(work, missing, executor))
             )
-            done = (
-                work_on(work, missing, jobs)
-                if jobs > 1
-                else ((run, work(run)) for run in missing)
-            )
-            with contextlib.closing(done):  # closes at once if interrupted
-                for run, outcome in done:
-                    note(
-                        outcome
-                        or Outcome(run.address, "failed", "a worker process was killed")
+            for outcome, result in results:
+                outcomes[outcome.address] = outcome
+                if result is not None:
+                    store.write(distinct[outcome.address], result)
+                    bar.update()
+                elif progress:
+                    bar.write(
+                        f"run {outcome.address} failed: {outcome.message}",
+                        file=sys.stderr,
                     )
-    for address, each in outcomes.items():
-        if (
-            each.state == "finished"
-            and not (store.place(wanted[address]) / "row.json").exists()
-        ):
-            outcomes[address] = Outcome(
-                address, "failed", f"its result is not in {store.folder}"
-            )
+            missing = [
+                run for run in missing if outcomes[run.address].state == "failed"
+            ]
     return list(outcomes.values())
+
+
+def _results(
+    work: Callable[[Run], _Result], runs: list[Run], executor: Executor | None
+) -> Generator[_Result, None, None]:
+    """Yield what the work on each run returns, as they finish; closed early, give up those that have not begun."""
+    if executor is None:
+        yield from map(work, runs)
+        return
+    futures = {executor.submit(work, run): run for run in runs}
+    try:
+        for future in as_completed([*futures]):
+            run, error = futures.pop(future), future.exception()
+            lost = Outcome(run.address, "failed", f"{type(error).__name__}: {error}")
+            yield (lost, None) if error else future.result()
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def _train(run: Run, *, folder: Path, device: str, threads: int) -> _Result:
+    """Do a run, wherever this is; an error is an outcome, so that the other runs go on."""
+    with _ONE_RUN:
+        before = torch.get_num_threads()
+        torch.set_num_threads(threads)
+        try:
+            with collected(OrdersTooFew, []):
+                result = resume(run, folder, device=device)
+        except (Exception, SystemExit) as error:
+            state = "diverged" if isinstance(error, Diverged) else "failed"
+            message = " ".join(f"{type(error).__name__}: {error}".split())
+            return Outcome(run.address, state, message), None
+        finally:
+            torch.set_num_threads(before)
+    return Outcome(run.address, "finished"), result
 
 
 def tables(entries: Iterable[Entry], store: Store) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -185,35 +235,26 @@ def tables(entries: Iterable[Entry], store: Store) -> tuple[pd.DataFrame, pd.Dat
         if history is not None:
             rows.append({"reading": reading} | row)
             evaluated = history.dropna(subset=["accuracy"])
-            curves[run.address] = evaluated[
-                ["round", "loss", "test_loss", "accuracy", "epsilon"]
-            ]
+            columns = ["round", "loss", "test_loss", "accuracy", "epsilon"]
+            curves[run.address] = evaluated[columns]
     if not rows:
         return pd.DataFrame(), pd.DataFrame()
     table = pd.DataFrame(rows, columns=_columns(rows))
     if "test_accuracy" not in table:
         table["test_accuracy"] = np.nan  # no run is finished
-    return table, pd.concat(curves, names=["run"]).reset_index("run").reset_index(
-        drop=True
-    )
+    curve_table = pd.concat(curves, names=["run"]).reset_index("run")
+    return table, curve_table.reset_index(drop=True)
 
 
 def progress(entries: Iterable[Entry], store: Store) -> pd.DataFrame:
     """Return a table of how many rounds of each run are done: ``reading, run, policy, nu, seed, done, rounds``."""
     rows = []
     for reading, run in entries:
-        history = _stored(run, store)[1]
-        known = described(run) | {
-            "reading": reading,
-            "done": 0 if history is None else len(history),
-        }
-        rows.append(
-            {
-                name: known[name]
-                for name in ("reading", "run", "policy", "nu", "seed", "done", "rounds")
-            }
-        )
-    return pd.DataFrame(rows)
+        _, history = _stored(run, store)
+        done = 0 if history is None else len(history)
+        rows.append({"reading": reading} | described(run) | {"done": done})
+    columns = ["reading", "run", "policy", "nu", "seed", "done", "rounds"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _stored(run: Run, store: Store) -> tuple[dict[str, Any], pd.DataFrame | None]:
@@ -223,30 +264,8 @@ def _stored(run: Run, store: Store) -> tuple[dict[str, Any], pd.DataFrame | None
 def _columns(rows: list[dict[str, Any]]) -> list[str]:
     """Return the columns of all rows: the common first ones, tuned parameters in order of appearance, the rest."""
     longest = [*max(rows, key=len)]
-    known = longest[: longest.index("budget") + 1]
-    rest = longest[longest.index("cost") :] if "cost" in longest else []
-    return [
-        *known,
-        *dict.fromkeys(
-            name for row in rows for name in row if name not in {*known, *rest}
-        ),
-        *rest,
-    ]
-
-
-def _one(run: Run, *, store: Store, device: str, threads: int, wait: bool) -> Outcome:
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        with collected(OrdersTooFew, []):
-            store.run(run, device=device, wait=wait)
-    except Busy as busy:
-        return Outcome(run.address, "busy", str(busy))
-    except (Exception, SystemExit) as error:  # whatever the error, the other runs go on
-        state = "diverged" if isinstance(error, Diverged) else "failed"
-        return Outcome(
-            run.address, state, " ".join(f"{type(error).__name__}: {error}".split())
-        )
-    finally:
-        torch.set_num_threads(before)
-    return Outcome(run.address, "finished")
+    first = longest[: longest.index("budget") + 1]
+    last = longest[longest.index("cost") :] if "cost" in longest else []
+    every = dict.fromkeys(name for row in rows for name in row)
+    tuned = [name for name in every if name not in {*first, *last}]
+    return [*first, *tuned, *last]

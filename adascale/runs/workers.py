@@ -4,64 +4,76 @@ import os
 import signal
 import sys
 import threading
-from collections import deque
-from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from collections.abc import Callable
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import active_children, get_context, parent_process
+from multiprocessing import (
+    active_children,
+    get_context,
+    parent_process,
+    resource_tracker,
+)
 from typing import Any, TypeVar
 
-Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-def work_on(
-    work: Callable[[Task], Result], tasks: Iterable[Task], jobs: int
-) -> Generator[tuple[Task, Result | None], None, None]:
-    """Yield each task and its result as they finish; None if the process was killed.
+class Processes(ThreadPoolExecutor):
+    """An executor of worker processes, of which one that is killed costs its task alone.
 
-    Each of the ``jobs`` processes is a pool of its own, so one that is killed costs its task alone.  If the iterator
-    is closed, the processes are stopped.
+    :class:`~concurrent.futures.ProcessPoolExecutor` gives up all its tasks when a process is killed.  So each of
+    ``jobs`` threads has such a pool of a single process, and a new one when that breaks.  When the executor is shut
+    down, its processes are stopped, whatever they are doing.
     """
-    left = deque(tasks)
-    idle = [_new_pool() for _ in range(min(jobs, len(left)))]
-    running: dict[Future[Result], tuple[Task, ProcessPoolExecutor]] = {}
-    others = active_children()
-    try:
-        while left or running:
-            while left and idle:
-                task, pool = left.popleft(), idle.pop()
-                running[_submit(pool, work, task)] = task, pool
-            finished, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in finished:
-                task, pool = running.pop(future)
-                idle.append(pool)
-                try:
-                    result = future.result()
-                except BrokenProcessPool:
-                    idle[-1], result = _new_pool(), None
-                yield task, result
-    finally:
-        if running:
-            for process in set(active_children()) - set(others):
-                process.terminate()
-        for pool in [*idle, *(pool for _, pool in running.values())]:
-            pool.shutdown(cancel_futures=True)
 
+    def __init__(self, jobs: int) -> None:
+        # a process inherits the signal mask of the thread that starts it, and so never gets the terminal's Ctrl-C;
+        # a thread that has to start the resource tracker would lose its mask
+        resource_tracker.ensure_running()
+        blocked = (signal.SIG_BLOCK, {signal.SIGINT})
+        super().__init__(jobs, initializer=signal.pthread_sigmask, initargs=blocked)
+        self._others = {*active_children()}
+        self._pools: dict[int, ProcessPoolExecutor] = {}
+        self._running: set[Future[Any]] = set()
+        self._starting, self._stopped = threading.Lock(), False
 
-def _new_pool() -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=_begin)
+    def submit(
+        self, function: Callable[..., Result], /, *args: Any, **kwargs: Any
+    ) -> "Future[Result]":
+        """Run the function, which has to be importable, in one of the processes."""
+        return super().submit(self._run, function, *args, **kwargs)
 
+    def _run(
+        self, function: Callable[..., Result], *args: Any, **kwargs: Any
+    ) -> Result:
+        thread = threading.get_ident()
+        with self._starting:
+            if self._stopped:
+                raise BrokenProcessPool("the executor is shut down")
+            if thread not in self._pools:
+                self._pools[thread] = ProcessPoolExecutor(
+                    1, mp_context=get_context("spawn"), initializer=_begin
+                )
+            future = self._pools[thread].submit(function, *args, **kwargs)
+            self._running.add(future)
+        try:
+            return future.result()
+        except BrokenProcessPool:
+            self._pools.pop(thread).shutdown()
+            raise BrokenProcessPool("a worker process was killed") from None
+        finally:
+            self._running.remove(future)
 
-def _submit(
-    pool: ProcessPoolExecutor, work: Callable[[Task], Result], task: Task
-) -> "Future[Result]":
-    """Submit a task; a process that is started for it never gets the terminal's Ctrl-C."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        return pool.submit(_call, work, task)
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End the processes, also those that are doing a task."""
+        with self._starting:
+            self._stopped = True
+            if self._running:
+                for process in {*active_children()} - self._others:
+                    process.terminate()
+        super().shutdown(wait, cancel_futures=True)
+        for pool in [*self._pools.values()]:
+            pool.shutdown(wait)
 
 
 def _begin() -> None:
@@ -75,19 +87,3 @@ def _begin() -> None:
         os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
-
-
-def _call(work: Callable[[Task], Result], task: Task) -> Result:
-    """Do a task in a worker process; SIGTERM interrupts it, so that it can save what it has, and ends the process."""
-
-    def interrupt(*_: Any) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # ignore a second signal
-        raise KeyboardInterrupt
-
-    signal.signal(signal.SIGTERM, interrupt)
-    try:
-        return work(task)
-    except KeyboardInterrupt:
-        os._exit(1)
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -11,9 +11,7 @@ import numpy as np
 from adascale.channel import FloorLaw
 
 FORM = "adascale stream 3"
-_LONGEST = (
-    100  # characters of a value, of which a longer one has its digest in the heading
-)
+_LONGEST = 100  # characters; of a longer value, the heading has the digest
 
 
 def heading(policy: Any, **settings: Any) -> str:

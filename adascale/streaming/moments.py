@@ -15,9 +15,9 @@ Terms = tuple[FloatArray, FloatArray, FloatArray, FloatArray, NDArray[np.int64]]
 def joined_terms(rate: FloatArray, orders: FloatArray) -> Terms:
     """Return the rates, the orders, and the :class:`MomentTerms` of all orders in one row, with their ends."""
     terms = [moment_terms(rate, float(order)) for order in orders]
-    ends = np.cumsum([0, *(each.weight.size for each in terms)])
-    weight = np.concatenate([each.weight.ravel() for each in terms])
-    log_weight = np.concatenate([each.log_weight.ravel() for each in terms])
+    ends = np.cumsum([0, *(term.weight.size for term in terms)])
+    weight = np.concatenate([term.weight.ravel() for term in terms])
+    log_weight = np.concatenate([term.log_weight.ravel() for term in terms])
     return np.array(rate), orders, weight, log_weight, ends
 
 

@@ -111,7 +111,7 @@ class Stream:
         moments = np.zeros((rate.size, self._orders.size))
         none_yet = Answer(-1, math.nan, math.nan, self._total, 0.0, 0.0)
         self._now = _Progress(none_yet, state, moments)
-        self._kept: Any = self._now[1:5]  # what the last checkpoint in the file holds
+        self._saved: Any = self._now[1:5]  # what the last checkpoint in the file holds
         self._lock = threading.RLock()
         settings = {"nu": budget, "delta": delta, "orders": self._orders}
         own_heading = heading(
@@ -230,17 +230,17 @@ class Stream:
                 return self._now.answer
             self._check_order(number)
             now = self._after(self._decide(gain), gain, number)
-            line, kept = [gain, number, now.answer], self._kept
+            line, checkpoint = [gain, number, now.answer], self._saved
             if self.round % _EVERY == 0 and self.round:
-                kept, checkpoint = self._checkpoint()
-                line += checkpoint
+                checkpoint, packed = self._checkpoint()
+                line += packed
             if self._journal.count != self.round:
                 raise RuntimeError(
                     f"{self._journal.path} has another round of an interrupted call, "
                     "or of the policy itself; close it and open it again"
                 )
             self._journal.append(json.dumps(line))
-            self.pending, self._kept, self._now = False, kept, now
+            self.pending, self._saved, self._now = False, checkpoint, now
             return now.answer
 
     def _is_last(self, number: float | None) -> bool:
@@ -333,20 +333,20 @@ class Stream:
         """Return what a reader needs besides the lines to go on from here, and how it is written, if it can be."""
         with contextlib.suppress(Exception):  # a state of your own may be anything
             state = tuple(self._now[1:5])
-            packed = pack(state, self._kept)
-            unpack(json.loads(json.dumps(packed)), self._kept)
+            packed = pack(state, self._saved)
+            unpack(json.loads(json.dumps(packed)), self._saved)
             return state, [packed]
-        return self._kept, []
+        return self._saved, []
 
     def _resume(self, rounds: list[Any]) -> None:
         """Go on from the last checkpoint of the file: decide only the rounds after it again, and compare them."""
         first, start = self._now, 0
         for index, (_, _, _, *checkpoint) in enumerate(rounds):
             for packed in checkpoint:
-                self._kept, start = unpack(packed, self._kept), index
+                self._saved, start = unpack(packed, self._saved), index
         if start:
             gain, _, values, *_ = rounds[start - 1]
-            self._now = _Progress(_answer(values), *self._kept)._replace(gain=gain)
+            self._now = _Progress(_answer(values), *self._saved)._replace(gain=gain)
         try:
             self._repeat(rounds[start:])
         except ValueError:  # its policy decides otherwise, which may have begun earlier

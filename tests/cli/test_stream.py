@@ -17,95 +17,89 @@ from .streams import GAINS, HEADER, NEW, NU, PAST, POLICIES, SMALL, WHOLE, lines
 @pytest.mark.parametrize("kind", ["the default", "learn with a past", "estimfuture"])
 def test_answers_are_the_decisions_of_the_policy(stream, kind):
     """The choice of the policy is that of ``adascale schedule``, and ``test_schedule.py`` has the others."""
-    arguments, policy = POLICIES[kind]
-    code, answered, said = stream(WHOLE, *arguments)
-    assert (code, said) == (0, [NEW, "note: all 12 rounds are answered"])
-    found = rows(answered)
+    arguments, build = POLICIES[kind]
+    code, answered, messages = stream(WHOLE, *arguments)
+    assert (code, messages) == (0, [NEW, "note: all 12 rounds are answered"])
     past = read_gains("past.csv", SMALL)
+    policy = build(EmpiricalFloors.of(SMALL, past.min_gain), past.mean_gain)
     problem = ReceiveScalingProblem(SMALL, read_gains("gains.csv", SMALL).min_gain, NU)
-    w = policy(EmpiricalFloors.of(SMALL, past.min_gain), past.mean_gain).schedule(
-        problem
-    )
-    assert [each.round for each in found] == list(range(12))
+    w = policy.schedule(problem)
+    columns = dict(zip(Answer._fields, zip(*rows(answered), strict=True), strict=True))
+    assert columns["round"] == tuple(range(12))
     # 1e-12: the compiled horizon against its rounds one by one
-    np.testing.assert_allclose([each.eta for each in found], problem.eta(w), rtol=1e-12)
-    np.testing.assert_allclose([each.noise_energy for each in found], w, rtol=1e-12)
+    np.testing.assert_allclose(columns["eta"], problem.eta(w), rtol=1e-12)
+    np.testing.assert_allclose(columns["noise_energy"], w, rtol=1e-12)
     left = 12 * NU - np.cumsum(problem.spend(w))
-    np.testing.assert_allclose(
-        [each.budget_left for each in found], left, rtol=0, atol=1e-12
-    )
+    np.testing.assert_allclose(columns["budget_left"], left, rtol=0, atol=1e-12)
 
 
-@pytest.mark.filterwarnings(
-    "ignore::adascale.accounting.OrdersTooFew"
-)  # of a few rounds
-@pytest.mark.parametrize(
-    "given", ["", "--delta 1e-3 --orders 1.05,200", "--interference -6"]
-)
-def test_epsilon_is_that_of_the_rounds_so_far(stream, given):
-    found = rows(stream(WHOLE, *given.split())[1])
-    how = (
-        (RenyiAccountant(order_grid(200, 1.05)), 1e-3)
-        if "--orders" in given
-        else (RenyiAccountant(), 1e-5)
-    )
-    scenario = replace(
-        SMALL,
-        privacy_noise_power=SMALL.noise_power * 10 ** -(0.6 if "-6" in given else 0.0),
-    )
-    for n in range(1, 13):
-        problem = ReceiveScalingProblem(
-            scenario, read_gains("gains.csv", SMALL).min_gain[:n], NU
-        )
-        expected = problem.epsilons(
-            np.array([each.noise_energy for each in found[:n]]), *how
-        )
-        assert found[n - 1].epsilon == pytest.approx(expected.max(), rel=1e-9)
-        assert found[n - 1].epsilon_mean == pytest.approx(expected.mean(), rel=1e-9)
+FINER = ["--delta", 1e-3, "--orders", "1.05,200"]
+LEAKAGES = {
+    "usual": ([], SMALL, RenyiAccountant(), 1e-5),
+    "other orders": (FINER, SMALL, RenyiAccountant(order_grid(200, 1.05)), 1e-3),
+    "interference": (
+        ["--interference", -6],
+        replace(SMALL, privacy_noise_power=SMALL.noise_power * 10**-0.6),
+        RenyiAccountant(),
+        1e-5,
+    ),
+}
 
 
-@pytest.mark.parametrize("gaps", ["hold", "floor"])
+@pytest.mark.filterwarnings("ignore::adascale.accounting.OrdersTooFew")
+@pytest.mark.parametrize("kind", LEAKAGES)
+def test_epsilon_is_that_of_the_rounds_so_far(stream, kind):
+    arguments, scenario, accountant, delta = LEAKAGES[kind]
+    answers = rows(stream(WHOLE, *arguments)[1])
+    min_gain = read_gains("gains.csv", SMALL).min_gain
+    for rounds in range(1, 13):
+        problem = ReceiveScalingProblem(scenario, min_gain[:rounds], NU)
+        w = np.array([answer.noise_energy for answer in answers[:rounds]])
+        expected = problem.epsilons(w, accountant, delta)
+        last = answers[rounds - 1]
+        assert last.epsilon == pytest.approx(expected.max(), rel=1e-9)
+        assert last.epsilon_mean == pytest.approx(expected.mean(), rel=1e-9)
+
+
+DBM = ["--unit", "dbm", "--transmit-power", 20]
+GAPS = {
+    "hold": ["--gaps", "hold"],
+    "floor": ["--gaps", "floor", "--sensitivity", -130.5],
+}
+
+
+def received(dbm):
+    return "near,far\n" + "".join(f"{near},{far}\n" for near, far in dbm)
+
+
+@pytest.mark.parametrize("gaps", GAPS)
 def test_missing_received_power_is_replaced_and_noted(stream, gaps):
-    """Refused before there is one to hold; a state with another power is refused."""
     dbm = (20 + 10 * np.log10(GAINS)).tolist()
-    sent, whole = (
-        [["near", "far"], *([*map(repr, row)] for row in dbm)] for _ in range(2)
-    )
-    sent[4][1], sent[5][1] = "", "nan"
-    whole[4][1] = whole[5][1] = repr(dbm[2][1]) if gaps == "hold" else "-130.5"
-    sent, whole = (
-        "".join(",".join(row) + "\n" for row in rows) for rows in (sent, whole)
-    )
-    how = ["--unit", "dbm", "--transmit-power", 20]
-    filled = [
-        *how,
-        "--gaps",
-        gaps,
-        *(["--sensitivity", -130.5] if gaps == "floor" else []),
-    ]
-    code, answered, said = stream(sent, *filled)
-    assert (code, answered) == (0, stream(whole, *how, state="whole")[1])
-    assert (
-        said[1]
-        == f"note: standard input, line 5: '' in far: 1 of 2 values are missing, and replaced: {gaps}"
-    )
-    code, answered, said = stream("near,far\n,-90\n", *filled, state="new")
-    assert (code, len(answered)) == ((1, 2) if gaps == "hold" else (0, 2))
-    assert (
-        "line 2: expected a value, got '' in near; there is no earlier one"
-        in "".join(said)
-    ) == (gaps == "hold")
-    code, _, said = stream(sent, *filled, "--transmit-power", 21)
+    with_gaps, filled = [[*row] for row in dbm], [[*row] for row in dbm]
+    with_gaps[3][1], with_gaps[4][1] = "", "nan"
+    filled[3][1] = filled[4][1] = dbm[2][1] if gaps == "hold" else -130.5
+    code, answered, messages = stream(received(with_gaps), *DBM, *GAPS[gaps])
+    expected = stream(received(filled), *DBM, state="filled")[1]
+    assert (code, answered) == (0, expected)
+    note = f"'' in far: 1 of 2 values are missing, and replaced: {gaps}"
+    assert messages[1] == f"note: standard input, line 5: {note}"
+    code, _, messages = stream(received(with_gaps), *DBM[:3], 21, *GAPS[gaps])
+    other = "unit of gains is dbm of 20.0 sent there, and dbm of 21.0 sent here"
     assert code == 2
-    assert (
-        "unit of gains is dbm of 20.0 sent there, and dbm of 21.0 sent here" in said[0]
-    )
+    assert other in messages[0]
+
+
+def test_a_first_value_that_is_missing_cannot_be_held(stream):
+    code, answered, messages = stream("near,far\n,-90\n", *DBM, *GAPS["hold"])
+    assert (code, len(answered)) == (1, 2)
+    expected = "line 2: expected a value, got '' in near; there is no earlier one"
+    assert expected in "".join(messages)
 
 
 def test_round_time_of_lines_is_refused(stream):
-    code, _, said = stream(WHOLE, "--round-time", 1)
+    code, _, messages = stream(WHOLE, "--round-time", 1)
     assert code == 2
-    assert "a line of a stream is a round" in said[0]
+    assert "a line of a stream is a round" in messages[0]
 
 
 BAD = [
@@ -126,129 +120,119 @@ def split(answered):
 
 @pytest.mark.parametrize("bad", BAD)
 def test_a_bad_line_is_one_error_and_its_round_can_be_sent_again(stream, bad):
-    sent = WHOLE.encode().splitlines(keepends=True)
-    sent[4:4] = [bad + b"\n"] * 2
-    code, answered, said = stream(b"".join(sent))
-    assert (code, len(said), said[0]) == (0, 4, NEW)
-    good, errors = split(answered)
+    lines_sent = WHOLE.encode().splitlines(keepends=True)
+    lines_sent[4:4] = [bad + b"\n"]
+    code, answered, messages = stream(b"".join(lines_sent))
+    good, [(word, number, reason)] = split(answered)
+    assert (code, len(messages), messages[0]) == (0, 3, NEW)
     assert good == stream(WHOLE, state="plain")[1]
-    assert answered[4:6] == [
-        line for line in answered if line not in good
-    ]  # each in its line's place
+    assert answered[4].startswith("error,")  # in its line's place
     assert "".join(answered).isascii()
-    for number, line, (word, again, reason) in zip(
-        (5, 6), said[1:3], errors, strict=True
-    ):
-        assert reason.startswith(f"standard input, line {number}: ")
-        assert (word, again) == ("error", "3")
-        ascii_line = line.encode("ascii", "backslashreplace").decode()
-        assert (
-            ascii_line
-            == f"adascale stream: error: {reason}; round 3 is to be sent again"
-        )
+    assert reason.startswith("standard input, line 5: ")
+    assert (word, number) == ("error", "3")
+    message = messages[1].encode("ascii", "backslashreplace").decode()
+    assert message == f"adascale stream: error: {reason}; round 3 is to be sent again"
 
 
 UNANSWERED = {
-    "all lines wrong": ("min_gain\nx\n0\n", ["0", "0"]),
-    "the last line wrong": ("min_gain\n1e-12\nx\n", ["1"]),
-    "a cut line": ("min_gain\n1e-12\n9.4e-1", ["1"]),
-    "a cut skip": ("min_gain\nskip\nskip", ["1"]),
-    "no row": ("min_gain\n", []),
-    "an error made good": ("min_gain\nx\n1e-12\n", ["0"]),
-    "a comment without a break": ("min_gain\n1e-12\n# the en", []),
+    "all lines wrong": ("min_gain\nx\n0\n", ["0", "0"], 1),
+    "the last line wrong": ("min_gain\n1e-12\nx\n", ["1"], 1),
+    "a cut line": ("min_gain\n1e-12\n9.4e-1", ["1"], 1),
+    "a cut skip": ("min_gain\nskip\nskip", ["1"], 1),
+    "no row": ("min_gain\n", [], 0),
+    "an error made good": ("min_gain\nx\n1e-12\n", ["0"], 0),
+    "a comment without a break": ("min_gain\n1e-12\n# the en", [], 0),
 }
 
 
 @pytest.mark.parametrize("kind", UNANSWERED)
 def test_a_stream_fails_if_its_last_line_has_no_answer(stream, kind):
-    text, again = UNANSWERED[kind]
-    code, answered, said = stream(text.encode())
+    text, numbers, expected = UNANSWERED[kind]
+    code, answered, messages = stream(text.encode())
     good, errors = split(answered)
-    assert [each[:2] for each in errors] == [["error", number] for number in again]
-    fails = bool(again) and "good" not in kind
-    assert code == int(fails)
-    assert ("has no answer" in said[-1] if said else False) == fails
+    assert [error[1] for error in errors] == numbers
+    assert code == expected
+    assert ("has no answer" in "".join(messages)) == bool(expected)
     assert len(good) - 1 == text.count("1e-12") + ("skip\n" in text)
 
 
 def test_a_gain_above_one_is_answered_and_noted_once(stream):
-    code, answered, said = stream("h2_1,h2_2\n1e-10,1e-10\n1e-10,98.5\n70,98.5\n")
+    text = "h2_1,h2_2\n1e-10,1e-10\n1e-10,98.5\n70,98.5\n"
+    code, answered, messages = stream(text)
     assert (code, len(rows(answered))) == (0, 3)
-    noted = [line for line in said if "more power received than sent" in line]
-    assert len(noted) == 1
-    assert noted[0].startswith("note: standard input, line 3: '98.5' in h2_2: ")
+    [note] = [line for line in messages if "more power received than sent" in line]
+    assert note.startswith("note: standard input, line 3: '98.5' in h2_2: ")
 
 
 def test_a_policy_that_fails_in_a_round_is_named_and_goes_on(stream):
-    sent = WHOLE.splitlines()
-    sent[3:3] = ["1,1"]
-    code, answered, said = stream("\n".join(sent), "--policy", "mine:Own")
-    assert (code, len(said)) == (0, 3)
-    assert "too good; round 2 is to be sent again" in said[1]
-    assert split(answered)[0] == stream(WHOLE, "--policy", "mine:Own", state="plain")[1]
-    code, answered, said = stream(
-        "\n".join(sent[:2]), "--policy", "mine:Wrong", state="wrong"
-    )
+    lines_sent = WHOLE.splitlines()
+    lines_sent[3:3] = ["1,1"]
+    code, answered, messages = stream("\n".join(lines_sent), "--policy", "mine:Own")
+    assert (code, len(messages)) == (0, 3)
+    assert "too good; round 2 is to be sent again" in messages[1]
+    undisturbed = stream(WHOLE, "--policy", "mine:Own", state="plain")[1]
+    assert split(answered)[0] == undisturbed
+    wrong = ["--policy", "mine:Wrong"]
+    code, answered, messages = stream("\n".join(lines_sent[:2]), *wrong, state="wrong")
     assert (code, split(answered)[0]) == (1, [HEADER])
-    assert "Wrong returned " in said[0]
+    assert "Wrong returned " in messages[0]
+
+
+SKIPPED = WHOLE.splitlines()
+SKIPPED[3:3] = ["skip", " SKIP "]
 
 
 @pytest.mark.parametrize(
     "arguments", [[], ["--policy", "estimfuture", *PAST], ["--policy", "mine:Own"]]
 )
 def test_a_skipped_round_has_eta_0_and_counts(stream, arguments):
-    sent = WHOLE.splitlines()
-    sent[3:3] = ["skip", " SKIP "]
-    code, answered, said = stream("\n".join(sent), *arguments)
-    found = rows(answered)
-    assert (code, len(found), said) == (
-        0,
-        12,
-        [NEW, "note: all 12 rounds are answered"],
-    )
-    assert found[2] == Answer(2, 0.0, np.inf, *found[1][3:])
-    assert found[3] == found[2]._replace(round=3)
-    if not arguments:  # the policy's own skip
-        policy, etas = policies.Learn(), []
-        state = policy.start(SMALL, NU)
-        for gain in SMALL.min_gain(GAINS.T)[:10]:
-            state = policy.skip(policy.skip(state)) if len(etas) == 2 else state
-            state, energy = policy.decide(state, SMALL.floor(gain))
-            etas.append(float(SMALL.noise_scale / energy))
-        assert [each.eta for each in found[:2] + found[4:]] == pytest.approx(
-            etas, rel=1e-15 * 4
-        )  # two roundings
+    code, answered, messages = stream("\n".join(SKIPPED), *arguments)
+    answers = rows(answered)
+    assert (code, len(answers)) == (0, 12)
+    assert messages == [NEW, "note: all 12 rounds are answered"]
+    assert answers[2] == Answer(2, 0.0, np.inf, *answers[1][3:6])
+    assert answers[3] == answers[2]._replace(round=3)
+
+
+def test_a_skipped_round_is_the_policy_s_own_skip(stream):
+    answers = rows(stream("\n".join(SKIPPED))[1])
+    policy, etas = policies.Learn(), []
+    state = policy.start(SMALL, NU)
+    for gain in SMALL.min_gain(GAINS.T)[:10]:
+        if len(etas) == 2:
+            state = policy.skip(policy.skip(state))
+        state, energy = policy.decide(state, SMALL.floor(gain))
+        etas.append(float(SMALL.noise_scale / energy))
+    answered_etas = [answer.eta for answer in answers[:2] + answers[4:]]
+    assert answered_etas == pytest.approx(etas, rel=4e-15)  # two roundings
+
+
+NUMBERED = ["round,h2_1,h2_2\n", *lines(GAINS, 1)]
 
 
 def test_the_last_round_with_its_number_is_answered_again(stream):
-    numbered = ["round,h2_1,h2_2\n", *lines(GAINS, 1)]
-    first = stream("".join([*numbered[:4], numbered[3]]))[1]
+    first = stream("".join([*NUMBERED[:4], NUMBERED[3]]))[1]
     assert first[-1] == first[-2]
-    code, answered, said = stream("".join([numbered[0], *numbered[3:]]))
-    assert (code, len(said)) == (0, 2)
+    code, answered, messages = stream("".join([NUMBERED[0], *NUMBERED[3:]]))
+    assert (code, len(messages)) == (0, 2)
     assert answered[1] == first[3]
-    assert [HEADER, *first[1:4], *answered[2:]] == stream(
-        "".join(numbered), state="plain"
-    )[1]
+    undisturbed = stream("".join(NUMBERED), state="plain")[1]
+    assert [HEADER, *first[1:4], *answered[2:]] == undisturbed
 
 
-def test_a_number_out_of_order_is_refused_after_a_start_too(stream):
-    numbered = ["round,h2_1,h2_2\n", *lines(GAINS, 1)]
-    stream("".join(numbered[:4]))
-    for number in ("3", "5", "x", "3.5"):
-        code, answered, said = stream(f"{numbered[0]}{number},1e-12,1e-12\n")
-        assert (code, split(answered)[0], len(said)) == (1, [HEADER], 3)
-        assert f"expected round {'a number' if number == 'x' else 4}" in said[1]
+@pytest.mark.parametrize("number", ["3", "5", "x", "3.5"])
+def test_a_number_out_of_order_is_refused_after_a_start_too(stream, number):
+    stream("".join(NUMBERED[:4]))
+    line = f"{number},1e-12,1e-12\n"
+    code, answered, messages = stream(NUMBERED[0] + line)
+    assert (code, split(answered)[0], len(messages)) == (1, [HEADER], 3)
+    assert f"expected round {'a number' if number == 'x' else 4}" in messages[1]
 
 
-def test_a_first_number_names_round_0_or_1(stream):
+@pytest.mark.parametrize("number", [0, 1, 2, 250])
+def test_a_first_number_names_round_0_or_1(stream, number):
     """Later numbers would be those of a state that was lost, whose rounds would be spent again."""
-    for number, state in ((0, "zero"), (1, "one"), (2, "two"), (250, "late")):
-        code, answered, said = stream(
-            f"round,h2_1,h2_2\n{number},1e-12,1e-12\n", state=state
-        )
-        assert (code, len(answered)) == (int(number > 1), 2)
-        assert (
-            f"expected round 0 or 1, got {number}; round 0 is to be sent again"
-            in "".join(said)
-        ) == (number > 1)
+    code, answered, messages = stream(f"{NUMBERED[0]}{number},1e-12,1e-12\n")
+    assert (code, len(answered)) == (int(number > 1), 2)
+    message = f"expected round 0 or 1, got {number}; round 0 is to be sent again"
+    assert (message in "".join(messages)) == (number > 1)

@@ -10,19 +10,20 @@ class Stopped(BaseException):
     """As sudden as a signal, for what does not survive it."""
 
 
-def begin(store, run, rounds=1, stopped=Stopped, save_seconds=0):
+def begin(store, run, rounds=1):
     """Stop the run after so many rounds, with a checkpoint after each, and return the checkpoint's path."""
 
     def stopping(run, *, keep, **options):
         def until(state, rows):
             keep(state, rows)
             if len(rows) == rounds:
-                raise stopped
+                raise Stopped
 
         return perform(run, keep=until, **options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "perform", stopping)
-        with pytest.raises(stopped):
-            store.run(run, save_seconds=save_seconds)
+        patch.setattr(module, "SAVE_SECONDS", 0)
+        with pytest.raises(Stopped):
+            store.run(run)
     return store.place(run) / "checkpoint"

@@ -3,14 +3,10 @@
 The commands run in forks (``tests/forks.py``), and their tables are the same bits as those of an undisturbed run.
 """
 
-import contextlib
-import os
 import random
 import re
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +16,6 @@ import pytest
 from adascale.runs.specification import make_run
 
 from ..forks import Forks
-from ..test_makefile import append, copy_to, finish
 
 SWEEP = """
 [[runs]]
@@ -33,7 +28,7 @@ rounds = 3
 every = 2
 """
 RUN = make_run("digits", "EqualAlloc", 0.5, 0, rounds=3, every=2)
-FINISHED = {"spec.json", "row.json", "history.csv", "lock"}
+FINISHED = {"spec.json", "row.json", "history.csv"}
 KEPT = "--store store --out run.csv --history history.csv"
 TRAIN = str.split(f"train --policy equalalloc --nu 0.5 --rounds 3 --every 2 {KEPT}")
 SWEEPING = str.split("sweep sweep.toml --store store")
@@ -49,9 +44,9 @@ COMMANDS = {
 
 @pytest.fixture(scope="module")
 def victim():
-    found = Forks("training")
-    yield found
-    found.close()
+    forks = Forks("training")
+    yield forks
+    forks.close()
 
 
 def prepared(folder):
@@ -64,99 +59,76 @@ def prepared(folder):
 
 
 @pytest.fixture(scope="module")
-def whole(victim, tmp_path_factory):
+def undisturbed(victim, tmp_path_factory):
     """For each command, a folder in which nothing disturbed it, and the changes of files that it made."""
-    found = {}
+    results = {}
     for name, (arguments, _) in COMMANDS.items():
-        folder = prepared(tmp_path_factory.mktemp("whole") / name)
-        done = victim.run(arguments, folder)
-        assert done["code"] == 0, done["err"]
-        found[name] = folder, done["made"]
-    return found
+        folder = prepared(tmp_path_factory.mktemp("undisturbed") / name)
+        result = victim.run(arguments, folder)
+        assert result["code"] == 0, result["err"]
+        results[name] = folder, result["made"]
+    return results
 
 
-def assert_whole(name, folder, whole):
+def table(path):
+    return pd.read_csv(path, dtype=str).drop(columns="wall_seconds", errors="ignore")
+
+
+def assert_complete(name, folder, undisturbed):
     """All that the command writes is there, nothing else is, and it is the same to the last bit."""
-    _, outputs = COMMANDS[name]
-    assert {path.name for path in folder.iterdir()} == {
-        "sweep.toml",
-        "gains.csv",
-    } | outputs
-    for path in whole[name][0].glob("*.csv"):
-        tables = (
-            pd.read_csv(each / path.name, dtype=str) for each in (folder, path.parent)
-        )
-        pd.testing.assert_frame_equal(
-            *(table.drop(columns="wall_seconds", errors="ignore") for table in tables)
-        )
-    for place in (folder / "store").glob("*"):
-        assert {path.name for path in place.iterdir()} == FINISHED
+    outputs = COMMANDS[name][1]
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"sweep.toml", "gains.csv"} | outputs
+    for path in undisturbed[name][0].glob("*.csv"):
+        pd.testing.assert_frame_equal(table(folder / path.name), table(path))
+    for place in (folder / "store").glob("*/"):
+        names = {path.name for path in place.iterdir()}
+        assert names - {"checkpoint"} == FINISHED  # it may survive a kill at the end
 
 
-def assert_recovers(name, folder, victim, whole):
+def assert_recovers(name, folder, victim, undisturbed):
     """The same command, undisturbed, brings everything."""
     again = victim.run(COMMANDS[name][0], folder)
     assert again["code"] == 0, again["err"]
-    assert_whole(name, folder, whole)
+    assert_complete(name, folder, undisturbed)
 
 
-def assert_one_line(said, code):
+def last_line(result, code):
     """How a stop by a signal or an error is told: in a line, after the notes."""
-    assert said["code"] == code, f"{said}"
-    *notes, line = said["err"].splitlines()
-    assert all(note.startswith("note: ") for note in notes), said["err"]
+    assert result["code"] == code, f"{result}"
+    *notes, line = result["err"].splitlines()
+    assert all(note.startswith("note: ") for note in notes), result["err"]
     return line
 
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_killed_before_any_change_of_a_file_is_repeated(
-    name, victim, whole, tmp_path
+    name, victim, undisturbed, tmp_path
 ):
-    for at in range(
-        1, whole[name][1] + 1
-    ):  # some of them, at random: test_killed_command_keeps_finished_runs
+    for at in range(1, undisturbed[name][1] + 1):
         place = prepared(tmp_path / f"{name}{at}")
         assert victim.run(COMMANDS[name][0], place, at=at)["code"] == -signal.SIGKILL
-        assert_recovers(name, place, victim, whole)
+        assert_recovers(name, place, victim, undisturbed)
         shutil.rmtree(place)
-
-
-def stop(name, victim, whole, place, number, *options, **when):
-    """Send the signal, and see that it is told in a line; False if it came too late."""
-    said = victim.run([*COMMANDS[name][0], *options], place, signal=number, **when)
-    if said["code"] == 0:
-        assert_whole(name, place, whole)
-        return False
-    if said["code"] == -signal.SIGTERM:  # before it was listened to, or after
-        return False
-    if number == signal.SIGKILL:
-        assert said["code"] == -number
-    else:
-        line = assert_one_line(said, 128 + number)
-        assert line.startswith(f"adascale {name}: stopped")
-        assert "Traceback" not in said["err"]
-        if name != "schedule" and (
-            "at" in when or not line.endswith("stopped")
-        ):  # it may have had no arguments yet
-            assert line.endswith("; the same command goes on from what store holds")
-    return True
-
-
-SIGNALS = [signal.SIGKILL, signal.SIGINT, signal.SIGTERM]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_that_is_stopped_says_so_and_goes_on_when_it_is_repeated(
-    name, number, victim, whole, tmp_path
+    name, number, victim, undisturbed, tmp_path
 ):
     place = prepared(tmp_path / "stopped")
-    assert stop(name, victim, whole, place, number, at=whole[name][1] // 2)
-    assert_recovers(name, place, victim, whole)
+    at = undisturbed[name][1] // 2
+    result = victim.run(COMMANDS[name][0], place, signal=number, at=at)
+    line = last_line(result, 128 + number)
+    assert line.startswith(f"adascale {name}: stopped")
+    goes_on = "; the same command goes on from what store holds"
+    assert line.endswith("stopped" if name == "schedule" else goes_on)
+    assert_recovers(name, place, victim, undisturbed)
 
 
-def finished(place):
+def finished_files(place):
     """What is written of the finished runs, with the identity of each file."""
     rows = sorted((place / "store").glob("*/row.json"))
     files = [path for row in rows for path in (row, row.with_name("history.csv"))]
@@ -166,226 +138,120 @@ def finished(place):
     }
 
 
-def fault_of(how, rng, name, made):
-    """A kill before a random change of a file, at a random time, or in the middle of a write."""
-    at = rng.randint(1, made)
-    if how == "torn":
-        return {
-            "at": at,
-            "torn": int(10 ** rng.uniform(0, 4.95)),
-        }  # a checkpoint has 76 kB
-    longest = {"train": 0.3, "sweep": 0.5, "schedule": 0.05}[name]
-    return {"signal": how} | rng.choice(
-        [{"at": at}, {"after": longest * rng.random() ** 3}]
-    )
-
-
-def kill_and_recover(name, how, rng, victim, whole, place):
-    """How many of one to three kills came in time; the command goes on after all of them."""
-    prepared(place)
-    before, killed = {}, 0
-    for _ in range(rng.randint(1, 3)):
-        said = victim.run(
-            COMMANDS[name][0], place, **fault_of(how, rng, name, whole[name][1])
-        )
-        assert (
-            said["code"] in {0, -how, 128 + how}
-            if how != "torn"
-            else {0, -signal.SIGXFSZ}
-        ), said
-        assert said["code"] < 0 or not list(place.rglob(".*"))
-        assert (
-            before.items() <= finished(place).items()
-        )  # no finished run is lost or made again
-        before, killed = finished(place), killed + (said["code"] != 0)
-    assert_recovers(name, place, victim, whole)
-    assert before.items() <= finished(place).items()
-    shutil.rmtree(place)
-    return killed
-
-
-ONCE = [
-    (1, signal.SIGKILL),
-    (1, "torn"),
-]  # by the others: test_a_command_that_is_stopped_says_so
+SIGNALS = [signal.SIGKILL, signal.SIGINT, signal.SIGTERM]
 HUNDRED = [pytest.param(100, how, marks=pytest.mark.fuzz) for how in (*SIGNALS, "torn")]
 
 
+def fault_of(how, rng, name, changes):
+    """A kill before a random change of a file, at a random time, or in the middle of a write."""
+    at = rng.randint(1, changes)
+    if how == "torn":
+        return {"at": at, "torn": int(10 ** rng.uniform(0, 4.95))}
+    longest = {"train": 0.3, "sweep": 0.5, "schedule": 0.05}[name]
+    when = rng.choice([{"at": at}, {"after": longest * rng.random() ** 3}])
+    return {"signal": how} | when
+
+
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize(("kills", "how"), [*ONCE, *HUNDRED])
-def test_killed_command_keeps_finished_runs(name, how, kills, victim, whole, tmp_path):
-    rng = random.Random(0) if kills == 1 else random.Random()
-    killed = attempts = 0
-    while killed < kills:
-        killed += kill_and_recover(name, how, rng, victim, whole, tmp_path / "place")
-        attempts += 1
-        assert attempts < 10 * kills
-    print(f"{name}, {how}: {killed} kills, {attempts} recoveries")
+@pytest.mark.parametrize(("kills", "how"), [(1, signal.SIGKILL), (1, "torn"), *HUNDRED])
+def test_killed_command_keeps_finished_runs(
+    name, how, kills, victim, undisturbed, tmp_path
+):
+    rng = random.Random(0 if kills == 1 else None)
+    codes = {0, -signal.SIGXFSZ} if how == "torn" else {0, -how, 128 + how}
+    for _attempt in range(10 * kills):
+        place, before = prepared(tmp_path / "place"), {}
+        for _ in range(rng.randint(1, 3)):
+            fault = fault_of(how, rng, name, undisturbed[name][1])
+            result = victim.run(COMMANDS[name][0], place, **fault)
+            assert result["code"] in codes, result
+            assert result["code"] < 0 or not list(place.rglob(".*"))
+            # no finished run is lost or made again
+            assert before.items() <= finished_files(place).items()
+            before = finished_files(place)
+            kills -= result["code"] != 0
+        assert_recovers(name, place, victim, undisturbed)
+        assert before.items() <= finished_files(place).items()
+        shutil.rmtree(place)
+        if kills <= 0:
+            break
+    assert kills <= 0
 
 
-IN_TWO = [
-    (signal.SIGKILL, 1),
-    *(pytest.param(each, 6, marks=pytest.mark.fuzz) for each in SIGNALS),
-]
+MANY = [pytest.param(number, marks=pytest.mark.fuzz) for number in SIGNALS[1:]]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "times"), IN_TWO)  # SIGTERM: cli/test_signals.py
+@pytest.mark.parametrize("number", [signal.SIGKILL, *MANY])
 def test_a_sweep_in_two_processes_leaves_none_and_goes_on(
-    number, times, victim, whole, tmp_path
+    number, victim, undisturbed, tmp_path
 ):
-    for attempt in range(times):
-        place = prepared(
-            tmp_path / f"{attempt}"
-        )  # that no process is left is seen in Forks.run
-        after = random.uniform(0.1, 8) if attempt else 1.0
-        assert (
-            stop("sweep", victim, whole, place, number, "--jobs", "2", after=after)
-            or attempt
-        )
-        assert_recovers("sweep", place, victim, whole)
+    place = prepared(tmp_path / "sweep")
+    command = [*SWEEPING, "--jobs", "2"]
+    # that no process is left is seen in Forks.run
+    result = victim.run(command, place, signal=number, after=1.0)
+    assert result["code"] in (-signal.SIGKILL, 128 + number)
+    assert_recovers("sweep", place, victim, undisturbed)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_full_disk_is_one_line_and_costs_nothing(name, victim, whole, tmp_path):
+def test_a_full_disk_is_one_line_and_costs_nothing(name, victim, undisturbed, tmp_path):
     place, outputs = prepared(tmp_path / "full"), COMMANDS[name][1]
     for largest in (0, 900):
-        said = victim.run(COMMANDS[name][0], place, largest=largest)
-        assert said["err"].splitlines()[-1].startswith(f"adascale {name}: ")
-        assert said["code"] in (1, 2)
-        named = re.search(
-            r"([\w./-]+): File too large|File too large: '(.*?)'", said["err"]
-        )
-        assert Path(named[1] or named[2]).name in outputs | FINISHED | {"checkpoint"}
+        result = victim.run(COMMANDS[name][0], place, largest=largest)
+        assert result["err"].splitlines()[-1].startswith(f"adascale {name}: ")
+        assert result["code"] in (1, 2)
+        pattern = r"([\w./-]+): File too large|File too large: '(.*?)'"
+        named = re.search(pattern, result["err"])
+        path = Path(named[1] or named[2])
+        assert path.name in outputs | FINISHED | {"checkpoint"}
         assert not list(place.rglob(".*"))  # nothing half written
-    assert_recovers(name, place, victim, whole)
+    assert_recovers(name, place, victim, undisturbed)
 
 
 def test_what_is_finished_is_read_from_a_store_that_cannot_be_written(
-    victim, whole, tmp_path
+    victim, undisturbed, tmp_path
 ):
     place = tmp_path / "sweep"
-    shutil.copytree(whole["sweep"][0], place)
+    shutil.copytree(undisturbed["sweep"][0], place)
     frozen = str(place / "store")
     for arguments in (SWEEPING, [*SWEEPING, "--report"], TRAIN):
-        said = victim.run(arguments, place, frozen=frozen)
-        assert said["code"] == 0, said["err"]
-    shutil.rmtree(
-        place / "store" / RUN.address
-    )  # the control: what is missing cannot be written there
-    said = victim.run(TRAIN, place, frozen=frozen)
-    line = assert_one_line(said, 2)
+        result = victim.run(arguments, place, frozen=frozen)
+        assert result["code"] == 0, result["err"]
+    shutil.rmtree(place / "store" / RUN.address)
+    line = last_line(victim.run(TRAIN, place, frozen=frozen), 2)  # the control
     assert "Read-only file system" in line
-    assert f"store/{RUN.address}" in line
+    assert "store/" in line
 
 
 def test_a_result_that_cannot_be_written_is_printed_and_the_file_named(
     victim, tmp_path
 ):
-    place, train = (
-        prepared(tmp_path / "train"),
-        ["deep/run.csv" if word == "run.csv" else word for word in TRAIN],
-    )
-    said = victim.run(train, place)
-    assert assert_one_line(said, 2).startswith(
-        "adascale train: error: --out 'deep/run.csv' cannot be written"
-    )
+    place = prepared(tmp_path / "train")
+    train = ["deep/run.csv" if word == "run.csv" else word for word in TRAIN]
+    line = last_line(victim.run(train, place), 2)
+    message = "adascale train: error: --out 'deep/run.csv' cannot be written"
+    assert line.startswith(message)
     assert not (place / "store").exists()  # said before the work
     (place / "deep").mkdir()
-    said = victim.run(train, place, frozen=str(place / "deep"))
-    assert (
-        said["err"].splitlines()[-1]
-        == "adascale train: error: deep/run.csv: Read-only file system"
-    )
-    assert "test_accuracy" in said["out"]
+    result = victim.run(train, place, frozen=str(place / "deep"))
+    line = result["err"].splitlines()[-1]
+    assert line == "adascale train: error: deep/run.csv: Read-only file system"
+    assert "test_accuracy" in result["out"]
     assert not (place / "history.csv").exists()  # both or none
 
 
 @pytest.mark.parametrize("file", ["row.json", "history.csv"])
 def test_command_names_a_damaged_file_and_keeps_the_table(
-    file, victim, whole, tmp_path
+    file, victim, undisturbed, tmp_path
 ):
     place = tmp_path / "sweep"
-    shutil.copytree(whole["sweep"][0], place)
+    shutil.copytree(undisturbed["sweep"][0], place)
     path = place / "store" / RUN.address / file
     before = (place / "sweep.csv").read_bytes()
     path.write_bytes(path.read_bytes()[:-20] + b"x")
-    said = victim.run(SWEEPING, place)
+    line = last_line(victim.run(SWEEPING, place), 2)
+    assert "delete the folder to run it again" in line
     assert (place / "sweep.csv").read_bytes() == before
-    assert "delete the folder to run it again" in assert_one_line(said, 1)
-    assert (place / "sweep-partial.csv").exists()
     shutil.rmtree(path.parent)
-    again = victim.run(SWEEPING, place)
-    assert again["code"] == 0
-    assert_whole("sweep", place, whole)  # the partial table is gone
-
-
-def test_three_sweeps_at_once_on_one_store_and_one_table_are_one(
-    victim, whole, tmp_path
-):
-    place = prepared(tmp_path / "sweep")
-    with open(os.devnull, "r+") as silent:
-        runs = [victim.begin(place, SWEEPING, [silent.fileno()] * 3) for _ in range(3)]
-    assert [victim.wait(each) for each in runs] == [0] * 3
-    assert_whole("sweep", place, whole)
-
-
-PAGE = """---
-jupytext: {text_representation: {extension: .md, format_name: myst}}
-kernelspec: {name: python3, display_name: Python 3}
----
-# A page
-
-```{code-cell}
-import time
-time.sleep(1)
-print("forty", 6 * 7)
-```
-"""
-CONFIG = (
-    "title: small\nexecute:\n  execute_notebooks: cache\nonly_build_toc_files: true\n"
-)
-
-
-@pytest.mark.fuzz
-def test_a_book_that_was_killed_while_it_was_built_is_built_by_the_same_command(
-    tmp_path,
-):
-    copy_to(tmp_path)
-    for name, text in {
-        "_config.yml": CONFIG,
-        "_toc.yml": "format: jb-book\nroot: page\n",
-        "page.md": PAGE,
-    }.items():
-        (tmp_path / name).write_text(text)
-    (tmp_path / "adascale").mkdir()
-    command = tmp_path / ".venv/bin/jupyter-book"
-    append(
-        command,
-        f'#!/bin/sh\nexec "{Path(sys.executable).with_name("jupyter-book")}" "$@"\n',
-    )
-    command.chmod(0o755)
-    finish(tmp_path)
-    rng, page, killed = random.Random(), tmp_path / "_build/html/page.html", 0
-    for _ in range(4):
-        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        process = subprocess.Popen(
-            ["make", "-s", "book"], cwd=tmp_path, start_new_session=True, **silent
-        )
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(rng.uniform(1, 15))
-        killed += process.poll() is None
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    done = subprocess.run(
-        ["make", "-s", "book"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "forty 42" in page.read_text()
-    print(f"the book: {killed} of 4 in time")
-    assert killed
+    assert_recovers("sweep", place, victim, undisturbed)
