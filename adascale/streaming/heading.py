@@ -14,7 +14,7 @@ FORM = "adascale stream 3"
 _LONGEST = 100  # characters; of a longer value, the heading has the digest
 
 
-def heading(policy: Any, **settings: Any) -> str:
+def heading(policy: Any, settings: dict[str, Any]) -> str:
     """Return the line: the class of the policy, its parameters and the settings as text."""
     names = (
         [field.name for field in fields(policy)]

@@ -13,16 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.accounting import DEFAULT_ORDERS
-from adascale.accounting.renyi import as_orders, conversion_offset
 from adascale.errors import InvalidInput
-from adascale.policies import OnlinePolicy, Selecting, Selection
+from adascale.policies import OnlinePolicy, Selecting
 from adascale.policies.base import checked_decision
-from adascale.problem import RoundLeakage, over_devices, scaling
+from adascale.problem import scaling
 from adascale.scenario import Scenario
 from adascale.streaming.answers import Answer
 from adascale.streaming.heading import check_heading, heading
 from adascale.streaming.journal import Journal
-from adascale.streaming.moments import joined_terms, log_moments
+from adascale.streaming.moments import Leakage
 from adascale.streaming.states import pack, unpack
 
 _EVERY = 100  # rounds from one checkpoint in the file to the next: so many are decided again at a start, at most
@@ -34,8 +33,8 @@ class _Decision(NamedTuple):
 
     state: Any
     eta: float = 0.0
-    senders: Any = ()
-    """Whether each device sends, if the policy chooses."""
+    senders: NDArray[np.bool_] | None = None
+    """Whether each device sends; None if the policy does not choose."""
 
 
 class _Progress(NamedTuple):
@@ -92,34 +91,28 @@ class Stream:
         absent = "budget_left" if self._selects else "senders"
         self.columns = tuple(name for name in Answer._fields if name != absent)
         """The names of the values in an answer."""
-        nu = None if self._selects else check.positive("nu", budget)  # type: ignore[arg-type]
-        if nu is not None and nu.ndim:
-            raise InvalidInput(f"nu must be one number, got shape {nu.shape}", "nu")
-        self._total = 0.0 if nu is None else scenario.num_rounds * float(nu)
+        arguments: list[Any] = [scenario]
+        self._total = 0.0
+        if not self._selects:
+            nu = check.positive("nu", budget)  # type: ignore[arg-type]
+            budget = check.number("nu", nu, 0)
+            arguments, self._total = [scenario, nu], scenario.num_rounds * budget
         check.finite(f"the budget of all {scenario.num_rounds} rounds", self._total)
         delta = check.fraction("delta", delta)
-        self._orders = np.unique(as_orders(orders))
-        self._conversion = conversion_offset(self._orders, delta)
-        self._devices = RoundLeakage(scenario)
-        rate, count = self._devices.rate, self._devices.count
-        if self._selects:
-            rate = np.broadcast_to(scenario.sampling_rate, scenario.num_devices)
-            count = np.ones(rate.size)
-        self._count = count.astype(int)
-        self._terms = joined_terms(rate, self._orders)
-        state = self.policy.start(*(scenario,) if nu is None else (scenario, nu))
-        moments = np.zeros((rate.size, self._orders.size))
+        self._leakage = Leakage(scenario, orders, delta, self._selects)
         none_yet = Answer(-1, math.nan, math.nan, self._total, 0.0, 0.0)
-        self._now = _Progress(none_yet, state, moments)
+        state = self.policy.start(*arguments)
+        self._now = _Progress(none_yet, state, self._leakage.nothing)
         self._saved: Any = self._now[1:5]  # what the last checkpoint in the file holds
         self._lock = threading.RLock()
-        settings = {"nu": budget, "delta": delta, "orders": self._orders}
-        own_heading = heading(
-            policy,
-            scenario=scenario.to_toml(),
-            **settings,
-            **{"unit of gains": unit},
-        )
+        settings = {
+            "scenario": scenario.to_toml(),
+            "nu": budget,
+            "delta": delta,
+            "orders": self._leakage.orders,
+            "unit of gains": unit,
+        }
+        own_heading = heading(policy, settings)
         self._journal = Journal(path, own_heading)
         self.pending = self._journal.pending
         """Whether the caller may not have the last answer, as with one of an earlier stream that was not passed on."""
@@ -268,7 +261,9 @@ class Stream:
     def _decide(self, gain: Any) -> _Decision:
         """Let the policy decide on a gain, or on those of all devices; None skips the round."""
         if gain is None:
-            return _Decision(self.policy.skip(self._now.state))
+            nobody = np.zeros(self.scenario.num_devices, dtype=bool)
+            state = self.policy.skip(self._now.state)
+            return _Decision(state, senders=nobody if self._selects else None)
         if self._selects:
             return self._select(np.array(gain))
         noise_scale, max_eta = self.scenario.noise_scale, self.scenario.x_max * gain
@@ -299,35 +294,17 @@ class Stream:
         state, eta, senders = decision
         if eta > 0:
             energy = self.scenario.noise_scale / eta
-            moments = moments + self._log_moments(eta, senders)
-            if not self._selects:
+            moments = moments + self._leakage.of_round(eta, senders)
+            if senders is None:
                 max_eta = self.scenario.x_max * gain
                 spent += energy - self.scenario.noise_scale / max_eta
         left = None if self._selects else self._total - spent
-        answer = Answer(self.round, eta, energy, left, *self._epsilons(moments))
-        if self._selects:
+        answer = Answer(self.round, eta, energy, left, *self._leakage.epsilons(moments))
+        if senders is not None:
             numbers = (np.flatnonzero(senders) + 1).tolist()
             answer = answer._replace(senders=tuple(numbers))
         offset = self._now.offset if number is None else int(number) - self.round
         return _Progress(answer, state, moments, spent, offset, gain)
-
-    def _log_moments(self, eta: float, senders: Any) -> NDArray[np.float64]:
-        """Return the log-moments of a round, shape (kinds or devices, orders)."""
-        if self._selects:
-            selection = Selection(self.scenario, np.array([eta]), senders[:, None])
-            inverse = selection.noise_multiplier[:, 0] ** -2.0
-        else:
-            inverse = self._devices.unit / (self.scenario.noise_scale / eta)
-        return log_moments(inverse, *self._terms)
-
-    def _epsilons(self, moments: NDArray[np.float64]) -> tuple[float, float]:
-        """Return the largest epsilon of a device, and the mean, by :eq:`eq:rdp-to-dp` at the best order of each."""
-        by_order = moments / (self._orders - 1) + self._conversion
-        epsilon = np.maximum(by_order.min(axis=-1), 0.0)
-        epsilon = np.where(moments.any(axis=-1), epsilon, 0.0)
-        check.finite("epsilon of these rounds, at every order", epsilon)
-        largest, mean = over_devices(np.repeat(epsilon, self._count)).values()
-        return float(largest), float(mean)
 
     def _checkpoint(self) -> tuple[Any, list[Any]]:
         """Return what a reader needs besides the lines to go on from here, and how it is written, if it can be."""
