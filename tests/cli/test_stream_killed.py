@@ -68,6 +68,33 @@ def killed_once(forks, folder, text, seconds):
     return code != 0
 
 
+def check_state(path, answers, sent):
+    """The answers are those of a run that nothing disturbs, and at most one more was lost with the process."""
+    assert answers == sent.answers[: len(answers)]
+    data = path.read_bytes() if path.exists() else b""
+    spent = max(data.count(b"\n") - 1, 0)
+    assert sent.state.startswith(data[: data.rfind(b"\n") + 1])
+    assert len(answers) <= spent <= len(answers) + 1
+
+
+def horizon(forks, folder, sent, kills, rng):
+    """Kill the command until all rounds are answered, but not more often than that; where the kills came."""
+    state, answers, longest, stages = folder / "s", [], 0.05, Counter()
+    state.unlink()
+    while len(answers) < len(sent.rounds):
+        text = "".join([sent.header, *sent.rounds[len(answers) :]])
+        if stages.total() >= kills:
+            assert forks.wait(forks.start(folder, COMMAND, text)) == 0
+        elif killed_once(forks, folder, text, rng.uniform(0, longest)):
+            stages[stage(state)] += 1
+        new = answers_in(folder)
+        answers += new
+        check_state(state, answers, sent)
+        longest *= 0.64 if len(new) > 2 else 1.7  # however fast this machine is
+    assert state.read_bytes() == sent.state
+    return stages
+
+
 LONG_RUN = [pytest.mark.fuzz, pytest.mark.slow]
 
 
@@ -76,28 +103,9 @@ LONG_RUN = [pytest.mark.fuzz, pytest.mark.slow]
 def test_killed_at_random_no_round_is_lost_or_spent_twice(forks, tmp_path, kind, kills):
     """A client sends each line without an answer again, and begins another horizon after each."""
     sent = undisturbed(forks, tmp_path, kind)
-    rng = random.Random(3 if kills == 12 else None)
-    state, answers, longest, stages = tmp_path / "s", [], 0.05, Counter()
-    state.unlink()
-    while stages.total() < kills or len(answers) < len(sent.rounds):
-        text = "".join([sent.header, *sent.rounds[len(answers) :]])
-        if stages.total() >= kills:
-            assert forks.wait(forks.start(tmp_path, COMMAND, text)) == 0
-        elif killed_once(forks, tmp_path, text, rng.uniform(0, longest)):
-            stages[stage(state)] += 1
-        new = answers_in(tmp_path)
-        answers += new
-        assert answers == sent.answers[: len(answers)]
-        longest *= 0.64 if len(new) > 2 else 1.7  # however fast this machine is
-        data = state.read_bytes() if state.exists() else b""
-        spent = max(data.count(b"\n") - 1, 0)
-        assert sent.state.startswith(data[: data.rfind(b"\n") + 1])
-        assert len(answers) <= spent <= len(answers) + 1  # one may be lost
-        if len(answers) == len(sent.rounds):
-            assert state.read_bytes() == sent.state
-            if stages.total() < kills:
-                state.unlink()
-                answers = []
+    rng, stages = random.Random(3 if kills == 12 else None), Counter()
+    while stages.total() < kills:
+        stages += horizon(forks, tmp_path, sent, kills - stages.total(), rng)
     assert len(stages) > 1  # the control
 
 

@@ -215,7 +215,6 @@ def test_a_journal_holds_lines_of_any_text(tmp_path):
         journal.close()
 
 
-EVENTS = ["gain", "same", "skip", "bad", "again", "start", "killed"]
 SELECTING = [Truncated(1e-12), Best(1, 0.5)]
 
 
@@ -229,47 +228,81 @@ def policy_and_gains(kind, seed):
     return policy, NU, SMALL.min_gain(gains.T).tolist()
 
 
+class Pair:
+    """A stream that nothing disturbs, and one that is started, killed and sent wrong lines again and again."""
+
+    def __init__(self, folder, kind, seed):
+        self.policy, self.budget, self.gains = policy_and_gains(kind, seed)
+        self.folder, self.gain, self.number = folder, self.gains.pop(), None
+        self.is_passed_on = True
+        self.one, self.many = self.opened(1), self.opened(2)
+
+    def opened(self, name):
+        return Stream(self.policy, SMALL, self.budget, f"{self.folder}/{name}")
+
+    def killed(self):
+        self.many.close()
+        self.many = self.opened(2)
+        assert self.many.pending == (not self.is_passed_on)
+        if self.many.pending:  # nobody had the answer, and the line comes again
+            many = self.many
+            again = many.skip() if self.number is None else many.answer(self.gain)
+            assert again == self.one.last
+            self.pass_on()
+
+    def pass_on(self):
+        self.many.passed_on()
+        self.is_passed_on = True
+
+    def start(self):
+        if not self.many.pending:
+            self.pass_on()
+        self.killed()
+
+    def bad(self):
+        with pytest.raises(ValueError, match=r"are answered|gain(_t)? must"):
+            self.many.answer(np.nan)
+
+    def again(self):
+        if self.number is not None:
+            assert self.many.answer(self.gain, self.number) == self.one.last
+
+    def skip(self):
+        if not self.one.finished:
+            assert self.many.skip() == self.one.skip()
+            self.number, self.is_passed_on = None, False
+
+    def new(self):
+        self.gain = self.gains.pop()
+        self.same()
+
+    def same(self):
+        if not self.one.finished:
+            self.number = self.one.round + 1
+            many, one = (
+                stream.answer(self.gain, self.number)
+                for stream in (self.many, self.one)
+            )
+            assert many == one
+            self.is_passed_on = False
+
+
+EVENTS = [Pair.new, Pair.same, Pair.skip, Pair.bad, Pair.again, Pair.start, Pair.killed]
+
+
 @given(
     st.lists(st.sampled_from(EVENTS), max_size=16),
     st.integers(0, 2**32 - 1),
     st.sampled_from([*sorted(POLICIES), *SELECTING]),
 )
 def test_restarts_change_no_answer(events, seed, kind):
-    """A stream that is started, killed and sent wrong lines again and again answers as one that is not."""
-    policy, budget, gains = policy_and_gains(kind, seed)
-    gain, number, passed_on = gains.pop(), None, True
     with tempfile.TemporaryDirectory() as folder, no_fsync():
-        one, many = (Stream(policy, SMALL, budget, f"{folder}/{n}") for n in (1, 2))
+        pair = Pair(folder, kind, seed)
         for event in events:
-            if event in ("start", "killed"):
-                if event == "start" and not many.pending:
-                    many.passed_on()
-                    passed_on = True
-                many.close()
-                many = Stream(policy, SMALL, budget, f"{folder}/2")
-                assert many.pending == (not passed_on)
-                if many.pending:  # nobody had the answer, and the line comes again
-                    again = many.skip() if number is None else many.answer(gain)
-                    assert again == one.last
-                    many.passed_on()
-                    passed_on = True
-            elif event == "again" and number is not None:
-                assert many.answer(gain, number) == one.last
-            elif event in ("bad", "again") or one.finished:
-                with pytest.raises(ValueError, match=r"are answered|gain(_t)? must"):
-                    many.answer(np.nan)
-            elif event == "skip":
-                assert many.skip() == one.skip()
-                number, passed_on = None, False
-            else:
-                gain = gain if event == "same" else gains.pop()
-                number = one.round + 1
-                assert many.answer(gain, number) == one.answer(gain, number)
-                passed_on = False
-        assert many.last == one.last
-        for stream in (one, many):
-            with stream:
-                pass
-        if one.round:
-            assert (one.last.senders is not None) == (kind in SELECTING)
+            event(pair)
+        assert pair.many.last == pair.one.last
+        with pair.one, pair.many:
+            pass
+        if pair.one.round:
+            assert (pair.one.last.senders is not None) == (kind in SELECTING)
             assert Path(folder, "1").read_bytes() == Path(folder, "2").read_bytes()

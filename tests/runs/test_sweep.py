@@ -304,16 +304,18 @@ def test_a_table_that_lacks_runs_never_replaces_one_that_has_them(
     assert message in capsys.readouterr().err
 
 
-def test_a_report_runs_nothing_and_a_whole_table_alone_takes_the_place_of_any(
-    file, tmp_path, capsys
-):
-    store, entries = Store(tmp_path / "store"), read_sweep(file)
+def test_a_report_of_an_empty_store_writes_nothing(file, tmp_path):
+    store = Store(tmp_path / "store")
     assert adascale("sweep", file, "--store", store.folder, "--report") == 0
     assert contents(tmp_path) == {}
-    assert all(table.empty for table in tables(entries, store))
+    for table in tables(read_sweep(file), store):
+        assert table.empty
+
+
+def test_a_whole_table_alone_takes_the_place_of_any(file, tmp_path, capsys):
+    store, runs = Store(tmp_path / "store"), runs_of(file)
     (tmp_path / "sweep.csv").write_text("something,of\nmy,own\n")
-    sweep([entry.run for entry in entries[:2]], store)
-    capsys.readouterr()
+    sweep(runs[:2], store)
     assert adascale("sweep", file, "--store", store.folder, "--report") == 0
     lines = capsys.readouterr().out.splitlines()[1:7]
     done = [line.split()[-2:] for line in lines]
@@ -322,7 +324,7 @@ def test_a_report_runs_nothing_and_a_whole_table_alone_takes_the_place_of_any(
     assert (tmp_path / "sweep.csv").read_text() == "something,of\nmy,own\n"
     assert adascale("sweep", file, "--store", store.folder) == 0
     assert sorted(contents(tmp_path)) == ["sweep-curves.csv", "sweep.csv"]
-    addresses = [entry.run.address for entry in entries]
+    addresses = [run.address for run in runs]
     assert pd.read_csv(tmp_path / "sweep.csv").run.tolist() == addresses
 
 
