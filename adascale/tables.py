@@ -7,7 +7,7 @@ import re
 from array import array
 from collections.abc import Callable
 from datetime import date, datetime, time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,57 +19,48 @@ FloatArray = NDArray[np.float64]
 Choice = dict[str, Callable[[str], float | None]]
 """The columns to read, in this order, with functions that convert a field to a number or None."""
 
-_INDEX = (
-    "",
-    "index",
-    "unnamed: 0",
-)  # names of a first column that pandas or R wrote as the index
+_INDEX = ("", "index", "unnamed: 0")
+"""Names of a first column that pandas or R wrote as the index."""
 
 
 class Table(NamedTuple):
-    """The chosen columns of a table, with the line of each row or of each entry, 0 if there is none."""
+    """The chosen columns of a table, with the line of each row, 0 if there is none."""
 
     values: FloatArray
     names: list[str]
     path: str
     lines: NDArray[np.int64]
-    text: Callable[[int, int], str]
-    """A function that quotes the text in the file for a row and column of ``values``, and its column."""
     unended: str | None = None
     """A note on the last row if its line has no line break."""
     places: dict[str, FloatArray] = {}  # noqa: RUF012  # never changed
     """The columns round, time and index, as far as there are any; an index in ISO 8601 is a time."""
 
-    def error(self, t: int, message: str, m: int = 0) -> InvalidFile:
-        """Return an error that names the file and the line of row ``t``, or of an entry."""
-        line = int(self.lines[t] if self.lines.ndim == 1 else self.lines[t, m])
-        return InvalidFile(
-            f"{self.path}{f', line {line}' * bool(line)}: {message}",
-            self.path,
-            line or None,
-        )
+    def error(self, t: int | None, message: str) -> InvalidFile:
+        """Return an error that names the file and the line of row ``t``."""
+        line = 0 if t is None else int(self.lines[t])
+        return _error(self.path, line, message)
 
     def column(
         self, name: str, good: Callable[[FloatArray], NDArray[np.bool_]], expected: str
     ) -> FloatArray:
         """Return a column, or raise an error unless all its entries are ``good``."""
-        m = self.names.index(name)
-        bad = ~good(self.values[:, m])
-        if bad.any():
-            t = int(bad.argmax())
-            raise self.error(
-                t, f"expected a number that is {expected}, got {self.text(t, m)}"
-            )
-        return self.values[:, m]
+        values = self.values[:, self.names.index(name)]
+        for t in np.flatnonzero(~good(values))[:1].tolist():
+            got = f"got {values[t]:.15g} in {name}"
+            raise self.error(t, f"expected a number that is {expected}, {got}")
+        return values
 
 
 class Clock:
-    """The times of a column: numbers as they are, and ISO 8601 as seconds since the first; all are of one kind."""
+    """A converter of times: numbers as they are, ISO 8601 to seconds since the first.
+
+    All times must be of the kind of the first one.
+    """
 
     def __init__(self) -> None:
         self.kind = ""
         """What the first time is, in words."""
-        self._first: datetime | None = None
+        self._first: Any = None
 
     @property
     def expected(self) -> str:
@@ -77,236 +68,194 @@ class Clock:
         return self.kind or "a number or a time in ISO 8601"
 
     def __call__(self, field: str) -> float | None:
-        """Return the time as a number, or None if it is none, or of another kind than the first."""
-        number = to_number(field)
-        if number is not None:
-            kind, moment = "a number", None
-        elif moment := _moment(field.strip()):
-            day = "" if moment.year > 1 else " of day"
-            kind = f"a time{day} in ISO 8601, {moment.tzinfo or 'without a zone'}"
-        else:
+        """Return the time as a finite number, or None if it is none."""
+        moment = _moment(field.strip())
+        if not self.kind:
+            self.kind, self._first = _kind(moment), moment
+        if moment is None or _kind(moment) != self.kind:
             return None
-        self.kind, self._first = self.kind or kind, self._first or moment
-        if kind != self.kind:
-            return None
-        return (
-            (moment - self._first).total_seconds() if moment and self._first else number
-        )
+        if isinstance(moment, datetime):
+            return float((moment - self._first).total_seconds())
+        return moment if math.isfinite(moment) else None
 
 
 class Lines:
-    """A table read line by line: fields separated by ``;``, tabs, ``,`` or blanks, and comments beginning with ``#``.
+    """A reader of tables, line by line.
 
-    ``choose`` maps the header, without an index, ``round`` and ``time``, to a :data:`Choice`; ``again`` allows repeats,
-    and ``sparse`` rounds that are left out.  In a table with a column ``link``, rounds and times are columns like
-    others.
+    Fields are separated by ``;``, tabs, ``,`` or blanks, and comments begin with ``#``.  ``choose`` maps the names in
+    the header, without an index, ``round`` and ``time``, to a :data:`Choice`.  In a table with a column ``link``,
+    rounds and times are columns like others.
     """
 
-    def __init__(
-        self,
-        name: str,
-        choose: Callable[[list[str]], Choice],
-        again: bool = False,
-        sparse: bool = False,
-    ) -> None:
-        self.name, self.again, self.sparse, self.number = name, again, sparse, 0
+    def __init__(self, name: str, choose: Callable[[list[str]], Choice]) -> None:
+        self.name, self.number = name, 0
         self.columns: list[str] = []
-        """The chosen columns, once the header is read; ``header`` has all columns."""
-        self.header: list[str] = []
-        self.fields: list[str] = []
-        """The texts of the chosen columns in the last row."""
+        """The chosen columns, once the header is read."""
         self.place: dict[str, float] = {}
         """The round, time and index of the last row, as far as there are such columns."""
-        self.clocks: dict[str, Clock] = {}
+        self.names: list[str] = []
+        """All columns."""
         self._choose, self._comment = choose, (0, "")
-        self._last = self.place
 
     def read(self, line: bytes) -> list[float] | None:
-        """Return the numbers in the next line, None for a header or comment; call :meth:`keep` to accept them."""
+        """Return the numbers of the chosen columns in the next line, None for a header or comment."""
         self.number += 1
+        coding = "utf-8-sig" if self.number == 1 else "utf-8"
         try:
-            text = line.decode("utf-8-sig" if self.number == 1 else "utf-8").rstrip(
-                "\r\n"
-            )
+            text = line.decode(coding).rstrip("\r\n")
         except UnicodeDecodeError:
             raise self.error("not UTF-8 text; save the table as UTF-8") from None
         bare = text.strip()
         if bare.startswith("#"):
             self._comment = self.number, bare.lstrip("#")
-        elif self.columns or (bare and self._comment[0] and _has_numbers(bare)):
-            if not self.columns:
-                self._begin(*self._comment)
-            if not bare:
-                raise self.error("blank; a value may be missing here")
+        elif self.columns:
+            return self._row(text)
+        elif bare and self._comment[0] and _has_numbers(bare):
+            self._begin(*self._comment)
             return self._row(text)
         elif bare:
             self._begin(self.number, text)
         return None
 
-    def keep(self) -> None:
-        """Accept the last row that was read."""
-        self._last = self.place
-
-    def error(self, message: str, number: int | None = None) -> InvalidFile:
+    def error(self, message: str) -> InvalidFile:
         """Return an error that names the table and the line."""
-        number = number or self.number
-        return InvalidFile(f"{self.name}, line {number}: {message}", self.name, number)
+        return _error(self.name, self.number, message)
 
-    def split(self, line: str) -> list[str]:
+    def _split(self, line: str) -> list[str]:
         """Return the fields of a line."""
-        if '"' not in line and self._separator != " ":
-            return line.split(self._separator)
+        rows = csv.reader(
+            [line.strip(" ")],
+            delimiter=self._separator,
+            skipinitialspace=True,
+            strict=True,
+        )
         try:
-            return next(
-                csv.reader(
-                    [line.strip(" ")],
-                    delimiter=self._separator,
-                    skipinitialspace=True,
-                    strict=True,
-                )
-            )
+            return next(rows)
         except csv.Error as error:
             raise self.error(f"{error}") from None
 
     def _begin(self, number: int, header: str) -> None:
-        self._separator = next(
-            (sign for sign in ";\t, " if sign in header.strip(" ")), ","
-        )
-        names = [name.strip().casefold() for name in self.split(header)]
-        if twice := [name for i, name in enumerate(names) if name in names[:i]]:
-            raise self.error(f"duplicate column {short(twice[0])}", number)
+        """Read the header, which is in the line ``number``."""
+        signs = (sign for sign in ";\t, " if sign in header.strip(" "))
+        self._separator = next(signs, ",")
+        names = [name.strip().casefold() for name in self._split(header)]
         times = () if "link" in names else ("round", "time")
-        self._places = [
-            each
-            for each in names
-            if each in times or (each == names[0] and each in _INDEX)
+        places = [
+            name
+            for i, name in enumerate(names)
+            if name in times or (i == 0 and name in _INDEX)
         ]
-        self.clocks = {name: Clock() for name in self._places}
         try:
-            self._convert = self._choose(
-                [name for name in names if name not in self._places]
-            )
+            if len({*names}) < len(names):
+                raise ValueError(f"got a duplicate column in {short(header)}")
+            choice = self._choose([name for name in names if name not in places])
         except ValueError as error:
             others = "and apart from these at most columns named round, time or index"
-            raise self.error(f"{error}, {others}", number) from None
-        self.columns, self._chosen = (
-            list(self._convert),
-            [names.index(name) for name in self._convert],
-        )
-        self.header = names
+            raise _error(self.name, number, f"{error}, {others}") from None
+        self.clocks = {name: Clock() for name in places}
+        self._convert = choice | self.clocks
+        self.names, self.columns = names, list(choice)
 
     def _row(self, line: str) -> list[float]:
-        row, width = self.split(line), len(self.header)
+        """Return the numbers of a row."""
+        if not line.strip():
+            raise self.error("blank; a value may be missing here")
+        row, width = self._split(line), len(self.names)
+        hint = "; write decimal points, and no separators of thousands"
         if len(row) != width:
-            hint = (
-                "; a comma cannot be the decimal sign, use a point"
-                if "," in line and len(row) > width
-                else ""
-            )
-            raise self.error(
-                f"expected {width} field{'s' * (width > 1)}, got {len(row)}{hint}"
-            )
-        self.fields, values = [row[i] for i in self._chosen], []
-        for name, field in zip(self.columns, self.fields, strict=True):
-            value = self._convert[name](field)
+            hint *= "," in line and len(row) > width
+            raise self.error(f"expected fields: {width}, got {len(row)}{hint}")
+        fields = dict(zip(self.names, row, strict=True))
+        values = []
+        for name, convert in self._convert.items():
+            value = convert(fields[name])
             if value is None:
-                hint = (
-                    "; use a decimal point, and no separator of thousands"
-                    if "," in field
-                    else ""
-                )
-                expected = getattr(self._convert[name], "expected", "a number")
-                raise self.error(
-                    f"expected {expected}, got {short(field)} in {name}{hint}"
-                )
+                expected = getattr(convert, "expected", "a number")
+                got = f"{short(fields[name])} in {name or 'the index'}"
+                hint *= "," in fields[name]
+                raise self.error(f"expected {expected}, got {got}{hint}")
             values.append(value)
-        self.place = {}
-        for name in self._places:
-            self._follow(name, row[self.header.index(name)])
-        return values
-
-    def _follow(self, name: str, field: str) -> None:
-        """Check that round, time or index increases from row to row; whole numbers of rows are consecutive."""
-        clock, last = self.clocks[name], self._last.get(name)
-        now = to_number(field) if name == "round" else clock(field)
-        if now is None or not math.isfinite(now):
-            now, expected = math.nan, "a number" if name == "round" else clock.expected
-        elif last is None or (self.again and name == "round"):
-            expected = ""
-        elif not (self.again or self.sparse or name == "time") and _counts(
-            name, clock, last, now
-        ):
-            expected = f"{last + 1:g}" * (now != last + 1)
-        else:
-            later = "a later time" if clock.kind.startswith("a time") else f"> {last:g}"
-            expected = later * (not (now > last or (self.again and now == last)))
-        if expected:
-            raise self.error(
-                f"rounds must be in order: expected {name or 'an index'} {expected}, got {short(field)}"
-            )
-        self.place[name] = now
-
-
-def _counts(name: str, clock: Clock, *numbers: float) -> bool:
-    """Say whether these are numbers of rows or rounds, and not times."""
-    return name == "round" or (
-        clock.kind == "a number" and all(number % 1 == 0 for number in numbers)
-    )
+        chosen = len(self.columns)
+        self.place = dict(zip(self.clocks, values[chosen:], strict=True))
+        return values[:chosen]
 
 
 def read_table(
     data: bytes, path: str, choose: Callable[[list[str]], Choice], sparse: bool = False
 ) -> Table:
-    """Read the content of a file as :class:`Lines`, skipping blank lines if there are two columns or more."""
-    lines = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
-    reader, values, numbers, blank = (
-        Lines(path, choose, sparse=sparse),
-        array("d"),
-        array("q"),
-        0,
-    )
-    places = array("d")
+    """Read the content of a file as :class:`Lines`, skipping blank lines if there are two columns or more.
+
+    Rounds, times and indices must increase, and rounds and whole indices by one unless the table is ``sparse``.
+    """
+    lines = re.split(b"\r\n|\r|\n", data.rstrip(b" \r\n"))
+    reader = Lines(path, choose)
+    values, numbers = array("d"), array("q")
     for line in lines:
-        if not line.strip():
+        if not line.strip() and len(reader.names) != 1:
             reader.number += 1
-            blank = reader.number if reader.columns else 0
         elif row := reader.read(line):
-            if blank and len(reader.header) == 1:
-                raise reader.error("blank; a value may be missing here", blank)
             values.extend(row)
+            values.extend(reader.place.values())
             numbers.append(reader.number)
-            places.extend(reader.place.values())
-            reader.keep()
     if not numbers:
-        raise InvalidFile(
-            f"{path} {'has no rows' if reader.columns else 'is empty'}; expected a header and rows",
-            path,
-        )
-
-    def text(t: int, m: int) -> str:
-        i = reader.header.index(reader.columns[m]) if m >= 0 else m
-        return f"{short(reader.split(lines[numbers[t] - 1].decode())[i])} in {reader.header[i]}"
-
-    roles = [_role(name, clock) for name, clock in reader.clocks.items()]
-    order = dict(zip(roles, np.array(places).reshape(len(numbers), -1).T, strict=True))
+        lacks = "has no rows" if reader.columns else "is empty"
+        raise InvalidFile(f"{path} {lacks}; expected a header and rows", path)
     rows = np.frombuffer(values).reshape(len(numbers), -1)
-    table = Table(rows, reader.columns, path, np.array(numbers), text, places=order)
-    if numbers[-1] < len(lines):
+    rows, places = np.split(rows, [len(reader.columns)], axis=1)
+    roles = [_role(name, clock) for name, clock in reader.clocks.items()]
+    place = dict(zip(roles, places.T, strict=True))
+    table = Table(rows, reader.columns, path, np.array(numbers), places=place)
+    _check_order(table, sparse)
+    if data.endswith((b"\r", b"\n")):
         return table
-    cut = (
-        f"no line break at its end, like a truncated file; it ends with {text(-1, -1)}"
-    )
+    end = short(lines[-1].decode()[-20:])
+    cut = f"no line break at its end, like a truncated file; it ends with {end}"
     return table._replace(unended=str(table.error(-1, cut)))
 
 
+def _check_order(table: Table, sparse: bool) -> None:
+    """Check that round, time and index increase from row to row."""
+    for name, place in table.places.items():
+        by_one = not (sparse or name == "time" or (place % 1).any())
+        step = np.diff(place)
+        for t in np.flatnonzero(step != 1 if by_one else step <= 0)[:1].tolist():
+            least = f"{place[t] + 1:.15g}" if by_one else f"> {place[t]:.15g}"
+            got = f"expected {name} {least}, got {place[t + 1]:.15g}"
+            raise table.error(t + 1, f"rounds must be in order: {got}")
+
+
+def known(
+    *required: str, optional: tuple[str, ...] = (), ignored: tuple[str, ...] = ()
+) -> Callable[[list[str]], Choice]:
+    """Return the ``choose`` of :class:`Lines` for fixed columns."""
+    columns = (*required, *optional)
+
+    def choose(names: list[str]) -> Choice:
+        if not {*required} <= {*names} <= {*columns, *ignored}:
+            got, expected = short(",".join(names)), ", ".join((*columns, *ignored))
+            raise ValueError(f"got the columns {got}, expected {expected}")
+        return {name: to_number for name in columns if name in names}
+
+    return choose
+
+
+def _error(path: str, line: int, message: str) -> InvalidFile:
+    where = f"{path}, line {line}" if line else path
+    return InvalidFile(f"{where}: {message}", path, line or None)
+
+
 def _role(name: str, clock: Clock) -> str:
-    return (
-        name if name not in _INDEX else "index" if clock.kind == "a number" else "time"
-    )
+    """Return what a column of places is: round, time or index."""
+    if name not in _INDEX:
+        return name
+    return "index" if clock.kind == "a number" else "time"
 
 
-def _moment(text: str) -> datetime | None:
-    """Return a time in ISO 8601, one of day in the year 1, or None."""
+def _moment(text: str) -> float | datetime | None:
+    """Return a number, or a time in ISO 8601, one of day in the year 1, or None."""
+    number = to_number(text)
+    if number is not None:
+        return number
     with contextlib.suppress(ValueError):
         return datetime.fromisoformat(text)
     with contextlib.suppress(ValueError):
@@ -314,28 +263,15 @@ def _moment(text: str) -> datetime | None:
     return None
 
 
-def known(
-    *required: str, optional: tuple[str, ...] = (), ignored: tuple[str, ...] = ()
-) -> Callable[[list[str]], Choice]:
-    """Return the ``choose`` of :class:`Lines` for fixed columns."""
-
-    def choose(names: list[str]) -> Choice:
-        expected = f"expected {', '.join((*required, *optional, *ignored))}"
-        if unknown := [
-            name for name in names if name not in (*required, *optional, *ignored)
-        ]:
-            raise ValueError(f"unknown column {short(unknown[0])}; {expected}")
-        if missing := [name for name in required if name not in names]:
-            raise ValueError(
-                f"no column {missing[0]}, got {short(','.join(names))}; {expected}"
-            )
-        return {name: to_number for name in (*required, *optional) if name in names}
-
-    return choose
+def _kind(moment: float | datetime | None) -> str:
+    """Return what a time is, in words."""
+    if isinstance(moment, datetime):
+        day = "" if moment.year > 1 else " of day"
+        return f"a time{day} in ISO 8601, {moment.tzinfo or 'without a zone'}"
+    return "" if moment is None else "a number"
 
 
 def _has_numbers(line: str) -> bool:
-    return all(
-        not each or to_power(each) is not None
-        for each in re.split(r"[;,\s]+", line[:1000])
-    )
+    """Say whether the line begins with numbers alone."""
+    fields = re.split(r"[;,\s]+", line[:1000])
+    return all(not field or to_power(field) is not None for field in fields)

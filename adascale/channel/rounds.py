@@ -1,6 +1,8 @@
 """The rounds of a measured trace: rows that are counted, or times, which several clocks may have taken."""
 
 import math
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,162 +10,190 @@ from numpy.typing import NDArray
 from adascale import checks as check
 from adascale.errors import InvalidFile
 from adascale.tables import FloatArray, Table
+from adascale.text import short
 
-Whole = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 MOST_GAPS = 0.1
 """Share of the values that may be missing, and half of that of one link's."""
+_RECORD = [("value", float), ("link", int), ("when", float), ("line", int)]
 _FARTHEST = 0.25  # of a time from the middle of its round, in rounds
 
 
-def in_rounds(table: Table, round_time: float | None) -> Table:
-    """Return a table with a row per round, from rows that have numbers or times."""
-    places, width = table.places, table.values.shape[1]
-    t, m = np.nonzero(~np.isnan(table.values))
-    if round_time is not None:
-        if "time" not in places or "round" in places:
-            raise InvalidFile(
-                f"{table.path}: round_time needs a column time, and no column round",
-                table.path,
-            )
-        number = _nearest(table, places["time"], t, m, round_time)
-    elif "round" in places or not (places.get("index", np.array(0.5)) % 1).any():
-        t, m = (each.ravel() for each in np.indices(table.values.shape))
-        number = _counted(table, places.get("round", places.get("index", np.zeros(1))))[
-            t
+class Rounds(NamedTuple):
+    """The values of a trace, shape (T, M), NaN where one is missing, and their lines, 0 where there is none."""
+
+    path: str
+    links: list[str]
+    """The names of the links."""
+    values: FloatArray
+    lines: IntArray
+
+    def error(self, t: int, m: int, message: str) -> InvalidFile:
+        """Return an error that names the file and the line of a value."""
+        line = int(self.lines[t, m])
+        where = f"{self.path}, line {line}" if line else self.path
+        return InvalidFile(f"{where}: {message}", self.path, line or None)
+
+    def text(self, t: int, m: int) -> str:
+        """Name a value, its link, and its round if it has no line."""
+        value = self.values[t, m]
+        text = "none" if np.isnan(value) else f"{value:.15g}"
+        after = "" if self.lines[t, m] else f", in the round {t} after the first"
+        return f"{text} in {self.links[m]}{after}"
+
+    def require(self, good: NDArray[np.bool_], expected: str, more: str = "") -> None:
+        """Raise an error for the first value that is not good."""
+        for t, m in np.argwhere(~good)[:1].tolist():
+            got = f"expected {expected}, got {self.text(t, m)}{more}"
+            raise self.error(t, m, got)
+
+    def note(self, where: NDArray[np.bool_], message: str) -> list[str]:
+        """Return a note on the first of these values, if there is one."""
+        return [
+            str(self.error(t, m, f"{self.text(t, m)}: {message}"))
+            for t, m in np.argwhere(where)[:1].tolist()
         ]
-    else:
-        if "time" in places:
-            _check_clocks(table, places["time"], t, m)
-        return table
-    cell = np.full((int(number.max(initial=0)) + 1, width), -1)
-    cell[number, m] = t * width + m
 
-    def text(t: int, m: int) -> str:
-        absent = f"none of {table.names[m]} in the round {t} after the first"
-        return (
-            table.text(*divmod(int(cell[t, m]), width)) if cell[t, m] >= 0 else absent
-        )
 
-    lines = np.broadcast_to(
-        table.lines.reshape(len(table.values), -1), table.values.shape
+class Entries(NamedTuple):
+    """The values of a trace one by one."""
+
+    path: str
+    links: list[str]
+    """The names of the links."""
+    rows: Any
+    """A record array: ``value``, number of its ``link``, ``when`` it was measured, and ``line``."""
+    is_time: bool
+    """Whether ``when`` is a time, not the number of a round."""
+
+    def error(self, i: int, message: str) -> InvalidFile:
+        """Return an error that names the file and the line of a value."""
+        line = int(self.rows.line[i])
+        return InvalidFile(f"{self.path}, line {line}: {message}", self.path, line)
+
+
+def wide_entries(table: Table, by_time: bool) -> Entries:
+    """Return the values of a table with a row per round; ``by_time`` prefers times to an index."""
+    size, width = table.values.shape
+    when: FloatArray = np.arange(size, dtype=float)
+    is_time = False
+    index = table.places.get("index")
+    if "round" in table.places:
+        when = table.places["round"]
+    elif index is not None and not (index % 1).any() and not by_time:
+        when = index
+    elif "time" in table.places:
+        when, is_time = table.places["time"], True
+    link = np.tile(np.arange(width), size)
+    rows = _records(
+        table.values.ravel(),
+        link,
+        np.repeat(when, width),
+        np.repeat(table.lines, width),
     )
-    values, lines = np.append(table.values, np.nan)[cell], np.append(lines, 0)[cell]
-    return table._replace(values=values, lines=lines, text=text, places={})
+    return Entries(table.path, table.names, rows, is_time)
 
 
-def _counted(table: Table, count: FloatArray) -> Whole:
-    """Return the numbers of the rounds, from 0."""
-    most = check.MOST_ENTRIES // table.values.shape[1]
-    for t in np.flatnonzero(~((count % 1 == 0) & (count < count.min() + most)))[
-        :1
-    ].tolist():
-        m = int(np.isnan(table.values[t]).argmin())
-        raise table.error(
-            t,
-            f"expected a round that is whole, and at most {most} from the least, got {count[t]:.15g}",
-            m,
-        )
-    return np.asarray(count - count.min(), dtype=int)
+def long_entries(table: Table, names: Iterable[str], num_devices: int) -> Entries:
+    """Return the values of a table with a row per value; ``names`` are those of the links, by their numbers."""
+    links = sorted(names, key=lambda name: natural_key(name.casefold()))
+    listed = short(", ".join(links))
+    if len(links) != num_devices:
+        expected = f"expected {num_devices} links, got {len(links)}"
+        raise table.error(-1, f"{expected}: {listed}")
+    if len({"".join(name.split()).casefold() for name in links}) < num_devices:
+        raise table.error(-1, f"links differ in case or blanks alone: {listed}")
+    value, number, when = table.values.T
+    link = np.array([links.index(name) for name in names])[number.astype(int)]
+    last = dict[int, float]()
+    for i, (m, now) in enumerate(zip(link.tolist(), when.tolist(), strict=True)):
+        if now <= last.get(m, -math.inf):
+            expected = f"{links[m]} after its last {table.names[2]}"
+            raise table.error(i, f"expected {expected}, got {now:.15g}")
+        last[m] = now
+    rows = _records(value, link, when, table.lines)
+    links = [f"link {short(name)}" for name in links]
+    return Entries(table.path, links, rows, table.names[2] == "time")
 
 
-def _nearest(
-    table: Table, times: FloatArray, t: Whole, m: Whole, interval: float
-) -> Whole:
-    """Return the numbers, from 0, of the rounds of these entries."""
-    when, most = times[t], check.MOST_ENTRIES // table.values.shape[1]
-    if not np.ptp(times) / interval < most:
-        over = f"round_time {interval:g} makes more than {most} rounds of times that are {np.ptp(times):g} apart"
-        raise InvalidFile(
-            f"{table.path}: {over}; both are in the same unit, and ISO 8601 in seconds",
-            table.path,
-        )
-    number, off = _turns(when, interval)
-    for i in np.flatnonzero(np.abs(off) > _FARTHEST)[:1].tolist():
-        away = f"is {abs(off[i]) * interval:.3g} from the middle of its round, and so in none of {interval:g}"
-        raise table.error(
-            t[i],
-            f"the time of {table.text(t[i], m[i])} {away}; {_advice(when, m)}",
-            m[i],
-        )
-    for i in _twice(number, m)[:1].tolist():
-        twice = (
-            f"{table.text(t[i], m[i])} is a second value in one round of {interval:g}"
-        )
-        raise table.error(t[i], f"{twice}; {_advice(when, m)}", m[i])
-    return number
+def in_rounds(entries: Entries, round_time: float | None) -> Rounds:
+    """Return the values by round and link."""
+    rows = entries.rows
+    if round_time is not None:
+        if not entries.is_time:
+            expected = "round_time needs a column time, and no column round"
+            raise InvalidFile(f"{entries.path}: {expected}", entries.path)
+        entries = entries._replace(rows=rows[~np.isnan(rows.value)])
+        return _by_number(entries, _by_round_time(entries, round_time))
+    if not entries.is_time:
+        return _by_number(entries, rows.when - rows.when.min())
+    times, number = np.unique(rows.when, return_inverse=True)
+    rounds = _by_number(entries, number.astype(float))
+    _check_clocks(rounds, times)
+    return rounds
 
 
-def _turns(when: FloatArray, interval: float) -> tuple[Whole, FloatArray]:
-    """Return the numbers, from 0, of the nearest rounds, and the distances from their middles, in rounds."""
-    turns = (when - when.min(initial=math.inf)) / interval
-    middle = np.angle(np.exp(2j * np.pi * turns).sum()) / (2 * np.pi)
-    number = np.rint(turns - middle)
-    return (number - number.min(initial=math.inf)).astype(int), turns - middle - number
+def _records(*columns: Any) -> Any:
+    return np.rec.fromarrays(columns, dtype=_RECORD)
 
 
-def _twice(number: Whole, m: Whole) -> Whole:
-    """Return the entries that are not the first of their round and link."""
-    by = np.lexsort((number, m))
-    return np.asarray(by[1:][(np.diff(m[by]) == 0) & (np.diff(number[by]) == 0)])
+def _by_number(entries: Entries, number: FloatArray) -> Rounds:
+    """Return the values by link and number of their round."""
+    path, links, rows, _ = entries
+    most = check.MOST_ENTRIES // len(links)
+    for i in np.flatnonzero(~((number % 1 == 0) & (number < most)))[:1].tolist():
+        expected = f"expected a round that is whole and at most {most} from the first"
+        raise entries.error(i, f"{expected}, got {rows.when[i]:.15g}")
+    place = number.astype(int), rows.link
+    shape = int(number.max(initial=0)) + 1, len(links)
+    values, lines = np.full(shape, np.nan), np.zeros(shape, dtype=int)
+    values[place], lines[place] = rows.value, rows.line
+    for i in np.flatnonzero(lines[place] != rows.line)[:1].tolist():
+        raise entries.error(i, f"a second value of {links[rows.link[i]]} in one round")
+    return Rounds(path, links, values, lines)
 
 
-def _steps(when: FloatArray, m: Whole) -> FloatArray:
-    """Return the differences of times that follow each other on a link."""
-    by = np.lexsort((when, m))
-    return np.asarray(np.diff(when[by])[np.diff(m[by]) == 0])
+def _by_round_time(entries: Entries, interval: float) -> FloatArray:
+    """Return the numbers, from 0, of the rounds that hold these times."""
+    when = entries.rows.when
+    with np.errstate(all="ignore"):
+        turns = (when - when.min(initial=math.inf)) / interval
+        middle = np.angle(np.exp(2j * np.pi * turns).sum()) / (2 * np.pi)
+        number = np.rint(turns - middle)
+        off = np.abs(turns - middle - number)
+    for i in np.flatnonzero(off > _FARTHEST)[:1].tolist():
+        away = f"is {off[i] * interval:.3g} from the middle of its round"
+        message = f"the time {when[i]:.15g} {away}, and so in none of {interval:g}"
+        raise entries.error(i, message)
+    return np.asarray(number - number.min(initial=math.inf))
 
 
-def _advice(when: FloatArray, m: Whole) -> str:
-    """Name a round time only if it leaves few gaps, with the spread of the times in a round."""
-    step = _steps(when, m)
-    own = step.sum() / np.rint(step / np.median(step)).sum() if step.size else 0.0
-    for digits in range(1, 8):
-        interval = float(f"{own:.{digits}g}")
-        if interval > 0 and np.ptp(when) / interval < len(when) / MOST_GAPS:
-            number, off = _turns(when, interval)
-            share = 1 - np.bincount(m) / (number.max() + 1)
-            few = not too_many(share, MOST_GAPS) and not _twice(number, m).size
-            if few and np.abs(off).max() <= _FARTHEST:
-                return f"in rounds of {interval:g} (round_time) the times of one differ by {np.ptp(off) * interval:.2g}"
-    return "no round_time fits these times; number the rounds in a column round"
-
-
-def _check_clocks(table: Table, times: FloatArray, t: Whole, m: Whole) -> None:
+def _check_clocks(rounds: Rounds, times: FloatArray) -> None:
     """Refuse times that are close to each other and of different links, as those of different clocks are."""
-    here = ~np.isnan(table.values)
-    own = (
-        np.median(_steps(times[t], m)) if len(t) > here.any(axis=0).sum() else math.inf
-    )
-    close = (np.diff(times) < own / 2) & here[:-1].any(axis=1) & here[1:].any(axis=1)
-    apart = close & ~(here[:-1] & here[1:]).any(axis=1)
-    if apart.any():
-        alone = f"{(here.sum(axis=1) == 1).sum()} of {len(times)} times are those of one link alone"
-        said = f"values {np.diff(times)[apart].min():.3g} apart in time are of different links, whose clocks may differ"
-        raise InvalidFile(
-            f"{table.path}: {said} ({alone}); {_advice(times[t], m)}", table.path
-        )
-
-
-def note_late_rounds(table: Table) -> list[str]:
-    """Return a note on a round that comes late, if times are regular otherwise."""
-    step = np.diff(table.places.get("time", np.zeros(1)))
-    usual = float(np.median(step)) if step.size else math.inf
-    regular = (np.abs(step - usual) < usual / 4).sum() >= 0.9 * step.size
-    said = f"{usual:.3g}, as most do; a round between them is left out unless a round_time makes it a gap"
-    late = np.flatnonzero((step > 1.5 * usual) & regular)[:1].tolist()
-    return [
-        f"{table.path}: round {t + 1} comes {step[t]:.3g} after the one before, not {said}"
-        for t in late
-    ]
+    present = ~np.isnan(rounds.values)
+    somewhere = present.any(axis=1)
+    present, times = present[somewhere], times[somewhere]
+    steps = np.concatenate([np.diff(times[here]) for here in present.T])
+    usual = np.median(steps) if steps.size else math.inf
+    differ = ~(present[1:] & present[:-1]).any(axis=1)
+    apart = np.diff(times)[differ]
+    if (apart < usual / 2).any():
+        message = f"values {apart.min():.3g} apart in time are of different links, whose clocks may differ"
+        advice = "give the time of a round, or number the rounds in a column round"
+        raise InvalidFile(f"{rounds.path}: {message}; {advice}", rounds.path)
 
 
 def too_many(share: FloatArray, most: float) -> str:
-    """Return what there is too much of if these shares of the values of every link are missing, or nothing."""
-    named = f"more than max_gaps = {most:g}"
+    """Say what there is too much of if these shares of the values of every link are missing, "" if nothing."""
+    named = f"missing, more than max_gaps = {most:g}"
     if share.mean() > most:
-        return f"{share.mean():.3g} of the values are missing, {named}"
-    return (
-        f"{share.max():.3g} of the values of a link are missing, {named} twice"
-        * bool(share.max() > 2 * most)
-    )
+        return f"{share.mean():.3g} of the values are {named}"
+    if share.max() > 2 * most:
+        return f"{share.max():.3g} of the values of a link are {named} twice"
+    return ""
+
+
+def natural_key(name: str) -> tuple[str, int, str]:
+    """Return a key by which a2 is before a10."""
+    return name.rstrip("0123456789"), len(name), name

@@ -80,13 +80,12 @@ def check(
             for t, i in enumerate(table.values[:, m])
             if differences((texts[0], texts[int(i)]))
         )
-        raise table.error(row, f"expected rows made with one thing, got {two}", m)
+        raise table.error(row, f"expected rows made with one thing, got {two}")
     facts = _facts(texts[0])
     if "digest" not in facts:
         raise table.error(
             0,
-            f"expected {COLUMN} as 'adascale schedule' writes it, got {table.text(0, m)}",
-            m,
+            f"expected {COLUMN} as 'adascale schedule' writes it, got {short(texts[0])}",
         )
     if facts["digest"] != digest(scenario):
         made = f"{facts.get('scenario')} with interference {facts.get('interference')}"

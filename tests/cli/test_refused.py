@@ -59,7 +59,7 @@ REFUSED = {
     "epsilon": [
         (
             "given",
-            "line 3: expected a number that is within 1e-6 ... 1e150, got '-1'",
+            "line 3: expected a number that is within 1e-6 ... 1e150, got -1",
             "sigma,rate\n1,0.1\n-1,0.1\n",
         ),
         ("given", "expected a column rate, or --rate", "sigma\n1\n"),
@@ -71,7 +71,7 @@ REFUSED = {
         ),
         (
             "given",
-            "line 3: expected a number that is whole and >= 1, got '0'",
+            "line 3: expected a number that is whole and >= 1, got 0",
             "# x\nsigma,rate,steps\n1,0.1,0\n",
         ),
         (
@@ -86,17 +86,17 @@ REFUSED = {
     "epsilon --scenario my.toml --eta": [
         (
             "given",
-            "line 2: expected a number that is finite and >= 0, got '-1' in eta",
+            "line 2: expected a number that is finite and >= 0, got -1 in eta",
             "eta\n-1\n",
         ),
         (
             "given",
-            "line 3: rounds must be in order: expected round 1, got '2'",
+            "line 3: rounds must be in order: expected round 1, got 2",
             "round,eta\n0,1\n2,1\n",
         ),
         (
             "given",
-            "line 3: rounds must be in order: expected an index 1, got '2'",
+            "line 3: rounds must be in order: expected index 1, got 2",
             ",eta\n0,1\n2,1\n",
         ),
         (

@@ -1,0 +1,196 @@
+"""Rounds of measured gains: numbered, at common times, or at the times of several clocks."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adascale.channel import Reading
+from adascale.errors import InvalidFile
+
+from .traces import (
+    FAR,
+    NAMES,
+    SITE,
+    aligned,
+    by_line,
+    gains_of,
+    long_form,
+    outer_join,
+    saved,
+    wide_form,
+)
+
+HOLD = {"gaps": "hold", "max_gaps": 0.5}
+
+
+@given(
+    st.lists(st.floats(0, 0.499), min_size=48, max_size=48),
+    st.sampled_from([0.1, 1.0, 7.5, 1000.0]),
+    st.floats(-1e6, 1e6),
+    st.sets(st.integers(1, 11), max_size=1),
+)
+def test_values_of_jittered_clocks_are_read_as_aligned_ones(
+    tmp_path_factory, jitter, interval, start, lost
+):
+    """Whatever the jitter is, as long as it is below half a round; with a gap, and in both forms."""
+    folder = tmp_path_factory.mktemp("trace")
+    value = aligned(12, [(t, 1) for t in lost])
+    turns = np.arange(12)[:, None] + np.reshape(jitter, (12, 4)) / 2
+    when = start + interval * turns
+    expected = gains_of(folder, wide_form(value, range(12), "round"), gaps="hold")
+    for form in (long_form, outer_join):
+        content = form(value, when)
+        assert gains_of(folder, content, gaps="hold", round_time=interval) == expected
+
+
+def jittered(spread, seed=1):
+    """Times of the values of 60 rounds a second apart."""
+    rng = np.random.default_rng(seed)
+    return np.arange(60)[:, None] + rng.uniform(0, spread, (60, 4)).round(6)
+
+
+@pytest.mark.parametrize("form", [long_form, outer_join])
+@pytest.mark.parametrize("how", [{}, HOLD, {"gaps": "floor", "sensitivity": -130}])
+def test_clocks_that_differ_are_refused_without_round_time(tmp_path, form, how):
+    value = aligned(lost=[(7, 1), (30, 3)])
+    content = form(value, jittered(0.08))
+    with pytest.raises(InvalidFile, match="whose clocks may differ"):
+        gains_of(tmp_path, content, **how)
+    if how:
+        expected = gains_of(tmp_path, wide_form(value, range(60), "round"), **how)
+        assert gains_of(tmp_path, content, **how, round_time=1) == expected
+
+
+def slow_link():
+    value = aligned()
+    value[1::2, 2] = np.nan
+    return value
+
+
+TURNS = np.arange(60)[:, None]
+OTHER_CLOCKS = {
+    "one link is slow": (slow_link(), jittered(0.08)),
+    "links take turns": (aligned(), TURNS + np.arange(4) / 4),
+    "drift": (aligned(), TURNS * (1 + np.array([0, 0.02, -0.01, 0.01]))),
+    "summer time": (aligned(), jittered(0.08) + np.array([0, 0, 3600, 0])),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_CLOCKS)
+def test_clocks_that_no_round_time_fits_are_refused(tmp_path, name):
+    value, when = OTHER_CLOCKS[name]
+    for how in ({}, {"gaps": "hold"}, {"gaps": "hold", "round_time": 1}):
+        with pytest.raises(InvalidFile):
+            gains_of(tmp_path, long_form(value, when), **how)
+
+
+@pytest.mark.parametrize("form", [long_form, outer_join])
+@pytest.mark.parametrize("interval", [2, 0.5, 0.9, 1000, 1e-3, 1e-9, 1e-300])
+def test_wrong_round_time_is_refused(tmp_path, form, interval):
+    content = form(aligned(), jittered(0.05))
+    with pytest.raises(InvalidFile):
+        gains_of(tmp_path, content, gaps="hold", round_time=interval)
+    assert gains_of(tmp_path, content, gaps="hold", round_time=1)  # the control
+
+
+def test_round_time_needs_times(tmp_path):
+    value = aligned()
+    numbered = wide_form(value, range(60), "round"), long_form(value, TURNS, "round")
+    for content in (*numbered, saved(value.T)):
+        with pytest.raises(InvalidFile, match="round_time needs a column time"):
+            gains_of(tmp_path, content, round_time=1)
+
+
+@pytest.mark.parametrize("name", ["round", "", "index", "Unnamed: 0"])
+def test_number_that_is_left_out_is_a_round_without_values(tmp_path, name):
+    value, numbers = aligned(20), [0, 1, *range(3, 21)]
+    filled = np.insert(value, 2, np.nan, axis=0)
+    expected = gains_of(tmp_path, wide_form(filled, range(21), "round"), gaps="hold")
+    for form in (wide_form, long_form) if name == "round" else (wide_form,):
+        content = form(value, numbers, name)
+        assert gains_of(tmp_path, content, gaps="hold") == expected
+        absent = (
+            r"expected a value, got none in .*ue1.*, in the round 2 after the first"
+        )
+        with pytest.raises(InvalidFile, match=absent):
+            gains_of(tmp_path, content)
+        many_left_out = form(value, [0, 1, *range(7, 25)], name)
+        with pytest.raises(InvalidFile, match="more than max_gaps"):
+            gains_of(tmp_path, many_left_out, gaps="hold")
+
+
+def stamps(first, rounds=60, seconds=1.5, form="%Y-%m-%dT%H:%M:%S.%f"):
+    times = pd.Timestamp(first) + pd.to_timedelta(seconds * np.arange(rounds), "s")
+    return [*times.strftime(form)]
+
+
+NAIVE = stamps("2024-03-09T23:59:00")
+AWARE = [f"{time}+01:00" for time in NAIVE]
+TIMES = {
+    "naive": NAIVE,
+    "UTC": [f"{time}Z" for time in NAIVE],
+    "of a zone": AWARE,
+    "with a blank": stamps("2024-03-09T23:59:00", form="%Y-%m-%d %H:%M:%S.%f"),
+    "of day": stamps("2024-03-09T12:00:00", form="%H:%M:%S.%f"),
+    "dates": stamps("2024-02-27", seconds=86400, form="%Y-%m-%d"),
+}
+
+
+@pytest.mark.parametrize("kind", TIMES)
+def test_times_in_iso_8601_are_read(tmp_path, kind):
+    value, times = aligned(lost=[(5, 1)]), np.array(TIMES[kind])
+    expected = gains_of(tmp_path, wide_form(value, range(60), "round"), gaps="hold")
+    interval = 86400 if kind == "dates" else 1.5
+    for round_time in (None, interval):
+        how = {"gaps": "hold", "round_time": round_time}
+        forms = long_form(value, times), wide_form(value, times)
+        for content in (*forms, wide_form(value, times, "")):
+            assert gains_of(tmp_path, content, **how) == expected
+
+
+WRONG_TIMES = {
+    "backwards": [*NAIVE[:30], *NAIVE[28:58]],
+    "twice": [*NAIVE[:30], *NAIVE[29:59]],
+    "summer time ends": stamps("2024-10-27T02:59:00", 40)
+    + stamps("2024-10-27T02:00:00", 20),
+    "midnight": stamps("2024-03-09T23:59:00", form="%H:%M:%S"),
+    "two zones": [*AWARE[:30], *(time.replace("+01", "+02") for time in AWARE[30:])],
+    "with and without a zone": [*NAIVE[:30], *AWARE[30:]],
+    "numbers and times": [*range(30), *NAIVE[30:]],
+    "times and numbers": [*NAIVE[:30], *range(30, 60)],
+    "day and time of day": [*NAIVE[:30], *TIMES["of day"][30:]],
+    "no time": [*NAIVE[:30], "later", *NAIVE[31:]],
+    "another form": [f"3/9/2024 12:{t:02}" for t in range(60)],
+    "nothing": [*NAIVE[:30], "", *NAIVE[31:]],
+}
+
+
+@pytest.mark.parametrize("name", WRONG_TIMES)
+def test_times_that_run_back_or_are_of_several_kinds_are_refused(tmp_path, name):
+    value, times = aligned(), np.array(WRONG_TIMES[name], dtype=object)
+    forms = [wide_form(value, times), wide_form(value, times, "")]
+    for content in (*forms, long_form(value, times)):
+        with pytest.raises(InvalidFile):
+            gains_of(tmp_path, content, gaps="hold")
+    # line by line, the same time may be sent again
+    refused = by_line(forms[0], SITE, unit=Reading(**FAR))[2]
+    assert bool(refused) == (name != "twice")
+
+
+def test_both_forms_have_the_same_devices(tmp_path):
+    """Names with capitals are sorted as the columns of a table, and two that may be one link are refused."""
+    value, names = aligned(), ["a11", "A2", "B9", "b10"]
+    rows, columns = wide_form(value, range(60), "round"), ",".join(NAMES)
+    wide = rows.replace(columns, ",".join(names))
+    numbered = long_form(value, TURNS, "round")
+    long = numbered
+    for old, new in zip(NAMES, names, strict=True):
+        long = long.replace(f",{old},", f",{new},")
+    assert gains_of(tmp_path, long) == gains_of(tmp_path, wide)
+    order = [1, 0, 2, 3]  # a2 is before a11
+    assert gains_of(tmp_path, rows) == [gains_of(tmp_path, wide)[m] for m in order]
+    for twin in ("ue1", "UE 1", "uE1"):
+        with pytest.raises(InvalidFile, match=r"case or blanks|after its last|links"):
+            gains_of(tmp_path, numbered.replace("ue2", twin))
