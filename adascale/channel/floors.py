@@ -5,7 +5,7 @@ A level costs :math:`g(\ell) = \mathbb E[\max(\ell - w_{\min}, 0)] = \int_0^\ell
 
 import math
 from collections.abc import Callable
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,11 +15,8 @@ from adascale import checks as check
 from adascale.errors import InvalidInput
 from adascale.scenario import FloatArray, Scenario
 
-_KNOTS, _LEAST, _MOST = (
-    600,
-    1e-14,
-    1e-8,
-)  # FadingFloors tabulates 600 levels from H = 1e-14 to 1 - H = 1e-8
+# FadingFloors tabulates this many levels from H = 1e-14 to 1 - H = 1e-8
+_KNOTS, _LEAST, _MOST = 600, 1e-14, 1e-8
 _LARGEST = float(np.finfo(float).max)
 _NODES = (np.polynomial.legendre.leggauss(5)[0] + 1) / 2
 _WEIGHTS = np.polynomial.legendre.leggauss(5)[1] / 2
@@ -77,60 +74,59 @@ class FloorLaw:
         left, rounds = np.asarray(left, dtype=float), np.asarray(rounds, dtype=float)
         with np.errstate(all="ignore"):
             # this round alone would reach its floor plus b, and g(l) >= (l - m) / 2 at the median m
-            most = (
-                np.inf if floor is None else np.minimum(np.add(floor, left), _LARGEST)
-            )
-            high = np.minimum(
-                most,
-                np.where(rounds > 0, 2 * left / rounds + self.quantile(0.5), _LARGEST),
-            )
+            most: Any = np.inf
+            if floor is not None:
+                floor = np.asarray(floor, dtype=float)
+                most = np.minimum(floor + left, _LARGEST)
+            later = np.where(rounds > 0, 2 * left / rounds + self.quantile(0.5), most)
+            high = np.minimum(most, later)
             low = np.minimum(left / (1 + rounds), high)  # as g(l) <= l
             level = high.copy() if start is None else np.clip(start, low, high)
             for turn in range(300):
-                spent, slope = rounds * self.mean_cost(level), rounds * self.cdf(level)
-                if floor is not None:
-                    spent, slope = (
-                        spent + np.maximum(level - floor, 0),
-                        slope + (level > floor),
-                    )
+                spent, slope = self._spent(level, floor, rounds)
                 over = spent > left
-                beyond = (
-                    ~over & (level >= high) & (high < most)
-                )  # in case the median is wrong
+                # in case the median is wrong
+                beyond = ~over & (level >= high) & (high < most)
                 low, high = np.where(over, low, level), np.where(over, level, high)
                 high = np.where(beyond, np.minimum(2 * high, most), high)
-                # Newton's steps on a convex function from above are never too long; from below and far above, where the
-                # left side is about exp(-1 / l), the steps are in logarithms
-                close, step = over & (spent <= 10 * left), (spent - left) / slope
-                upward = np.power(
-                    left / spent, spent / (level * slope)
-                )  # a ufunc: ** of a scalar rounds differently
-                there = np.where(close, level - step, level * upward)
-                done = (np.abs(spent - left) <= 1e-13 * left) | (left == 0)
-                done |= ~beyond & (
-                    (np.abs(step) <= 4e-16 * level) | (high - low <= 1e-15 * high)
-                )
+                step = (spent - left) / slope
+                precise = np.abs(spent - left) <= 1e-13 * left
+                narrow = (np.abs(step) <= 4e-16 * level) | (high - low <= 1e-15 * high)
+                done = precise | (left == 0) | (~beyond & narrow)
                 done &= np.isfinite(spent)
                 if done.all():
                     return np.where(left > 0, level, 0.0)
+                # Newton's steps on a convex function from above are never too long; from below and far above, where the
+                # left side is about exp(-1 / l), the steps are in logarithms
+                close = over & (spent <= 10 * left)
+                # a ufunc: ** of a scalar rounds differently
+                factor = np.power(left / spent, spent / (level * slope))
+                there = np.where(close, level - step, level * factor)
                 inside = (there > low) & (there < high)
-                if (
-                    turn % 3 == 2
-                ):  # far from the root the two kinds of steps can alternate for ever
+                if turn % 3 == 2:
+                    # far from the root the two kinds of steps can alternate for ever
                     inside &= close | (spent > left / 2) & ~over
                 there = np.where(inside, there, np.sqrt(low) * np.sqrt(high))
                 level = np.where(done, level, np.where(beyond, high, there))
-        raise RuntimeError(
-            f"no level found by {type(self).__name__}: its cdf and mean_cost contradict each other"
-        )
+        name = type(self).__name__
+        contradiction = "its cdf and mean_cost contradict each other"
+        raise RuntimeError(f"no level found by {name}: {contradiction}")
+
+    def _spent(
+        self, level: FloatArray, floor: FloatArray | None, rounds: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return what this round and n later ones spend at a level, and its slope."""
+        spent, slope = rounds * self.mean_cost(level), rounds * self.cdf(level)
+        if floor is None:
+            return spent, slope
+        return spent + np.maximum(level - floor, 0), slope + (level > floor)
 
     def draw(self, rng: np.random.Generator, *shape: int) -> FloatArray:
         """Draw independent floors; the result has the shape ``(*lanes, *shape)``."""
         share = np.clip(rng.random((*self.lanes, *shape)), 1e-300, None)
         front, back = range(len(self.lanes)), range(len(shape), share.ndim)
-        return np.ascontiguousarray(
-            np.moveaxis(self.quantile(np.moveaxis(share, front, back)), back, front)
-        )
+        floor = self.quantile(np.moveaxis(share, front, back))
+        return np.ascontiguousarray(np.moveaxis(floor, back, front))
 
     def _lane(self, value: FloatArray) -> NDArray[np.intp]:
         number = np.arange(math.prod(self.lanes)).reshape(self.lanes)
@@ -170,28 +166,13 @@ class RayleighFloors(FloorLaw):
         return self.scale / -np.log(share)
 
     def level(self, budget: ArrayLike) -> FloatArray:
-        from scipy.optimize import elementwise  # slow to import
-
-        scale, budget = self.scale, check.positive("budget", budget)
-        check.broadcast(scale=scale.shape, budget=budget.shape)
-        # E max(l - w, 0) >= (l - m) / 2 at the median m of the floors, so the level is below 2 nu + m
-        with np.errstate(over="ignore"):
-            high = np.log(2 * budget + scale / np.log(2)) + 1e-9
-            check.finite("the level for such a scale and budget", high)
-            found = elementwise.find_root(
-                lambda x, scale, budget: (
-                    np.exp(x) * special.expn(2, scale / np.exp(x)) / budget - 1
-                ),
-                (np.log(budget) - 1e-9, high),
-                args=(scale, budget),
+        level = super().level(budget)
+        cost = special.expn(2, self.scale / level)
+        if not ((cost >= np.finfo(float).tiny) & (level < np.inf)).all():
+            values = (
+                f"scale {self.scale.tolist()} and budget {np.asarray(budget).tolist()}"
             )
-        level: FloatArray = np.exp(found.x)
-        if (
-            not np.all(found.success)
-            or (special.expn(2, scale / level) < np.finfo(float).tiny).any()
-        ):
-            given = f"scale {scale.tolist()} and budget {budget.tolist()}"
-            raise ValueError(f"beyond floating point: the level for {given}")
+            raise ValueError(f"beyond floating point: the level for {values}")
         return level
 
 
@@ -214,41 +195,33 @@ class FadingFloors(FloorLaw):
         mean_gain: ArrayLike,
         survival: Callable[[FloatArray], ArrayLike],
     ) -> None:
+        from scipy import interpolate  # slow to import
+
         gain = check.per_device("mean_gain", mean_gain, scenario.num_devices)
-        seen = np.asarray(survival(np.geomspace(1e-12, 1e3, 400)), dtype=float)
-        falls = seen.shape == (400,) and bool((np.diff(seen) <= 1e-12).all())
-        if not (
-            falls
-            and seen[0] >= 0.99
-            and seen[-1] <= 0.01
-            and seen.min() >= 0
-            and seen.max() <= 1 + 1e-12
-        ):
-            expected = "fall from 1 at 0 to 0 at large arguments, as P(|f|^2 > x) does for E|f|^2 = 1"
-            raise InvalidInput(f"survival must {expected}", "survival")
+        _check_survival(survival)
         self.lanes, self._survival = gain.shape[:-1], survival
-        self._rows = (
-            scenario.noise_scale / scenario.x_max / gain.reshape(-1, gain.shape[-1])
-        )
-        start, end = (
-            self._where(target) for target in (np.log(_LEAST), np.log1p(-_MOST))
-        )
-        self._start, self._step = start, (end - start) / (_KNOTS - 1)
-        knots = start[:, None] + self._step[:, None] * np.arange(_KNOTS)
+        unit = scenario.noise_scale / scenario.x_max
+        self._rows = unit / gain.reshape(-1, gain.shape[-1])
+        self._start = self._where(np.log(_LEAST))
+        end = self._where(np.log1p(-_MOST))
+        self._step = (end - self._start) / (_KNOTS - 1)
+        start, step = self._start[:, None], self._step[:, None]
+        knots = start + step * np.arange(_KNOTS)
         self._log_cdf = self._log_product(knots)
-        inner = knots[:, :-1, None] + self._step[:, None, None] * _NODES
-        log_inner = self._log_product(inner.reshape(len(knots), -1)).reshape(
-            inner.shape
-        )
-        pieces = self._step[:, None] * np.sum(
-            _WEIGHTS * np.exp(log_inner + inner), axis=-1
-        )
+        inner = knots[:, :-1, None] + step[..., None] * _NODES
+        log_inner = self._log_product(inner.reshape(len(knots), -1))
+        density = np.exp(log_inner.reshape(inner.shape) + inner)
+        pieces = step * np.sum(_WEIGHTS * density, axis=-1)
         # below the first knot, H continues as the power of w that fits it there
-        power = np.maximum((self._log_cdf[:, 1] - self._log_cdf[:, 0]) / self._step, 0)
-        first = np.exp(self._log_cdf[:, 0] + knots[:, 0]) / (1 + power)
-        spent = np.cumsum(np.concatenate([first[:, None], pieces], axis=1), axis=1)
-        self._log_cost = np.log(spent)
-        self._slope = np.exp(self._log_cdf + knots) / spent
+        log_cdf = self._log_cdf
+        power = np.maximum((log_cdf[:, 1] - log_cdf[:, 0]) / self._step, 0)
+        first = np.exp(log_cdf[:, 0] + knots[:, 0]) / (1 + power)
+        spent = np.cumsum(np.column_stack([first, pieces]), axis=1)
+        slope = step * (np.exp(log_cdf + knots) / spent)
+        number = np.arange(_KNOTS)
+        spline = interpolate.CubicHermiteSpline(number, np.log(spent).T, slope.T)
+        self._cubics = spline.c
+        self._last = np.exp(knots[:, -1])
 
     def _log_product(self, log_floor: FloatArray) -> FloatArray:
         """Return ln H of every row at floors given by their logarithms."""
@@ -275,20 +248,16 @@ class FadingFloors(FloorLaw):
         level = np.asarray(level, dtype=float)
         row = self._lane(level)
         x = (np.log(level) - self._start[row]) / self._step[row]
-        i = np.clip(x, 0, _KNOTS - 2).astype(np.intp)
-        u, step = np.clip(x - i, 0, 1), self._step[row]
-        low, high = self._log_cost[row, i], self._log_cost[row, i + 1]
-        left, right = self._slope[row, i] * step, self._slope[row, i + 1] * step
-        bend = left + right - 2 * (high - low)
-        value = low + u * (left + u * (3 * (high - low) - 2 * left - right + u * bend))
-        slope = left + u * (2 * (3 * (high - low) - 2 * left - right) + 3 * u * bend)
-        cost = np.exp(value + np.minimum(x, 0) * left)
-        beyond = np.maximum(
-            level - np.exp(self._start + self._step * (_KNOTS - 1))[row], 0
-        )
-        return cost + beyond, np.where(
-            beyond > 0, 1.0, np.minimum(cost * (slope / step) / level, 1.0)
-        )
+        knot = np.clip(x, 0, _KNOTS - 2).astype(np.intp)
+        u = np.clip(x - knot, 0, 1)
+        cubic, square, slope, constant = self._cubics[:, knot, row]
+        log_cost = ((cubic * u + square) * u + slope) * u + constant
+        growth = (3 * cubic * u + 2 * square) * u + slope
+        # below the first knot, the logarithm goes on in a straight line; above the last, H is 1
+        cost = np.exp(log_cost + np.minimum(x, 0) * slope)
+        share = np.minimum(cost * growth / (self._step[row] * level), 1.0)
+        beyond = np.maximum(level - self._last[row], 0)
+        return cost + beyond, np.where(beyond > 0, 1.0, share)
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
         return self._at(floor)[1]
@@ -299,32 +268,37 @@ class FadingFloors(FloorLaw):
     def quantile(self, share: ArrayLike) -> FloatArray:
         share = np.asarray(share, dtype=float)
         row = self._lane(share)
-        wanted, found = np.log(np.broadcast_to(share, row.shape)), np.empty(row.shape)
-        for lane in range(len(self._rows)):
+        target = np.log(np.broadcast_to(share, row.shape))
+        log_floor = np.empty(row.shape)
+        for lane, log_cdf in enumerate(self._log_cdf):
             here = row == lane
-            knot = np.interp(wanted[here], self._log_cdf[lane], np.arange(_KNOTS))
-            found[here] = np.exp(self._start[lane] + self._step[lane] * knot)
-        return found
+            knot = np.interp(target[here], log_cdf, np.arange(_KNOTS))
+            log_floor[here] = self._start[lane] + self._step[lane] * knot
+        return np.exp(log_floor)
+
+
+def _check_survival(survival: Callable[[FloatArray], ArrayLike]) -> None:
+    """Check that a function is one minus a distribution function."""
+    share = np.asarray(survival(np.geomspace(1e-12, 1e3, 400)), dtype=float)
+    falls = share.shape == (400,) and (np.diff(share) <= 1e-12).all()
+    if not (falls and 0.99 <= share[0] <= 1 + 1e-12 and 0 <= share[-1] <= 0.01):
+        expected = "fall from 1 at 0 to 0 at large arguments, as P(|f|^2 > x) does for E|f|^2 = 1"
+        raise InvalidInput(f"survival must {expected}", "survival")
 
 
 class EmpiricalFloors(FloorLaw):
     """The empirical distribution of given floors > 0, shape (..., N)."""
 
     def __init__(self, floor: ArrayLike) -> None:
-        seen = check.positive("floor", floor, "floors")
-        self.lanes = seen.shape[:-1]
-        self._rows = np.sort(seen.reshape(-1, seen.shape[-1]), axis=-1)
-        self._below = np.concatenate(
-            [np.zeros((len(self._rows), 1)), np.cumsum(self._rows, axis=-1)], axis=-1
-        )
+        floors = check.positive("floor", floor, "floors")
+        self.lanes = floors.shape[:-1]
+        self._rows = np.sort(floors.reshape(-1, floors.shape[-1]), axis=-1)
+        self._below = np.pad(np.cumsum(self._rows, axis=-1), [(0, 0), (1, 0)])
 
     @classmethod
     def of(cls, scenario: Scenario, min_gain: ArrayLike) -> "EmpiricalFloors":
         r"""Make the distribution from bottleneck gains :math:`h_{\min}^2 > 0` of earlier rounds, shape (..., N)."""
-        return cls(
-            scenario.noise_scale
-            / (scenario.x_max * check.positive("min_gain", min_gain))
-        )
+        return cls(scenario.floor(check.positive("min_gain", min_gain)))
 
     def _under(
         self, level: ArrayLike
@@ -332,13 +306,11 @@ class EmpiricalFloors(FloorLaw):
         """Return the levels, the flat index of their distribution, and the number of its floors up to each level."""
         level = np.asarray(level, dtype=float)
         row = self._lane(level)
-        level, count = (
-            np.broadcast_to(level, row.shape),
-            np.empty(row.shape, dtype=np.intp),
-        )
-        for lane, seen in enumerate(self._rows):
+        level = np.broadcast_to(level, row.shape)
+        count = np.empty(row.shape, dtype=np.intp)
+        for lane, floors in enumerate(self._rows):
             here = row == lane
-            count[here] = np.searchsorted(seen, level[here], side="right")
+            count[here] = np.searchsorted(floors, level[here], side="right")
         return level, row, count
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
@@ -346,19 +318,14 @@ class EmpiricalFloors(FloorLaw):
 
     def mean_cost(self, level: ArrayLike) -> FloatArray:
         level, row, count = self._under(level)
-        return np.asarray(
-            np.maximum(
-                (count * level - self._below[row, count]) / self._rows.shape[1], 0
-            )
-        )
+        cost = (count * level - self._below[row, count]) / self._rows.shape[1]
+        return np.asarray(np.maximum(cost, 0))
 
     def quantile(self, share: ArrayLike) -> FloatArray:
         share = np.asarray(share, dtype=float)
-        row = self._lane(share)
-        at = (np.broadcast_to(share, row.shape) * self._rows.shape[1]).astype(np.intp)
-        return cast(
-            "FloatArray", self._rows[row, np.minimum(at, self._rows.shape[1] - 1)]
-        )
+        row, size = self._lane(share), self._rows.shape[1]
+        rank = (np.broadcast_to(share, row.shape) * size).astype(np.intp)
+        return np.asarray(self._rows[row, np.minimum(rank, size - 1)])
 
 
 class SelectionFloors(FloorLaw):
@@ -388,15 +355,10 @@ class SelectionFloors(FloorLaw):
     def mean_cost(self, level: ArrayLike) -> FloatArray:
         number = np.arange(1, self.antennas + 1)
         weight = special.binom(self.antennas, number) * (-1.0) ** (number + 1)
-        each = special.expn(
-            2, number * np.asarray(self.scale / np.asarray(level))[..., None]
-        )
-        return np.asarray(level * (weight * each).sum(axis=-1))
+        ratio = np.asarray(self.scale / np.asarray(level))[..., None]
+        cost = weight * special.expn(2, number * ratio)
+        return np.asarray(level * cost.sum(axis=-1))
 
     def quantile(self, share: ArrayLike) -> FloatArray:
-        return np.asarray(
-            self.scale
-            / -np.log(
-                -np.expm1(np.log1p(-np.asarray(share, dtype=float)) / self.antennas)
-            )
-        )
+        above = np.log1p(-np.asarray(share, dtype=float)) / self.antennas
+        return np.asarray(self.scale / -np.log(-np.expm1(above)))
