@@ -3,7 +3,8 @@
 Each device has its own random stream, so that more rounds or devices extend a realisation without change.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple, cast
 
@@ -71,55 +72,36 @@ class ChannelModel:
 
     distance_range: tuple[float, float] = (10.0, 200.0)
     placement: str = "radius"
-    limits: ClassVar[Mapping[str, tuple[float, float]]] = {}
-    """The range, ends included, of each numeric parameter of this class."""
-    choices: ClassVar[Mapping[str, tuple[str | bool, ...]]] = {
+    limits: ClassVar[dict[str, tuple[float, float]]] = {}
+    """The range, ends included, of each numeric parameter; a subclass adds to that of its base."""
+    choices: ClassVar[dict[str, tuple[str | bool, ...]]] = {
         "placement": ("radius", "area")
     }
-    """The values of each other parameter of this class."""
-    _same_law: ClassVar[bool] = False
+    """The values of each other parameter; a subclass adds to those of its base."""
 
     def __init_subclass__(cls, same_law: bool = False) -> None:
-        cls._same_law = same_law
-        for law in ("survival", "floor_law"):
-            if _redrawn(
-                cls,
-                next(each for each in cls.__mro__ if law in vars(each)),
-                {"fading", "draw"},
-            ):
+        """Take the distribution of the base from a class that draws anew, unless it declares that it is the same."""
+        own = vars(cls).keys()
+        if own & {"fading", "draw"} and not same_law:
+            for law in {"survival", "floor_law"} - own:
                 setattr(cls, law, getattr(ChannelModel, law))
 
     def __post_init__(self) -> None:
         ends = check.positive("distance_range", self.distance_range)
-        if (
-            ends.shape != (2,)
-            or ends[0] > ends[1]
-            or ends[0] < 1e-150
-            or ends[1] > 1e150
-        ):
+        if ends.shape != (2,) or not 1e-150 <= ends[0] <= ends[1] <= 1e150:
             expected = "within 1e-150 ... 1e150, as (smallest, largest)"
-            raise InvalidInput(
-                f"distance_range must be {expected}, got {self.distance_range!r}",
-                "distance_range",
-            )
+            message = f"must be {expected}, got {self.distance_range!r}"
+            raise InvalidInput(f"distance_range {message}", "distance_range")
         object.__setattr__(self, "distance_range", tuple(ends.tolist()))
-        for owner in reversed(type(self).__mro__):
-            for name, values in vars(owner).get("choices", {}).items():
-                check.one_of(name, getattr(self, name), *values)
-            for name, (low, high) in vars(owner).get("limits", {}).items():
-                given, is_whole = (
-                    getattr(self, name),
-                    isinstance(getattr(type(self), name, None), int),
-                )
-                value = check.as_floats(
-                    name, check.whole(name, given) if is_whole else given
-                )
-                if value.shape or not low <= value <= high:
-                    raise InvalidInput(
-                        f"{name} must be one number from {low:g} to {high:g}, got {given!r}",
-                        name,
-                    )
-                object.__setattr__(self, name, int(value) if is_whole else value.item())
+        for name, values in self.choices.items():
+            check.one_of(name, getattr(self, name), *values)
+        for name, (low, high) in self.limits.items():
+            value = getattr(self, name)
+            if isinstance(getattr(type(self), name), int):
+                value = check.whole(name, value, int(low), int(high))
+            else:
+                value = check.number(name, value, low, high)
+            object.__setattr__(self, name, value)
 
     def place(self, rng: np.random.Generator) -> float:
         """Draw the distance of one device in metres."""
@@ -156,32 +138,27 @@ class ChannelModel:
         if type(self).survival is not ChannelModel.survival:
             return FadingFloors(scenario, mean_gain, self.survival)
         gain = check.per_device("mean_gain", mean_gain, scenario.num_devices)
-        if _redrawn(type(self), ChannelModel, {"draw"}):
-            many = self.draw(
-                scenario.num_devices,
-                20,
-                range(_LAW_SEED, _LAW_SEED + _LAW_ROUNDS // 20),
-            )
-            power = np.moveaxis(many.gain * many.path_loss[..., None], 0, 1).reshape(
-                -1, _LAW_ROUNDS
-            )
-        else:
-            streams = np.random.SeedSequence(_LAW_SEED).spawn(scenario.num_devices)
-            drawn = np.stack(
-                [
-                    self._fade(np.random.default_rng(stream), _LAW_ROUNDS)
-                    for stream in streams
-                ]
-            )
-            power = drawn.real**2 + drawn.imag**2
-        power = np.maximum(power, np.finfo(float).tiny)
+        power = self._fading_power(scenario.num_devices)
         least = [
             (row[:, None] * power).min(axis=0)
             for row in gain.reshape(-1, gain.shape[-1])
         ]
-        return EmpiricalFloors.of(
-            scenario, np.reshape(least, (*gain.shape[:-1], _LAW_ROUNDS))
-        )
+        shape = *gain.shape[:-1], power.shape[-1]
+        return EmpiricalFloors.of(scenario, np.reshape(least, shape))
+
+    def _fading_power(self, num_devices: int) -> FloatArray:
+        """Draw the squared fading of the devices in 20,000 rounds, shape (M, T), always the same."""
+        if type(self).draw is ChannelModel.draw:
+            streams = np.random.SeedSequence(_LAW_SEED).spawn(num_devices)
+            generators = map(np.random.default_rng, streams)
+            unit = np.stack([self._fade(rng, _LAW_ROUNDS) for rng in generators])
+            power = unit.real**2 + unit.imag**2
+        else:
+            seeds = range(_LAW_SEED, _LAW_SEED + _LAW_ROUNDS // 20)
+            drawn = self.draw(num_devices, 20, seeds)
+            unit_power = drawn.gain * drawn.path_loss[..., None]
+            power = np.moveaxis(unit_power, 0, 1).reshape(num_devices, -1)
+        return np.maximum(power, np.finfo(float).tiny)
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         r"""Draw realisations :math:`h_{m,t} = f_{m,t} / \sqrt{\mathrm{PL}_m}` with the fading :math:`f_{m,t}`.
@@ -194,22 +171,16 @@ class ChannelModel:
         """
         check.whole("num_devices", num_devices)
         check.whole("num_rounds", num_rounds)
-        lanes = (
-            len(seed) if isinstance(seed, Sequence) else np.size(seed)
-        )  # checked before a range becomes an array
-        check.entries(
-            "a draw of seeds x num_devices x num_rounds", lanes, num_devices, num_rounds
-        )
+        number = len(seed) if isinstance(seed, Sequence) else np.size(seed)
+        name = "a draw of seeds x num_devices x num_rounds"
+        check.entries(name, number, num_devices, num_rounds)
         seeds = _checked(seed)
-        drawn = [
-            self._draw(int(each), range(num_devices), num_rounds) for each in seeds.flat
-        ]
-        parts = zip(
-            *(each[:3] for each in drawn), strict=True
-        )  # one realisation has no exposure yet
-        return Channel(
-            *(np.reshape(each, (*seeds.shape, *each[0].shape)) for each in parts)
-        )
+        devices = range(num_devices)
+        draws = [self._draw(entropy, devices, num_rounds) for entropy in seeds.flat]
+        if seeds.shape == ():
+            return draws[0]
+        distance, path_loss, coefficient, _ = zip(*draws, strict=True)
+        return Channel(*map(np.stack, (distance, path_loss, coefficient)))
 
     def min_gains(
         self, scenario: Scenario, seed: Seeds, block: int = 1_000_000
@@ -223,38 +194,31 @@ class ChannelModel:
         if type(self).draw is not ChannelModel.draw:
             drawn = self.draw(M, T, seed)
             return scenario.min_gain(drawn.gain), drawn.path_loss
-        number = min(max(block // T, 1), M)  # of devices at a time
-        check.entries(
-            "a draw of seeds x num_rounds, or of devices x num_rounds",
-            max(seeds.size, number),
-            T,
-        )
-        share, moment = (
-            np.broadcast_to(x, M)[:, None]
-            for x in (scenario.power_share, scenario.batch_second_moment)
-        )
-        path_loss, least = (
-            np.empty((*seeds.shape, M)),
-            np.full((*seeds.shape, T), np.inf),
-        )
-        for *lane, first in np.ndindex(*seeds.shape, -(-M // number)):
-            part = slice(first * number, min((first + 1) * number, M))
-            drawn = self._draw(int(seeds[*lane]), range(part.start, part.stop), T)
-            path_loss[*lane, part] = drawn.path_loss
+        size = min(max(block // T, 1), M)
+        name = "a draw of seeds x num_rounds, or of devices x num_rounds"
+        check.entries(name, max(seeds.size, size), T)
+        path_loss = np.empty((seeds.size, M))
+        least = np.full((seeds.size, T), np.inf)
+        scale = scenario.power_share, scenario.batch_second_moment
+        share, moment = (np.broadcast_to(part, M)[:, None] for part in scale)
+        for row, first in itertools.product(range(seeds.size), range(0, M, size)):
+            devices = range(M)[first : first + size]
+            part = slice(devices.start, devices.stop)
+            drawn = self._draw(seeds.flat[row], devices, T)
+            path_loss[row, part] = drawn.path_loss
             gain = check.positive("gain", drawn.gain) * share[part] / moment[part]
-            np.minimum(least[*lane], gain.min(axis=0), out=least[*lane])
-        return check.positive("gain / k_m^2", least), path_loss
+            least[row] = np.minimum(least[row], gain.min(axis=0))
+        check.positive("gain / k_m^2", least)
+        shape = seeds.shape
+        return least.reshape(*shape, T), path_loss.reshape(*shape, M)
 
-    def _draw(self, seed: int, devices: range, num_rounds: int) -> Channel:
+    def _draw(self, seed: int | np.int_, devices: range, num_rounds: int) -> Channel:
         """Draw these devices of one realisation, each from its own stream."""
-        distance, unit = (
-            np.empty(len(devices)),
-            np.empty((len(devices), num_rounds), dtype=complex),
-        )
+        distance = np.empty(len(devices))
+        unit = np.empty((len(devices), num_rounds), dtype=complex)
         for i, device in enumerate(devices):
-            rng = np.random.default_rng(
-                np.random.SeedSequence(seed, spawn_key=(device,))
-            )
+            stream = np.random.SeedSequence(int(seed), spawn_key=(device,))
+            rng = np.random.default_rng(stream)
             distance[i], unit[i] = self.place(rng), self._fade(rng, num_rounds)
         path_loss = check.positive("path_loss", self.path_loss(distance))
         unit /= np.sqrt(path_loss)[:, None]
@@ -270,12 +234,6 @@ class ChannelModel:
                 f"{type(self).__name__}.fading must return {num_rounds} finite coefficients, got {got}"
             )
         return drawn
-
-
-def _redrawn(model: type, home: type, names: set[str]) -> bool:
-    """Return whether a class replaces one of these methods without declaring the same distribution."""
-    new = (vars(each) for each in model.__mro__ if each not in home.__mro__)
-    return any(names & own.keys() and not own.get("_same_law") for own in new)
 
 
 def _checked(seed: Seeds) -> NDArray[np.int_]:
@@ -296,41 +254,31 @@ def each_device(
     draw: Callable[[np.random.Generator], ArrayLike],
 ) -> NDArray[np.float64]:
     """Call ``draw`` with one generator per device, keyed by ``purpose``, and stack them to ``(..., M, *shape)``."""
-    seeds, keys = np.asarray(seed), [(device, purpose) for device in range(num_devices)]
-    streams = (
-        np.random.SeedSequence(int(one), spawn_key=key)
-        for one in seeds.flat
-        for key in keys
-    )
-    found = np.array(
-        [draw(np.random.default_rng(stream)) for stream in streams], dtype=float
-    )
-    return found.reshape(*seeds.shape, num_devices, *found.shape[1:])
+    seeds = np.asarray(seed)
+    values = [
+        draw(np.random.default_rng(np.random.SeedSequence(int(entropy), spawn_key=key)))
+        for entropy in seeds.flat
+        for key in zip(range(num_devices), itertools.repeat(purpose))
+    ]
+    shape = *seeds.shape, num_devices, *np.shape(values[0])
+    return np.array(values, dtype=float).reshape(shape)
 
 
 def find(name: str, **parameters: Any) -> ChannelModel:
     """Make a channel model from a name or ``module:Class``, with arguments as in ``rayleigh:placement=area``."""
     name, options = registry.parse_options(name)
-    found = registry.find("channels", name)
-    if (
-        found.value.fading is ChannelModel.fading
-        and found.value.draw is ChannelModel.draw
-    ):
-        raise ValueError(
-            f"channel {name!r} must define fading(rng, num_rounds), the fading of one device"
-        )
-    chosen = {
+    model = registry.find("channels", name).value
+    if model.fading is ChannelModel.fading and model.draw is ChannelModel.draw:
+        expected = "must define fading(rng, num_rounds), the fading of one device"
+        raise ValueError(f"channel {name!r} {expected}")
+    arguments = {
         key: tuple(value) if isinstance(value, list) else value
         for key, value in (options | parameters).items()
     }
-    return cast(
-        "ChannelModel", from_mapping(found.value, chosen, f" of channel {name!r}")
-    )
+    where = f" of channel {name!r}"
+    return cast("ChannelModel", from_mapping(model, arguments, where))
 
 
 def specification(model: ChannelModel) -> dict[str, Any]:
     """Return the name, as ``model``, and the parameters from which :func:`find` makes the model."""
-    parts = {"model": registry.name_of("channels", type(model))} | asdict(model)
-    if "chains" in parts and parts["chains"] == type(model).chains:  # type: ignore[attr-defined]
-        del parts["chains"]  # which addresses of older runs do not have
-    return parts
+    return {"model": registry.name_of("channels", type(model))} | asdict(model)

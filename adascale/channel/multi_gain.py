@@ -30,7 +30,7 @@ TAPS: dict[str, FloatArray] = {
 """Delays over the delay spread, and powers in dB, of each profile (3GPP TR 38.901, tables 7.7.2-1 to 7.7.2-3)."""
 
 _ANTENNAS, _CHUNK, _BEAM_STEPS = 1010, 64, 40
-_ENERGY: dict[str, tuple[str, ...]] = {"energy": ("anywhere", "even")}
+_ENERGY = ("anywhere", "even")
 
 
 def effective_gain(power: FloatArray, energy: str) -> FloatArray:
@@ -46,7 +46,7 @@ def effective_gain(power: FloatArray, energy: str) -> FloatArray:
     power : numpy.ndarray, shape (..., B), > 0, :math:`|h_{m,b}|^2`
     energy : str, ``anywhere`` or ``even``
     """
-    check.one_of("energy", energy, *_ENERGY["energy"])
+    check.one_of("energy", energy, *_ENERGY)
     return np.asarray(
         power.min(axis=-1) if energy == "anywhere" else 1 / np.mean(1 / power, axis=-1)
     )
@@ -65,7 +65,7 @@ class BlockFading(ChannelModel):
     blocks: int = 2
     energy: str = "anywhere"
     limits: ClassVar = {"blocks": (1, 10_000)}
-    choices: ClassVar = _ENERGY
+    choices: ClassVar = ChannelModel.choices | {"energy": _ENERGY}
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
         check.entries("num_rounds x blocks", num_rounds, self.blocks)
@@ -112,7 +112,10 @@ class TappedDelayLine(ChannelModel):
         "bandwidth": (1, 1e12),
         "subcarriers": (1, 4096),
     }
-    choices: ClassVar = {"profile": tuple(TAPS)} | _ENERGY
+    choices: ClassVar = ChannelModel.choices | {
+        "profile": tuple(TAPS),
+        "energy": _ENERGY,
+    }
 
     def response(self) -> ComplexArray:
         r"""Return :math:`\sqrt{p_l}\, e^{-2\pi i\, k (W/B) \tau_l}`, shape (taps, B)."""
@@ -166,7 +169,7 @@ class AntennaSelection(Rayleigh):
     antennas: int = 2
     chains: str = "one"
     limits: ClassVar = {"antennas": (1, 16)}
-    choices: ClassVar = {"chains": ("one", "all")}
+    choices: ClassVar = Rayleigh.choices | {"chains": ("one", "all")}
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         distance, path_loss, first, _ = super().draw(num_devices, num_rounds, seed)

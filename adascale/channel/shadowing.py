@@ -39,7 +39,7 @@ class Shadowed(Rayleigh, same_law=True):
     correlation_distance: float = 50.0
     known: bool = True
     limits: ClassVar = {"deviation": (0, 30), "correlation_distance": (1e-3, 1e6)}
-    choices: ClassVar = {"known": (True, False)}
+    choices: ClassVar = Rayleigh.choices | {"known": (True, False)}
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         check.entries(
