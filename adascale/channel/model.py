@@ -60,7 +60,7 @@ def cost_hata_path_loss(distance: ArrayLike) -> NDArray[np.float64]:
 class ChannelModel:
     r"""A model from which channels are drawn; subclasses define at least ``fading``.
 
-    A subclass that replaces ``fading`` or ``draw`` loses its base's ``survival`` and ``floor_law``, unless it is
+    A subclass that defines ``fading`` or ``draw`` does not inherit ``survival`` and ``floor_law``, unless it is
     declared as ``class Mine(Rayleigh, same_law=True)``.  Its parameters are dataclass fields.
 
     Parameters
