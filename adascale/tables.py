@@ -38,7 +38,7 @@ class Table(NamedTuple):
     def error(self, t: int | None, message: str) -> InvalidFile:
         """Return an error that names the file and the line of row ``t``."""
         line = 0 if t is None else int(self.lines[t])
-        return _error(self.path, line, message)
+        return error_at(self.path, line, message)
 
     def column(
         self, name: str, good: Callable[[FloatArray], NDArray[np.bool_]], expected: str
@@ -119,7 +119,7 @@ class Lines:
 
     def error(self, message: str) -> InvalidFile:
         """Return an error that names the table and the line."""
-        return _error(self.name, self.number, message)
+        return error_at(self.name, self.number, message)
 
     def _split(self, line: str) -> list[str]:
         """Return the fields of a line."""
@@ -145,13 +145,14 @@ class Lines:
             for i, name in enumerate(names)
             if name in times or (i == 0 and name in _INDEX)
         ]
+        if len({*names}) < len(names):
+            duplicate = f"duplicate column in {short(header)}"
+            raise error_at(self.name, number, duplicate)
         try:
-            if len({*names}) < len(names):
-                raise ValueError(f"got a duplicate column in {short(header)}")
             choice = self._choose([name for name in names if name not in places])
         except ValueError as error:
             others = "and apart from these at most columns named round, time or index"
-            raise _error(self.name, number, f"{error}, {others}") from None
+            raise error_at(self.name, number, f"{error}, {others}") from None
         self.clocks = {name: Clock() for name in places}
         self._convert = choice | self.clocks
         self.names, self.columns = names, list(choice)
@@ -239,7 +240,8 @@ def known(
     return choose
 
 
-def _error(path: str, line: int, message: str) -> InvalidFile:
+def error_at(path: str, line: int, message: str) -> InvalidFile:
+    """Return an error that names the file and, unless it is 0, the line."""
     where = f"{path}, line {line}" if line else path
     return InvalidFile(f"{where}: {message}", path, line or None)
 

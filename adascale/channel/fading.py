@@ -13,10 +13,8 @@ from adascale.scenario import FloatArray, Scenario
 
 ComplexArray = NDArray[np.complex128]
 
-_LONG, _SHORT = (
-    32,
-    16,
-)  # a matrix product of this shape makes _LONG * _SHORT rounds of a sum of waves
+# a matrix product of this shape makes _LONG * _SHORT rounds of a sum of waves
+_LONG, _SHORT = 32, 16
 
 
 @dataclass(frozen=True)
@@ -51,9 +49,8 @@ class Rician(ChannelModel):
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
         sight = np.sqrt(self.K) * np.exp(2j * np.pi * rng.spawn(1)[0].random())
-        return np.asarray(
-            (sight + complex_normal(rng, num_rounds)) / np.sqrt(self.K + 1)
-        )
+        total = sight + complex_normal(rng, num_rounds)
+        return np.asarray(total / np.sqrt(self.K + 1))
 
     def survival(self, power: FloatArray) -> FloatArray:
         r"""Return :math:`Q_1(\sqrt{2K}, \sqrt{2(K+1)x})`; :math:`2(K+1)|f|^2` is noncentral :math:`\chi^2_2`."""
@@ -62,9 +59,8 @@ class Rician(ChannelModel):
         # the amplitude is about normal around sqrt(2K): ten deviations below, S is 1, and thirty above, it is 0;
         # farther out the function overflows
         middle = np.sqrt(2 * self.K)
-        squared = np.clip(
-            2 * (self.K + 1) * power, max(middle - 10, 0) ** 2, (middle + 30) ** 2
-        )
+        low, high = max(middle - 10, 0) ** 2, (middle + 30) ** 2
+        squared = np.clip(2 * (self.K + 1) * power, low, high)
         return np.asarray(stats.ncx2.sf(squared, 2, 2 * self.K))
 
 
@@ -85,10 +81,8 @@ class Nakagami(ChannelModel):
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
         phase = rng.spawn(1)[0].random(num_rounds)
-        return np.asarray(
-            np.sqrt(rng.gamma(self.m, 1 / self.m, num_rounds))
-            * np.exp(2j * np.pi * phase)
-        )
+        power = rng.gamma(self.m, 1 / self.m, num_rounds)
+        return np.asarray(np.sqrt(power) * np.exp(2j * np.pi * phase))
 
     def survival(self, power: FloatArray) -> FloatArray:
         return np.asarray(special.gammaincc(self.m, self.m * power))
@@ -113,11 +107,8 @@ class GaussMarkov(Rayleigh, same_law=True):
 
         fresh = np.full(num_rounds, np.sqrt(1 - self.correlation**2))
         fresh[0] = 1
-        return np.asarray(
-            signal.lfilter(
-                [1.0], [1.0, -self.correlation], complex_normal(rng, num_rounds) * fresh
-            )
-        )
+        noise = complex_normal(rng, num_rounds) * fresh
+        return np.asarray(signal.lfilter([1.0], [1.0, -self.correlation], noise))
 
 
 @dataclass(frozen=True)
@@ -161,14 +152,12 @@ def waves(
     angle = rng.random(paths)
     height = complex_normal(rng, paths) / np.sqrt(paths)
     omega = 2j * np.pi * turns * np.cos(2 * np.pi * angle)
-    steps = (
-        _LONG * _SHORT
-    )  # products have a fixed shape, so that a round does not depend on how many follow
+    # products have a fixed shape, so that a round does not depend on how many follow
+    steps = _LONG * _SHORT
     start = np.arange(0, num_rounds, steps)[:, None] + np.arange(0, steps, _SHORT)
     long = height * np.exp(omega * start[..., None])
-    return np.asarray(
-        (long @ np.exp(omega[:, None] * np.arange(_SHORT))).reshape(-1)[:num_rounds]
-    )
+    short = np.exp(omega[:, None] * np.arange(_SHORT))
+    return np.asarray((long @ short).reshape(-1)[:num_rounds])
 
 
 def draw(

@@ -48,7 +48,7 @@ class FloorLaw:
 
     def shared_level(
         self,
-        left: ArrayLike,
+        budget: ArrayLike,
         floor: ArrayLike | None,
         rounds: ArrayLike,
         start: ArrayLike | None = None,
@@ -59,9 +59,9 @@ class FloorLaw:
 
         Parameters
         ----------
-        left : array_like, >= 0, :math:`b`
+        budget : array_like, >= 0, :math:`b`
         floor : array_like, > 0, optional
-            :math:`w_{\min,t}`; without it the first term is left out, and n must be > 0.
+            :math:`w_{\min,t}`; without it the first term is 0, and n must be > 0.
         rounds : array_like, >= 0, :math:`n`
         start : array_like, optional
             Start of the search.
@@ -71,43 +71,44 @@ class FloorLaw:
         RuntimeError
             If ``cdf`` and ``mean_cost`` contradict each other.
         """
-        left, rounds = np.asarray(left, dtype=float), np.asarray(rounds, dtype=float)
+        budget = np.asarray(budget, dtype=float)
+        rounds = np.asarray(rounds, dtype=float)
         with np.errstate(all="ignore"):
             # this round alone would reach its floor plus b, and g(l) >= (l - m) / 2 at the median m
             most: Any = np.inf
             if floor is not None:
                 floor = np.asarray(floor, dtype=float)
-                most = np.minimum(floor + left, _LARGEST)
-            later = np.where(rounds > 0, 2 * left / rounds + self.quantile(0.5), most)
+                most = np.minimum(floor + budget, _LARGEST)
+            later = np.where(rounds > 0, 2 * budget / rounds + self.quantile(0.5), most)
             high = np.minimum(most, later)
-            low = np.minimum(left / (1 + rounds), high)  # as g(l) <= l
+            low = np.minimum(budget / (1 + rounds), high)  # as g(l) <= l
             level = high.copy() if start is None else np.clip(start, low, high)
             for turn in range(300):
                 spent, slope = self._spent(level, floor, rounds)
-                over = spent > left
+                over = spent > budget
                 # in case the median is wrong
                 beyond = ~over & (level >= high) & (high < most)
                 low, high = np.where(over, low, level), np.where(over, level, high)
                 high = np.where(beyond, np.minimum(2 * high, most), high)
-                step = (spent - left) / slope
-                precise = np.abs(spent - left) <= 1e-13 * left
+                step = (spent - budget) / slope
+                precise = np.abs(spent - budget) <= 1e-13 * budget
                 narrow = (np.abs(step) <= 4e-16 * level) | (high - low <= 1e-15 * high)
-                done = precise | (left == 0) | (~beyond & narrow)
+                done = precise | (budget == 0) | (~beyond & narrow)
                 done &= np.isfinite(spent)
                 if done.all():
-                    return np.where(left > 0, level, 0.0)
+                    return np.where(budget > 0, level, 0.0)
                 # Newton's steps on a convex function from above are never too long; from below and far above, where the
                 # left side is about exp(-1 / l), the steps are in logarithms
-                close = over & (spent <= 10 * left)
+                close = over & (spent <= 10 * budget)
                 # a ufunc: ** of a scalar rounds differently
-                factor = np.power(left / spent, spent / (level * slope))
-                there = np.where(close, level - step, level * factor)
-                inside = (there > low) & (there < high)
+                factor = np.power(budget / spent, spent / (level * slope))
+                proposal = np.where(close, level - step, level * factor)
+                inside = (proposal > low) & (proposal < high)
                 if turn % 3 == 2:
                     # far from the root the two kinds of steps can alternate for ever
-                    inside &= close | (spent > left / 2) & ~over
-                there = np.where(inside, there, np.sqrt(low) * np.sqrt(high))
-                level = np.where(done, level, np.where(beyond, high, there))
+                    inside &= close | (spent > budget / 2) & ~over
+                proposal = np.where(inside, proposal, np.sqrt(low) * np.sqrt(high))
+                level = np.where(done, level, np.where(beyond, high, proposal))
         name = type(self).__name__
         contradiction = "its cdf and mean_cost contradict each other"
         raise RuntimeError(f"no level found by {name}: {contradiction}")
@@ -271,9 +272,9 @@ class FadingFloors(FloorLaw):
         target = np.log(np.broadcast_to(share, row.shape))
         log_floor = np.empty(row.shape)
         for lane, log_cdf in enumerate(self._log_cdf):
-            here = row == lane
-            knot = np.interp(target[here], log_cdf, np.arange(_KNOTS))
-            log_floor[here] = self._start[lane] + self._step[lane] * knot
+            in_lane = row == lane
+            knot = np.interp(target[in_lane], log_cdf, np.arange(_KNOTS))
+            log_floor[in_lane] = self._start[lane] + self._step[lane] * knot
         return np.exp(log_floor)
 
 
@@ -309,8 +310,8 @@ class EmpiricalFloors(FloorLaw):
         level = np.broadcast_to(level, row.shape)
         count = np.empty(row.shape, dtype=np.intp)
         for lane, floors in enumerate(self._rows):
-            here = row == lane
-            count[here] = np.searchsorted(floors, level[here], side="right")
+            in_lane = row == lane
+            count[in_lane] = np.searchsorted(floors, level[in_lane], side="right")
         return level, row, count
 
     def cdf(self, floor: ArrayLike) -> FloatArray:

@@ -5,6 +5,7 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,9 +21,17 @@ from adascale.channel.rounds import (
     too_many,
     wide_entries,
 )
-from adascale.errors import InvalidFile, InvalidInput
+from adascale.errors import InvalidInput
 from adascale.scenario import Scenario
-from adascale.tables import Choice, Clock, FloatArray, Lines, Table, read_table
+from adascale.tables import (
+    Choice,
+    Clock,
+    FloatArray,
+    Lines,
+    Table,
+    error_at,
+    read_table,
+)
 from adascale.text import short, to_number, to_power
 
 _MISSING = ("", "-", "na", "nan", "none")
@@ -149,9 +158,9 @@ def read_gains(
         got = f"got {split:g} of {start} rounds in {path}"
         raise InvalidInput(f"split must leave a round, {got}", "split")
     missing = np.isnan(rounds.values)
-    for first, part in ((0, missing[:start]), (start, missing[start:])):
-        if len(part):
-            _check_gaps(rounds, part.mean(axis=0), reading, first)
+    if start:
+        _check_gaps(rounds, missing[:start].mean(axis=0), reading)
+    _check_gaps(rounds, missing[start:].mean(axis=0), reading, start)
     values = _filled(rounds, reading)
     gains = _linear_gains(rounds, values, scenario, reading)
     past = _trace(gains[:start], rounds, scenario) if start else None
@@ -242,10 +251,10 @@ def _linear_gains(
     rounds: Rounds, values: FloatArray, scenario: Scenario, reading: Reading
 ) -> FloatArray:
     """Return the values as linear gains, in the range that the scenario can have."""
-    gains, sent = values, reading.transmit_power
+    gains, sent = values, reading.transmit_power or 0.0
     with np.errstate(over="ignore"):
         if reading.unit in ("db", "dbm"):
-            gains = 10 ** ((values - (sent or 0.0)) / 10)
+            gains = 10 ** ((values - sent) / 10)
         scaled = gains
         if rounds.links != ["min_gain"]:
             scaled = gains * scenario.power_share / scenario.batch_second_moment
@@ -254,7 +263,7 @@ def _linear_gains(
     rounds.require(positive, f"a gain that is finite and > 0{in_db}")
     if reading.unit == "dbm":
         possible = (gains < 1) & (values != 0)
-        rounds.require(possible, f"not 0, and less than {sent} dBm")
+        rounds.require(possible, f"not 0, and less than {sent:g} dBm")
     unit = scenario.noise_power / np.max(scenario.max_power)
     low, high = 1e-20 * unit, 1e20 * unit
     rounds.require(
@@ -308,37 +317,57 @@ def _columns(
 
     def choose(names: list[str]) -> Choice:
         is_complex = unit == "csi" or (unit == "linear" and "h_1" in names)
-        convert = to_power if is_complex else to_number
-
-        def value(field: str) -> float | None:
-            missing = field.strip().lower() in _MISSING
-            return math.nan if missing else convert(field)
-
-        for clock in ("round", "time"):
-            if links is not None and {*names} == {"link", "value", clock}:
-                return {
-                    "value": value,
-                    "link": lambda name: links.setdefault(name.strip(), len(links)),
-                    clock: Clock(),
-                }
-        stem = "h_" if is_complex else "h2_"
-        columns = [f"{stem}{m + 1}" for m in range(num_devices)]
-        if unit == "dbm":
-            columns = sorted(names, key=natural_key)
-            good = len(names) == num_devices and all(map(_is_name, names))
-        else:
-            alone = unit != "csi" and not each_device and names == ["min_gain"]
-            columns = names if alone else columns
-            good = {*columns} == {*names}
-        if not good:
-            kinds = "h2_1 to h2_M (linear, db), complex h_1 to h_M (linear, csi), M columns (dbm)"
-            kinds = ("" if each_device else "min_gain or ") + kinds
-            kinds += f", or link, value and round, with M = {num_devices}"
-            got = f"got {short(','.join(names))} in the unit {unit}"
-            raise ValueError(f"{got}; expected {kinds}")
+        value = partial(_to_value, to_power if is_complex else to_number)
+        clock = _clock_of_long_form(names)
+        if clock and links is not None:
+            number = lambda name: links.setdefault(name.strip(), len(links))  # noqa: E731
+            return {"value": value, "link": number, clock: Clock()}
+        alone = names == ["min_gain"] and unit in ("linear", "db")
+        if alone and not each_device:
+            return {"min_gain": value}
+        columns = _columns_of_devices(names, num_devices, unit, is_complex)
         return dict.fromkeys(columns, value)
 
     return choose
+
+
+def _clock_of_long_form(names: list[str]) -> str | None:
+    """Return what the values of the long form have, round or time, or None if these names have another form."""
+    for clock in ("round", "time"):
+        if {*names} == {"link", "value", clock}:
+            return clock
+    return None
+
+
+def _columns_of_devices(
+    names: list[str], num_devices: int, unit: str, is_complex: bool
+) -> list[str]:
+    """Return the column of each device."""
+    stem = "h_" if is_complex else "h2_"
+    columns = [f"{stem}{m + 1}" for m in range(num_devices)]
+    if unit == "dbm" and len(names) == num_devices and all(map(_is_name, names)):
+        columns = sorted(names, key=natural_key)
+    if {*columns} != {*names}:
+        raise ValueError(_expected_columns(names, num_devices, unit))
+    return columns
+
+
+def _expected_columns(names: list[str], num_devices: int, unit: str) -> str:
+    """Say which columns there may be."""
+    kinds = {
+        "linear": "min_gain or h2_1 to h2_M or complex h_1 to h_M",
+        "db": "min_gain or h2_1 to h2_M",
+        "csi": "complex h_1 to h_M",
+        "dbm": "M columns of other names",
+    }[unit]
+    got = f"got {short(','.join(names))} in the unit {unit}"
+    rows = f"or link, value and round, with M = {num_devices}"
+    return f"{got}; expected {kinds}, {rows}"
+
+
+def _to_value(convert: Callable[[str], float | None], field: str) -> float | None:
+    """Return the number in a field, NaN where it is missing, or None."""
+    return math.nan if field.strip().lower() in _MISSING else convert(field)
 
 
 def _is_name(name: str) -> bool:
@@ -360,7 +389,7 @@ def _read_array(data: bytes, path: str, num_devices: int, unit: str) -> Table:
     except Exception as error:  # NumPy raises many different errors
         expected = f"numbers ({unit}) of shape ({num_devices}, T)"
         got = short(" ".join(str(error).split()))
-        raise InvalidFile(f"{path}: expected {expected}, got {got}", path) from None
+        raise error_at(path, 0, f"expected {expected}, got {got}") from None
     rows = array.T.astype(complex)
     with np.errstate(over="ignore", invalid="ignore"):
         power = rows.real**2 + rows.imag**2

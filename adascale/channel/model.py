@@ -155,8 +155,8 @@ class ChannelModel:
             power = unit.real**2 + unit.imag**2
         else:
             seeds = range(_LAW_SEED, _LAW_SEED + _LAW_ROUNDS // 20)
-            drawn = self.draw(num_devices, 20, seeds)
-            unit_power = drawn.gain * drawn.path_loss[..., None]
+            channel = self.draw(num_devices, 20, seeds)
+            unit_power = channel.gain * channel.path_loss[..., None]
             power = np.moveaxis(unit_power, 0, 1).reshape(num_devices, -1)
         return np.maximum(power, np.finfo(float).tiny)
 
@@ -192,8 +192,8 @@ class ChannelModel:
         """
         M, T, seeds = scenario.num_devices, scenario.num_rounds, _checked(seed)
         if type(self).draw is not ChannelModel.draw:
-            drawn = self.draw(M, T, seed)
-            return scenario.min_gain(drawn.gain), drawn.path_loss
+            channel = self.draw(M, T, seed)
+            return scenario.min_gain(channel.gain), channel.path_loss
         size = min(max(block // T, 1), M)
         name = "a draw of seeds x num_rounds, or of devices x num_rounds"
         check.entries(name, max(seeds.size, size), T)
@@ -204,9 +204,9 @@ class ChannelModel:
         for row, first in itertools.product(range(seeds.size), range(0, M, size)):
             devices = range(M)[first : first + size]
             part = slice(devices.start, devices.stop)
-            drawn = self._draw(seeds.flat[row], devices, T)
-            path_loss[row, part] = drawn.path_loss
-            gain = check.positive("gain", drawn.gain) * share[part] / moment[part]
+            channel = self._draw(seeds.flat[row], devices, T)
+            path_loss[row, part] = channel.path_loss
+            gain = check.positive("gain", channel.gain) * share[part] / moment[part]
             least[row] = np.minimum(least[row], gain.min(axis=0))
         check.positive("gain / k_m^2", least)
         shape = seeds.shape
@@ -227,23 +227,20 @@ class ChannelModel:
     def _fade(
         self, rng: np.random.Generator, num_rounds: int
     ) -> NDArray[np.complex128]:
-        drawn = np.asarray(self.fading(rng, num_rounds))
-        if drawn.shape != (num_rounds,) or not np.isfinite(drawn).all():
-            got = f"shape {drawn.shape} with {drawn[~np.isfinite(drawn)][:1].tolist()}"
-            raise ValueError(
-                f"{type(self).__name__}.fading must return {num_rounds} finite coefficients, got {got}"
-            )
-        return drawn
+        unit = np.asarray(self.fading(rng, num_rounds))
+        if unit.shape != (num_rounds,) or not np.isfinite(unit).all():
+            expected = f"must return {num_rounds} finite coefficients"
+            got = f"shape {unit.shape} with {unit[~np.isfinite(unit)][:1].tolist()}"
+            raise ValueError(f"{type(self).__name__}.fading {expected}, got {got}")
+        return unit
 
 
 def _checked(seed: Seeds) -> NDArray[np.int_]:
     check.as_floats("seed", seed)
     seeds = np.asarray(seed)
     if seeds.size == 0 or seeds.dtype.kind not in "iu" or (seeds < 0).any():
-        raise InvalidInput(
-            f"seed must be a whole number >= 0 or a sequence of them, got {shown(seed)}",
-            "seed",
-        )
+        expected = "a whole number >= 0 or a sequence of them"
+        raise InvalidInput(f"seed must be {expected}, got {shown(seed)}", "seed")
     return seeds
 
 

@@ -47,9 +47,9 @@ def effective_gain(power: FloatArray, energy: str) -> FloatArray:
     energy : str, ``anywhere`` or ``even``
     """
     check.one_of("energy", energy, *_ENERGY)
-    return np.asarray(
-        power.min(axis=-1) if energy == "anywhere" else 1 / np.mean(1 / power, axis=-1)
-    )
+    if energy == "anywhere":
+        return np.asarray(power.min(axis=-1))
+    return np.asarray(1 / np.mean(1 / power, axis=-1))
 
 
 @dataclass(frozen=True)
@@ -69,18 +69,14 @@ class BlockFading(ChannelModel):
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
         check.entries("num_rounds x blocks", num_rounds, self.blocks)
-        return np.sqrt(
-            effective_gain(
-                rng.standard_exponential((num_rounds, self.blocks)), self.energy
-            )
-        ).astype(complex)
+        power = rng.standard_exponential((num_rounds, self.blocks))
+        return np.sqrt(effective_gain(power, self.energy)).astype(complex)
 
     def floor_law(self, scenario: Scenario, mean_gain: ArrayLike) -> FloorLaw:
         r"""Return the distribution for mean gains of a block; under ``anywhere`` it has the scale :math:`B \omega`."""
         if self.energy == "anywhere":
-            return RayleighFloors(
-                self.blocks * RayleighFloors.of(scenario, mean_gain).scale
-            )
+            scale = RayleighFloors.of(scenario, mean_gain).scale
+            return RayleighFloors(self.blocks * scale)
         return super().floor_law(scenario, mean_gain)
 
 
@@ -121,13 +117,11 @@ class TappedDelayLine(ChannelModel):
         r"""Return :math:`\sqrt{p_l}\, e^{-2\pi i\, k (W/B) \tau_l}`, shape (taps, B)."""
         delay, decibels = TAPS[self.profile]
         power = 10 ** (decibels / 10)
-        turns = np.outer(
-            delay * self.delay_spread,
-            np.arange(self.subcarriers) * (self.bandwidth / self.subcarriers),
-        )
-        return np.asarray(
-            np.sqrt(power / power.sum())[:, None] * np.exp(-2j * np.pi * turns)
-        )
+        spacing = self.bandwidth / self.subcarriers
+        frequency = np.arange(self.subcarriers) * spacing
+        turns = np.outer(delay * self.delay_spread, frequency)
+        amplitude = np.sqrt(power / power.sum())
+        return np.asarray(amplitude[:, None] * np.exp(-2j * np.pi * turns))
 
     def subcarrier_fading(
         self, rng: np.random.Generator, num_rounds: int
@@ -143,10 +137,9 @@ class TappedDelayLine(ChannelModel):
         return np.asarray((taps @ response).reshape(-1, self.subcarriers)[:num_rounds])
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
-        drawn = self.subcarrier_fading(rng, num_rounds)
-        return np.sqrt(
-            effective_gain(drawn.real**2 + drawn.imag**2, self.energy)
-        ).astype(complex)
+        unit = self.subcarrier_fading(rng, num_rounds)
+        power = unit.real**2 + unit.imag**2
+        return np.sqrt(effective_gain(power, self.energy)).astype(complex)
 
 
 @dataclass(frozen=True)
@@ -173,34 +166,30 @@ class AntennaSelection(Rayleigh):
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         distance, path_loss, first, _ = super().draw(num_devices, num_rounds, seed)
-        check.entries(
-            "seeds x num_devices x num_rounds x antennas", first.size, self.antennas
-        )
+        name = "seeds x num_devices x num_rounds x antennas"
+        check.entries(name, first.size, self.antennas)
         shape = num_rounds, 2 * self.antennas - 2
-        drawn = each_device(
+        normal = each_device(
             seed, num_devices, _ANTENNAS, lambda rng: rng.standard_normal(shape)
         )
-        others = drawn.view(complex) / np.sqrt(2 * path_loss)[..., None, None]
-        every = np.concatenate([first[..., None], others], axis=-1)  # (..., M, T, N)
-        heard, power = self._combined(every), every.real**2 + every.imag**2
-        exposure = np.maximum(power.sum(axis=-1) / (heard.real**2 + heard.imag**2), 1.0)
-        return Channel(
-            distance, path_loss, heard, None if self.chains == "one" else exposure
-        )
+        more = normal.view(complex) / np.sqrt(2 * path_loss)[..., None, None]
+        antennas = np.concatenate([first[..., None], more], axis=-1)  # (..., M, T, N)
+        combined = self._combined(antennas)
+        if self.chains == "one":
+            return Channel(distance, path_loss, combined)
+        norm = (antennas.real**2 + antennas.imag**2).sum(axis=-1)
+        exposure = np.maximum(norm / (combined.real**2 + combined.imag**2), 1.0)
+        return Channel(distance, path_loss, combined, exposure)
 
-    def _combined(self, every: ComplexArray) -> ComplexArray:
+    def _combined(self, antennas: ComplexArray) -> ComplexArray:
         """Return the coefficients of the signal that the server decodes, shape (..., M, T)."""
-        best = (
-            (every.real**2 + every.imag**2)
-            .min(axis=-3, keepdims=True)
-            .argmax(axis=-1, keepdims=True)
-        )
-        return np.asarray(np.take_along_axis(every, best, axis=-1)[..., 0])
+        least = (antennas.real**2 + antennas.imag**2).min(axis=-3, keepdims=True)
+        best = least.argmax(axis=-1, keepdims=True)
+        return np.asarray(np.take_along_axis(antennas, best, axis=-1)[..., 0])
 
     def floor_law(self, scenario: Scenario, mean_gain: ArrayLike) -> FloorLaw:
-        return SelectionFloors(
-            RayleighFloors.of(scenario, mean_gain).scale, self.antennas
-        )
+        scale = RayleighFloors.of(scenario, mean_gain).scale
+        return SelectionFloors(scale, self.antennas)
 
 
 @dataclass(frozen=True)
@@ -219,28 +208,27 @@ class Beamforming(AntennaSelection):
 
     chains: str = "all"
 
-    def _combined(self, every: ComplexArray) -> ComplexArray:
+    def _combined(self, antennas: ComplexArray) -> ComplexArray:
         # real numbers, whose products are the same for any number of rounds: re and im of b^H h are pair @ b
-        pair = np.stack([every, -1j * every]).view(float)
-        power = every.real**2 + every.imag**2
+        pair = np.stack([antennas, -1j * antennas]).view(float)
+        power = antennas.real**2 + antennas.imag**2
         best = np.eye(self.antennas)[power.min(axis=-3).argmax(axis=-1)].astype(complex)
-        found, top = pair[..., 0], -np.ones(best.shape[:-1])[..., None, :]
-        for b in (
-            best.view(float),
-            (every / power.sum(axis=-1, keepdims=True)).sum(axis=-3).view(float),
-        ):
+        mean = (antennas / power.sum(axis=-1, keepdims=True)).sum(axis=-3)
+        response, top = pair[..., 0], -np.ones(best.shape[:-1])[..., None, :]
+        for start in (best, mean):
+            b = start.view(float)
             for _ in range(_BEAM_STEPS):
                 b = b / np.sqrt((b * b).sum(axis=-1, keepdims=True))
-                heard = (pair * b[..., None, :, :]).sum(axis=-1)
-                power = (heard**2).sum(axis=0)
+                trial = (pair * b[..., None, :, :]).sum(axis=-1)
+                power = (trial**2).sum(axis=0)
                 least = power.min(axis=-2, keepdims=True)
-                found, top = np.where(least > top, heard, found), np.maximum(least, top)
-                share = (
-                    (least / power) ** 2 / power * heard
-                )  # the weakest devices count most
+                response = np.where(least > top, trial, response)
+                top = np.maximum(least, top)
+                # the weakest devices count most
+                share = (least / power) ** 2 / power * trial
                 step = (share[..., None] * pair).sum(axis=0).sum(axis=-3)
                 b = b + step / (2 * np.sqrt((step * step).sum(axis=-1, keepdims=True)))
-        return np.asarray(found[0] + 1j * found[1])
+        return np.asarray(response[0] + 1j * response[1])
 
     def floor_law(self, scenario: Scenario, mean_gain: ArrayLike) -> FloorLaw:
         raise NotImplementedError("Beamforming has no known distribution of floors")

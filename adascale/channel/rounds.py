@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from adascale import checks as check
 from adascale.errors import InvalidFile
-from adascale.tables import FloatArray, Table
+from adascale.tables import FloatArray, Table, error_at
 from adascale.text import short
 
 IntArray = NDArray[np.int64]
@@ -31,9 +31,7 @@ class Rounds(NamedTuple):
 
     def error(self, t: int, m: int, message: str) -> InvalidFile:
         """Return an error that names the file and the line of a value."""
-        line = int(self.lines[t, m])
-        where = f"{self.path}, line {line}" if line else self.path
-        return InvalidFile(f"{where}: {message}", self.path, line or None)
+        return error_at(self.path, int(self.lines[t, m]), message)
 
     def text(self, t: int, m: int) -> str:
         """Name a value, its link, and its round if it has no line."""
@@ -69,8 +67,7 @@ class Entries(NamedTuple):
 
     def error(self, i: int, message: str) -> InvalidFile:
         """Return an error that names the file and the line of a value."""
-        line = int(self.rows.line[i])
-        return InvalidFile(f"{self.path}, line {line}: {message}", self.path, line)
+        return error_at(self.path, int(self.rows.line[i]), message)
 
 
 def wide_entries(table: Table, by_time: bool) -> Entries:
@@ -123,7 +120,7 @@ def in_rounds(entries: Entries, round_time: float | None) -> Rounds:
     if round_time is not None:
         if not entries.is_time:
             expected = "round_time needs a column time, and no column round"
-            raise InvalidFile(f"{entries.path}: {expected}", entries.path)
+            raise error_at(entries.path, 0, expected)
         entries = entries._replace(rows=rows[~np.isnan(rows.value)])
         return _by_number(entries, _by_round_time(entries, round_time))
     if not entries.is_time:
@@ -174,14 +171,14 @@ def _check_clocks(rounds: Rounds, times: FloatArray) -> None:
     present = ~np.isnan(rounds.values)
     somewhere = present.any(axis=1)
     present, times = present[somewhere], times[somewhere]
-    steps = np.concatenate([np.diff(times[here]) for here in present.T])
+    steps = np.concatenate([np.diff(times[measured]) for measured in present.T])
     usual = np.median(steps) if steps.size else math.inf
     differ = ~(present[1:] & present[:-1]).any(axis=1)
     apart = np.diff(times)[differ]
     if (apart < usual / 2).any():
         message = f"values {apart.min():.3g} apart in time are of different links, whose clocks may differ"
         advice = "give the time of a round, or number the rounds in a column round"
-        raise InvalidFile(f"{rounds.path}: {message}; {advice}", rounds.path)
+        raise error_at(rounds.path, 0, f"{message}; {advice}")
 
 
 def too_many(share: FloatArray, most: float) -> str:

@@ -42,9 +42,8 @@ class Shadowed(Rayleigh, same_law=True):
     choices: ClassVar = Rayleigh.choices | {"known": (True, False)}
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
-        check.entries(
-            "seeds x num_devices x num_devices", np.size(seed), num_devices, num_devices
-        )
+        name = "seeds x num_devices x num_devices"
+        check.entries(name, np.size(seed), num_devices, num_devices)
         distance, path_loss, coefficient, _ = super().draw(
             num_devices, num_rounds, seed
         )
@@ -55,23 +54,21 @@ class Shadowed(Rayleigh, same_law=True):
             seed, num_devices, _SHADOW, lambda rng: rng.standard_normal()
         )
         place = distance * np.exp(1j * angle)
-        rest = np.exp(
-            -np.abs(place[..., :, None] - place[..., None, :])
-            / self.correlation_distance
-        )
+        apart = np.abs(place[..., :, None] - place[..., None, :])
+        rest = np.exp(-apart / self.correlation_distance)
         normal = np.zeros_like(fresh)
         # Cholesky's factor, entry by entry, so that the first rows do not depend on how many follow, to the last digit
         for j in range(num_devices):
             # two devices at one place leave 0, or less after rounding
-            column = (
-                rest[..., j:, j]
-                / np.sqrt(np.maximum(rest[..., j, j], 1e-12))[..., None]
-            )
+            pivot = np.sqrt(np.maximum(rest[..., j, j], 1e-12))
+            column = rest[..., j:, j] / pivot[..., None]
             normal[..., j:] += column * fresh[..., j, None]
             rest[..., j:, j:] -= column[..., None] * column[..., None, :]
         shadow = 10 ** (self.deviation / 10 * normal)
-        known = path_loss * shadow if self.known else path_loss
-        return Channel(distance, known, coefficient / np.sqrt(shadow)[..., None])
+        coefficient = coefficient / np.sqrt(shadow)[..., None]
+        if self.known:
+            path_loss = path_loss * shadow
+        return Channel(distance, path_loss, coefficient)
 
 
 @dataclass(frozen=True)
@@ -103,12 +100,8 @@ class Moving(Rayleigh, same_law=True):
     }
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
-        return waves(
-            rng,
-            num_rounds,
-            self.speed * self.round_time * self.carrier / LIGHT,
-            self.paths,
-        )
+        turns = self.speed * self.round_time * self.carrier / LIGHT
+        return waves(rng, num_rounds, turns, self.paths)
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         distance, path_loss, coefficient, _ = super().draw(
@@ -117,10 +110,8 @@ class Moving(Rayleigh, same_law=True):
         course = each_device(
             seed, num_devices, _COURSE, lambda rng: rng.uniform(0, 2 * np.pi)
         )
-        change = (
-            self.path_loss(self.distances(distance, course, num_rounds))
-            / self.path_loss(distance)[..., None]
-        )
+        moved = self.distances(distance, course, num_rounds)
+        change = self.path_loss(moved) / self.path_loss(distance)[..., None]
         return Channel(distance, path_loss, coefficient / np.sqrt(change))
 
     def distances(
@@ -133,14 +124,10 @@ class Moving(Rayleigh, same_law=True):
         )
         length = np.maximum(far - near, 1e-300)  # reflect |s| between near and far
         along = (distance * np.cos(course))[..., None]
-        went = (
-            np.abs(along)
-            - near
-            + np.copysign(self.speed * self.round_time, along) * np.arange(num_rounds)
-        )
-        return np.asarray(
-            np.hypot(aside, near + length - np.abs(went % (2 * length) - length))
-        )
+        step = np.copysign(self.speed * self.round_time, along)
+        way = np.abs(along) - near + step * np.arange(num_rounds)
+        reflected = near + length - np.abs(way % (2 * length) - length)
+        return np.asarray(np.hypot(aside, reflected))
 
 
 @dataclass(frozen=True)
@@ -167,10 +154,8 @@ class UrbanMicro(Rayleigh):
         super().__post_init__()
         if self.distance_range[0] < 10 or self.distance_range[1] > 5000:
             expected = "within 10 ... 5000 in a street canyon"
-            raise InvalidInput(
-                f"distance_range must be {expected}, got {self.distance_range}",
-                "distance_range",
-            )
+            message = f"must be {expected}, got {self.distance_range}"
+            raise InvalidInput(f"distance_range {message}", "distance_range")
 
     def sight_probability(self, distance: FloatArray) -> FloatArray:
         r"""Compute the probability :math:`\frac{18}{d} + e^{-d/36} (1 - \frac{18}{d})` of sight, 1 within 18 m."""
@@ -183,19 +168,13 @@ class UrbanMicro(Rayleigh):
         .. math:: \mathrm{PL}\,[\mathrm{dB}] = 32.4 + 20 \log_{10} f + \begin{cases} 21 \log_{10} r & d \le d_0 \\
             40 \log_{10} r - 9.5 \log_{10}(d_0^2 + (h - 10)^2) & d > d_0 \end{cases}, \quad d_0 = 36 (h - 1) f_c / c
         """
-        up, edge = (
-            _SERVER_HEIGHT - self.height,
-            4 * (_SERVER_HEIGHT - 1) * (self.height - 1) * self.carrier / LIGHT,
-        )
-        r = np.hypot(distance, up)
-        slope = np.where(
-            distance <= edge,
-            21 * np.log10(r),
-            40 * np.log10(r) - 9.5 * np.log10(edge**2 + up**2),
-        )
-        return np.asarray(
-            10 ** ((32.4 + 20 * np.log10(self.carrier / 1e9) + slope) / 10)
-        )
+        up = _SERVER_HEIGHT - self.height
+        edge = 4 * (_SERVER_HEIGHT - 1) * (self.height - 1) * self.carrier / LIGHT
+        log = np.log10(np.hypot(distance, up))
+        beyond = 40 * log - 9.5 * np.log10(edge**2 + up**2)
+        slope = np.where(distance <= edge, 21 * log, beyond)
+        decibels = 32.4 + 20 * np.log10(self.carrier / 1e9) + slope
+        return np.asarray(10 ** (decibels / 10))
 
     def hidden_path_loss(self, distance: FloatArray) -> FloatArray:
         r"""Compute the linear path loss out of sight, at least that in sight.
@@ -203,32 +182,24 @@ class UrbanMicro(Rayleigh):
         .. math:: \mathrm{PL}\,[\mathrm{dB}] = 22.4 + 35.3 \log_{10} r + 21.3 \log_{10} f - 0.3 (h - 1.5)
         """
         r = np.hypot(distance, _SERVER_HEIGHT - self.height)
-        decibels = (
-            22.4
-            + 35.3 * np.log10(r)
-            + 21.3 * np.log10(self.carrier / 1e9)
-            - 0.3 * (self.height - 1.5)
-        )
+        decibels = 22.4 + 35.3 * np.log10(r) + 21.3 * np.log10(self.carrier / 1e9)
+        decibels = decibels - 0.3 * (self.height - 1.5)
         return np.asarray(np.maximum(10 ** (decibels / 10), self.path_loss(distance)))
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         distance, clear, coefficient, _ = super().draw(num_devices, num_rounds, seed)
-        drawn = each_device(
+        street = each_device(
             seed,
             num_devices,
             _STREET,
             lambda rng: [*rng.random(2), *rng.standard_normal(2)],
         )
-        chance, phase, shadow, line = np.moveaxis(drawn, -1, 0)
+        chance, phase, shadow, line = np.moveaxis(street, -1, 0)
         sees = chance < self.sight_probability(distance)
-        loss = np.where(
-            sees,
-            clear * 10 ** (0.4 * shadow),
-            self.hidden_path_loss(distance) * 10 ** (0.782 * shadow),
-        )
+        hidden = self.hidden_path_loss(distance) * 10 ** (0.782 * shadow)
+        loss = np.where(sees, clear * 10 ** (0.4 * shadow), hidden)
         K = np.where(sees, 10 ** (0.9 + 0.5 * line), 0.0)
         sight = np.sqrt(K) * np.exp(2j * np.pi * phase)
-        unit = (sight[..., None] + coefficient * np.sqrt(clear)[..., None]) / np.sqrt(
-            K + 1
-        )[..., None]
+        scattered = coefficient * np.sqrt(clear)[..., None]
+        unit = (sight[..., None] + scattered) / np.sqrt(K + 1)[..., None]
         return Channel(distance, loss, unit / np.sqrt(loss)[..., None])
