@@ -98,17 +98,6 @@ def test_orders_are_compared_with_the_first_of_them():
     assert alone[8] != pytest.approx(alone[3], rel=1e-4)  # the control
 
 
-@pytest.mark.parametrize(
-    "name", ["Optimal", "EqualAlloc", "EstimFuture", "PowerControl"]
-)
-def test_the_schedules_of_the_others_do_not_contain_the_order(name):
-    (one, mean_gain), (other, _) = (
-        drawn(replace(MNIST, order=order), 0.04, range(3)) for order in (3, 8)
-    )
-    policy = METHODS[name](one, mean_gain)
-    assert np.array_equal(policy.schedule(other), policy.schedule(one))
-
-
 def test_a_choice_is_divided_by_the_method_it_changes_and_few_choices_leak_less():
     choices = choices_table("mnist", [0.01, 0.16], range(6))
     table = choices[choices.nu == 0.16].set_index("choice")

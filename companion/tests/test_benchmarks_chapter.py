@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adascale import Scenario, cli, policies
+from adascale import Scenario, cli
 from companion.leakage import published
-from companion.leakage.liu_simeone import OfflinePowerControl, scaling_budget
+from companion.leakage.liu_simeone import scaling_budget
 from companion.leakage.published import (
     Plan,
     Published,
@@ -25,93 +25,12 @@ from companion.leakage.published import (
     published_plan,
     training,
 )
-from tests.problems import drawn
 
 MNIST = Scenario.mnist()
-SHORT = replace(MNIST, name="short", num_rounds=12)
 CHAPTER = Path(__file__).parents[2] / "notebooks/07_benchmarks.md"
 
 
-shares = st.lists(st.floats(0, 1), min_size=12, max_size=12).filter(
-    lambda share: sum(share) > 1e-3
-)
 UNIT = MNIST.noise_power * (MNIST.num_devices * MNIST.batch_size / MNIST.clip_norm) ** 2
-
-
-@given(shares, st.floats(1e-3, 10), st.integers(0, 5))
-def test_no_schedule_of_the_same_cost_has_a_smaller_sum_of_scalings_than_the_optimum(
-    share, budget, seed
-):
-    problem, _ = drawn(SHORT, budget, seed)
-    extra = np.array(share) / np.sum(share) * budget * 12
-    total = np.sum(SHORT.noise_scale / (problem.min_noise_energy + extra))
-    assert total >= problem.eta(policies.Optimal().schedule(problem)).sum() * (
-        1 - 1e-12
-    )  # roundings
-
-
-def test_a_larger_cost_needs_a_smaller_sum_and_a_vanishing_one_full_power():
-    budgets = np.geomspace(1e-6, 1e4, 60)
-    problem, _ = drawn(MNIST, budgets)
-    least = problem.eta(policies.Optimal().schedule(problem)).sum(axis=-1)
-    assert (np.diff(least) < 0).all()
-    assert least[0] == pytest.approx(problem.max_eta.sum(), rel=0.01)  # a cost of 1e-6
-    assert least[-1] < 1e-3 * least[0]
-
-
-def test_a_privacy_budget_below_the_least_sum_cannot_reach_the_cost():
-    problem, mean_gain = drawn(MNIST, 0.04)
-    least = problem.eta(policies.Optimal().schedule(problem)).sum()
-    for share in (0.5, 0.9, 0.999):
-        assert (
-            problem.cost(
-                policies.PowerControl(mean_gain, share * least).schedule(problem)
-            )
-            > 0.04
-        )
-        assert problem.cost(OfflinePowerControl(share * least).schedule(problem)) > 0.04
-    assert (
-        problem.cost(OfflinePowerControl(1.001 * least).schedule(problem)) < 0.04
-    )  # the control
-
-
-def test_the_aim_of_power_control_never_falls_and_steps_by_what_a_weak_round_leaves():
-    problem, mean_gain = drawn(MNIST, 0.04)
-    budget = 1.02 * problem.eta(policies.Optimal().schedule(problem)).sum()
-    eta = problem.eta(policies.PowerControl(mean_gain, budget).schedule(problem))
-    later_cap = MNIST.x_max * policies.estimated_min_gain(mean_gain, "devices")
-    left, aims = budget, []
-    for t, cap in enumerate(problem.max_eta):
-        aims.append(left / (MNIST.num_rounds - t))
-        if aims[-1] > later_cap:
-            break
-        assert eta[t] == pytest.approx(min(aims[-1], cap), rel=1e-9)
-        left -= eta[t]
-    assert len(aims) > 400  # the estimated caps do not bind before
-    assert (np.diff(aims) >= -1e-12 * np.array(aims[1:])).all()
-
-
-@pytest.mark.parametrize("start", [0.9, 1.1])
-@pytest.mark.parametrize(
-    ("over_rate_cubed", "settles"),
-    [(5.0, True), (0.5, True), (0.3, True), (0.2, False)],
-)
-def test_the_resting_queue_repels_below_a_quarter_of_the_cubed_rate(
-    over_rate_cubed, settles, start
-):
-    scenario = replace(MNIST, num_rounds=400)
-    gain = np.full(400, 1e-11)
-    rate = 0.1 * scenario.x_max * 1e-11
-    policy = policies.LyapunovPowerControl(over_rate_cubed * rate**3, rate)
-    resting = over_rate_cubed * rate
-    state = replace(
-        policy.start(scenario, np.array(1.0)), queue=np.array(start * resting)
-    )
-    distance = []
-    for one in gain:
-        state, _ = policy.decide(state, scenario.floor(one))
-        distance.append(abs(float(state.queue) / resting - 1))
-    assert (max(distance[-50:]) < 0.02) is settles
 
 
 def test_the_chapter_s_own_policy_runs_from_the_command_line_as_it_says(
@@ -247,22 +166,3 @@ def test_their_training_learns_and_spends_more_than_its_budget(data):
         plan.spent == plan.caps[0] for plan in quiet
     )  # the control: a budget that never binds
     assert [plan.caps.size for plan in quiet] == list(range(12, 0, -1))
-
-
-def test_bad_arguments_are_named():
-    for name, function, arguments in (
-        [
-            ("epsilon", published_budget, (-1.0, 0.1)),
-            ("delta", published_budget, (1.0, 2.0)),
-        ]
-        + [
-            ("caps", published_plan, ([0.0], [1.0], 1.0)),
-            ("budget", published_plan, ([1.0], [1.0], 0.0)),
-        ]
-        + [("gain", forecast, ([-1.0], 2, 5.0))]
-    ):
-        with pytest.raises(ValueError, match=f"^{name} must"):
-            function(
-                *arguments,
-                **({"stop": published.STOP} if function is published_plan else {}),
-            )

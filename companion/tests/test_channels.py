@@ -4,19 +4,14 @@ import numpy as np
 
 from adascale.channel import BlockFading, Rayleigh, TappedDelayLine
 from companion.causal import worlds
-from companion.results import load, ratio
+from companion.results import load
 from companion.summary import promises
 from companion.theory.correlated import BLOCK_OPTIMUM, BLOCK_PREDICTED
 from companion.theory.rounds_inside import ONE_GAIN, inside_table
 
-SLOW, RICIAN, MOVING = (
-    "Gauss-Markov, r = 0.99",
-    "Rician, believed Rayleigh",
-    "moving at 1.5 m/s",
-)
+SLOW = "Gauss-Markov, r = 0.99"
 TABLE, ACCOUNTED = load("channels/table"), load("channels/exact")
 KEPT = promises(TABLE).set_index(["world", "policy", "nu"])
-AT_MIDDLE = KEPT.xs(worlds.MIDDLE, level="nu")
 
 
 def test_a_hard_budget_is_kept_in_every_world():
@@ -27,23 +22,6 @@ def test_a_hard_budget_is_kept_in_every_world():
     ]:
         assert (KEPT.xs(name, level="policy").over == 0).all()
     assert KEPT.loc[(SLOW, "ConstantLevel", worlds.MIDDLE)].over > 0.2  # the control
-
-
-def test_in_slow_fading_the_coherence_seen_saves_a_hard_budget():
-    """Where rounds are independent it costs next to nothing."""
-    for name in ("ReSolve", "Learn"):
-        plain, seen = (
-            KEPT.loc[(SLOW, f"{name}{how}, hard", worlds.MIDDLE)]
-            for how in ("", ", coherent")
-        )
-        assert seen.rdp < plain.rdp / 4
-        assert seen.rdp_worst < plain.rdp_worst / 4
-        for world in worlds.KNOWN:
-            for nu in TABLE[TABLE["world"] == world].nu.unique():
-                pair = f"{name}, coherent, hard", f"{name}, hard"
-                assert (
-                    ratio(TABLE[TABLE["world"] == world], *pair, nu=nu).estimate < 1.02
-                )
 
 
 def test_the_exact_table_has_the_schedules_of_the_table_of_worlds():
@@ -78,27 +56,6 @@ def test_nobody_leaks_less_in_the_mean_than_the_optimum_of_blocks():
     assert (mean.loc[25:, "ReSolve, hard"] > 5 * mean.loc[25:, BLOCK_OPTIMUM]).all()
     short = mean.loc[[1, 5]]
     np.testing.assert_allclose(short[BLOCK_OPTIMUM], short[BLOCK_PREDICTED], atol=0.01)
-
-
-def test_a_warm_queue_is_ahead_in_slow_fading_and_motion():
-    def low(above, below):
-        middle = TABLE[TABLE.nu == worlds.MIDDLE].groupby("world")
-        return middle.apply(lambda rows: ratio(rows, above, below).low)
-
-    warm = KEPT.loc[MOVING, "AdaScale, warm", 0.01]
-    assert warm.rdp > 2 * warm.rdp_median  # a few draws make the mean
-    assert (low("AdaScale", "AdaScale, warm") > 1).all()
-    assert (low("Learn", "AdaScale, warm")[[SLOW, MOVING, "Jakes, 0.1 Hz"]] > 1).all()
-    assert low("ConstantLevel", "AdaScale, warm")[MOVING] > 1
-    assert low("ReSolve, hard", "ReSolve, coherent, hard")[SLOW] > 1
-    assert AT_MIDDLE.rdp[SLOW, "ConstantLevel"] < AT_MIDDLE.rdp[SLOW, "AdaScale, warm"]
-    assert (
-        AT_MIDDLE.spread[SLOW, "ConstantLevel"]
-        > 3 * AT_MIDDLE.spread[SLOW, "AdaScale, warm"]
-    )
-    assert (
-        AT_MIDDLE.rdp[SLOW, "Learn, coherent, hard"] > AT_MIDDLE.rdp[SLOW, "EqualAlloc"]
-    )
 
 
 def test_two_blocks_double_the_floor_and_a_narrow_band_does_nothing():

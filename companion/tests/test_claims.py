@@ -138,26 +138,6 @@ def test_the_table_to_read_has_a_row_a_statement_and_a_column_a_budget():
     assert read.loc[("narrows", "RDP", "EqualAlloc"), "0.02"] == ""
 
 
-def test_one_budget_or_a_policy_without_any_result_still_make_a_table():
-    made = table(
-        Optimal=[0.9, 0.91],
-        AdaScale=[1.0, 1.0],
-        EqualAlloc=[2.0, 2.0],
-        EstimFuture=[np.nan, np.nan],
-    )
-    claims = paper_claims(
-        made, drawn=("EqualAlloc", "EstimFuture"), others=("EqualAlloc",)
-    )
-    assert "narrows" not in set(claims.claim)  # there is no next budget
-    chosen = claims[(claims.claim == "higher") & (claims.policy == "EqualAlloc")]
-    assert list(chosen.realisations) == [
-        0
-    ]  # the largest of a known and an unknown leakage is unknown
-    two = paper_claims(pd.concat([made, made.assign(nu=0.02)]), others=())
-    lost = two[(two.policy == "EstimFuture") & (two.claim == "narrows in nats")]
-    assert set(lost.verdict) == {"not settled"}
-
-
 def test_means_and_medians_can_disagree_on_whether_a_gap_narrows():
     """One realisation in ten with a huge leakage rules the means and leaves the geometric mean where it was."""
     huge = np.where(np.arange(100) % 10 == 0, 1e4, 1.0)

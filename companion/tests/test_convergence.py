@@ -112,58 +112,6 @@ def test_a_device_whose_samples_agree_uses_all_of_its_power():
     )  # all gradients are clipped to one and the same
 
 
-@pytest.mark.parametrize(
-    ("name", "shape", "hidden"),
-    [("mnist_cnn", (1, 28, 28), 32), ("tanh_cnn", (3, 32, 32), 128)],
-)
-def test_the_networks_have_no_smoothness_constant(name, shape, hidden):
-    """The curvature of the cross entropy: (H + 1)/2 along the last layer, c^2 along a hidden bias."""
-    torch = pytest.importorskip("torch")
-    from adascale.learning import models
-
-    network, images = (
-        getattr(models, name)().double(),
-        torch.zeros(4, *shape, dtype=torch.float64),
-    )
-    *_, inner, outer = (
-        key
-        for key, layer in network.named_modules()
-        if isinstance(layer, torch.nn.Linear)
-    )
-    weight, bias, hidden_bias = f"{outer}.weight", f"{outer}.bias", f"{inner}.bias"
-    values = {
-        key: torch.zeros_like(network.get_parameter(key))
-        for key in (weight, bias, f"{inner}.weight", hidden_bias)
-    }
-    assert values[weight].shape == (10, hidden)
-
-    def curvature(along):
-        def loss(step):
-            moved = {
-                key: each + step * along.get(key, 0) for key, each in values.items()
-            }
-            shown = torch.func.functional_call(network, moved, images)
-            return torch.nn.functional.cross_entropy(shown, torch.arange(4))
-
-        return torch.func.grad(torch.func.grad(loss))(
-            torch.zeros((), dtype=torch.float64)
-        ).item()
-
-    apart = torch.zeros(10, 1, dtype=torch.float64)
-    apart[:2, 0] = torch.tensor([1.0, -1.0]) / np.sqrt(2 * (hidden + 1))
-    values[hidden_bias] += 25.0  # tanh = 1
-    values[bias][2:] = -50.0
-    assert curvature({weight: apart, bias: apart[:, 0]}) == pytest.approx(
-        (hidden + 1) / 2, rel=1e-4
-    )
-    values[hidden_bias] *= 0
-    for c in (1.0, 10.0, 100.0):
-        values[weight][:2, 0] = torch.tensor([c, -c])
-        assert curvature(
-            {hidden_bias: torch.eye(len(values[hidden_bias]))[0]}
-        ) == pytest.approx(c**2, rel=1e-4)
-
-
 @pytest.mark.parametrize(("mu", "lam"), [(0.0, 0.25), (0.9, 0.25), (0.5, 1.3)])
 def test_momentum_is_that_of_the_recursion_of_moments(mu, lam):
     xx = xv = vv = 0.0
@@ -180,13 +128,6 @@ def test_momentum_is_that_of_the_recursion_of_moments(mu, lam):
     assert (ratio <= 1) == (
         mu == 0
     )  # negative control: without momentum the bound holds
-
-
-def test_batches_beyond_the_data_are_refused_by_name():
-    with pytest.raises(ValueError, match="batch_size"):
-        next(
-            simulate(PROBLEM, np.random.default_rng(0), [0.0, 0.0], 0.1, [1.0], 13, 12)
-        )
 
 
 def test_comparison_is_that_of_each_training():
@@ -394,8 +335,3 @@ def test_empirical_minimum_is_the_least_squares_fit():
     stacked, target = FEATURES.reshape(-1, 2), LABELS.reshape(-1)
     residual = np.linalg.lstsq(stacked, target, rcond=None)[1][0]
     assert EMPIRICAL.f_star == pytest.approx(residual / (2 * target.size), rel=1e-12)
-
-
-def test_one_device_agrees_with_itself():
-    known = empirical_constants(FEATURES[:1], LABELS[:1])
-    assert max(known.C1, known.C2) < 1e-20  # rounding, squared

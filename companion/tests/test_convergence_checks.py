@@ -7,7 +7,7 @@ from scipy import stats
 from adascale import Scenario, channel
 from companion.theory import convergence_checks as checks
 from companion.theory.air_time import limit_of_scale
-from companion.theory.convergence import Training, example, step_moments, used_power
+from companion.theory.convergence import Training, example, step_moments
 
 PROBLEM = example(spread=0.15).problem  # five devices
 CENTRE = Training(PROBLEM, np.zeros(5), 0.02, np.full(1000, 5.0), 4, 20)
@@ -134,16 +134,3 @@ def test_the_running_mean_of_the_floors_has_landaus_law():
     assert (
         stats.kstest(last + np.euler_gamma, landau.cdf).pvalue < 1e-6
     )  # negative control: the wrong centring
-
-
-def test_less_power_is_used_with_larger_batches_and_near_the_minimiser():
-    features, labels = PROBLEM.draw(np.random.default_rng(80), 2000, 20)
-    clip = float(np.median(np.linalg.norm(features * labels[..., None], axis=-1)))
-    used = {
-        (size, name): used_power(
-            PROBLEM, place, clip, size, 0.01, np.random.default_rng(80)
-        )
-        for size in (4, 60)
-        for name, place in (("first", np.zeros(5)), ("last", PROBLEM.minimiser))
-    }
-    assert used[60, "last"] < used[4, "last"] < used[4, "first"] < 1

@@ -1,7 +1,6 @@
 """The explorer's arithmetic in JavaScript is the package's, digit by digit; what it ships is what it says."""
 
 import json
-import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -11,11 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from matplotlib.colors import to_hex
 
 from adascale import ReceiveScalingProblem, Scenario, policies, tuning
 from companion import explorer
-from companion.figures import STYLE
 from companion.shi import plain_lyapunov
 
 # the page takes the end of the list of orders without a word, too
@@ -215,27 +212,3 @@ def test_gains_and_levels_are_those_of_the_model_but_for_rounding(channel):
     constant = policies.ConstantLevel(law=law).start(scenario, problem.budget).level
     ratio = constant_levels("mnist", channel, 1) / constant
     assert np.abs(10 * np.log10(ratio)).max() < 0.00005 * (1 + 1e-9)
-
-
-def test_a_method_has_the_colour_that_it_has_in_figures():
-    style = (FOLDER / "explorer.css").read_text()
-    light = style.partition("data-theme=")[0]
-    shown = {
-        name: to_hex(color) for name, color in re.findall(r"--ex-(\w+): (#\w+)", light)
-    }
-    for own in ("Optimal", "AdaScale", "EqualAlloc", "ConstantLevel", "Learn"):
-        (color,) = (
-            color for name, color in shown.items() if own.lower().startswith(name)
-        )
-        assert color == to_hex(STYLE[own]["color"])
-    others = {to_hex(look["color"]) for look in STYLE.values()}
-    assert not {shown["plain"], shown["you"]} & others
-
-
-def test_all_that_the_page_loads_is_light():
-    loaded = [
-        path.stat().st_size
-        for path in FOLDER.iterdir()
-        if path.suffix in (".js", ".css")
-    ]
-    assert sum(loaded) < 100_000

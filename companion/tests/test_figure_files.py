@@ -136,16 +136,3 @@ def test_another_colour_is_noticed(drawn):
     svg = files.as_svg(figure)
     plt.close(figure)
     assert [found == {own} for _, found, own in colours(svg)] == [True, False]
-
-
-@pytest.mark.parametrize(
-    ("wide", "size", "shown"),
-    [(7, 10, 13.3), (9, 10, 11.8), (9, 8, 9.4), (11, 10, 9.7)],
-)
-def test_a_wide_figure_has_small_words(wide, size, shown):
-    with plt.rc_context({"font.size": size, "figure.constrained_layout.use": True}):
-        figure, axes = plt.subplots(figsize=(wide, 3))
-        axes.set_xlabel("words")
-        svg = files.as_svg(figure)
-    plt.close(figure)
-    assert smallest_word(svg) == pytest.approx(shown, abs=0.3)

@@ -12,7 +12,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from matplotlib.figure import Figure
 
-from adascale import Scenario, channel, policies
+from adascale import Scenario, policies
 from adascale.comparison import leakage_table
 from adascale.statistics import log_interval
 from companion import figures
@@ -20,7 +20,7 @@ from companion.figures import convergence, drawn_data, experiments, files, floor
 from companion.figures.data import check_sum, described
 from companion.figures.markup import download_link, embedded
 from companion.methods import METHODS
-from tests.problems import MNIST, OnlySome
+from tests.problems import OnlySome
 
 BUDGETS = [2e-3, 8e-3]  # OnlySome reaches the first
 SMALL = Scenario("small", 3, 40, 1000, 20, 400, 1.0, 0.2, 1e-12)
@@ -104,22 +104,6 @@ def test_series_are_those_given(drawing, shown):
     for (panel, name), values in shown.items():
         found = series(figure, name, panel).y.tolist()
         assert found[-len(values) :] == pytest.approx(values)
-
-
-def test_no_realisation_lies_below_its_farthest_device_alone():
-    places = channel.draw(10, 1, seed=range(50))
-    omega = (MNIST.noise_scale / MNIST.x_max / MNIST.mean_gain(places.path_loss)).sum(
-        axis=-1
-    )
-    drawn = floors.farthest(MNIST, places.distance, omega)
-    points, line = (
-        series(drawn, "one realisation"),
-        series(drawn, "farthest device alone"),
-    )
-    assert (points.y > np.interp(points.x, line.x, line.y)).all()
-    assert not (
-        points.y > 20 * np.interp(points.x, line.x, line.y)
-    ).any()  # negative control: not arbitrarily far
 
 
 def test_reused_data_cross_the_right_side_where_they_break_it():
@@ -256,10 +240,6 @@ def test_names_stand_at_their_curves_in_their_colours_and_never_touch():
     assert max(box.x1 for box in boxes) < figure.bbox.x1 + 1  # the axes make room
 
 
-def test_a_variant_has_the_look_of_its_method():
-    assert figures.policy_style("Learn, hard") == figures.policy_style("Learn")
-
-
 def test_realisations_are_drawn_each_and_relative_to_their_own_optimum(table):
     drawn = figures.realisations(table)
     assert {"Liu & Simeone", "Shi et al.", "realisation 12"} <= {*named(drawn)}
@@ -368,15 +348,6 @@ def test_rounding_of_another_machine_is_the_same_text(axes):
         assert check_sum(values) == check_sum(other)
     assert check_sum([1 - 1e-15, -1e-30, 3]) == check_sum([1 + 1e-15, 0.0, 3])
     assert check_sum([1, np.nan]) != check_sum([1, np.inf])
-
-
-def test_words_and_decoration_are_no_data(axes):
-    axes.plot([0, 1], [0, 1], label="a line")
-    before = drawn_data(axes.figure)
-    axes.legend()
-    axes.text(0.1, 0.2, "words")
-    axes.annotate("more", (0, 0))
-    pd.testing.assert_frame_equal(drawn_data(axes.figure), before)
 
 
 def test_the_table_has_every_point_under_its_name(axes):

@@ -8,8 +8,6 @@ import pandas as pd
 import pytest
 
 from adascale import ReceiveScalingProblem
-from adascale.channel import EmpiricalFloors
-from adascale.statistics import interval
 from companion.__main__ import RESULTS as MADE
 from companion.__main__ import make
 from companion.causal import link_data as data
@@ -19,7 +17,6 @@ from companion.results import folder, load
 
 FOLDER = folder() / "links"
 TABLES = [name.removesuffix(".csv") for name in MADE["links"].files.split()]
-REAL = ("Michigan, held", "Michigan, broadcasts", "ORBIT, packets")
 SAMPLES = 260
 
 
@@ -181,18 +178,6 @@ def test_no_method_sees_a_round_before_it_comes(few):
     }  # those that are tuned on the future do change
 
 
-def test_what_is_believed_are_the_floors_of_the_past(few):
-    problem, past = links.problem_of(few[1])
-    seen = links.Past(
-        min_gain=tuple(problem.scenario.min_gain(past).tolist())
-    ).floor_law(problem.scenario, None)
-    wanted = EmpiricalFloors(
-        problem.scenario.noise_scale
-        / (problem.scenario.x_max * problem.scenario.min_gain(past))
-    )
-    assert seen.level(0.04) == wanted.level(0.04)
-
-
 def test_statistics_are_those_of_a_plain_loop(few):
     for each, row in zip(few, links.links_statistics(few).itertuples(), strict=True):
         weakest = [min(each.gain[:, t]) for t in range(each.gain.shape[1])]
@@ -263,9 +248,6 @@ def test_the_command_makes_every_table_and_says_whose_data_it_was(
 COMMITTED = load("links/leakage")
 
 
-KEPT = links.summary(COMMITTED).set_index(["trace", "policy"])
-
-
 def test_no_measurement_is_kept():
     """Of the links only what is derived: of one of fourteen groups the extremes and the median, round by round."""
     said = tomllib.loads((FOLDER / "links.provenance.toml").read_text())
@@ -292,47 +274,3 @@ def test_the_optimum_leaks_least_of_those_that_spend_no_more():
     within = COMMITTED[COMMITTED.cost <= 1 + 1e-9]
     assert (within.rdp >= 1 - 1e-9).all()
     assert (COMMITTED.rdp < 1).any()  # those that spend more may leak less
-
-
-def test_a_wrong_law_costs_more_than_none():
-    for trace in REAL:
-        assert (
-            KEPT.epsilon[trace, "ReSolve, hard, Rayleigh"]
-            > 2 * KEPT.epsilon[trace, "Learn, hard"]
-        )
-        assert KEPT.cost[trace, "ConstantLevel, Rayleigh"] > 3
-        assert KEPT.cost[trace, "AdaScale, warm"] == pytest.approx(1, abs=0.02)
-
-
-def test_in_hindsight_liu_and_simeone_lead_unless_a_count_is_a_decibel_or_floors_are_higher():
-    ada, power = "AdaScale" + HINDSIGHT, "PowerControl" + HINDSIGHT
-    ratio = COMMITTED.pivot(
-        index=["trace", "group", "window"], columns="policy", values="epsilon"
-    )
-    lead = ratio[ada] - ratio[power]
-    for trace in REAL:
-        assert KEPT.epsilon[trace, power] < KEPT.epsilon[trace, ada]
-        assert interval(lead[trace].groupby("group").mean().to_numpy()).low > 0
-    counted = KEPT.loc["Michigan, a count as 1 dB"].epsilon
-    assert counted[power] > counted[ada]
-    scaled = (
-        pd.read_csv(FOLDER / "scales.csv").set_index(["scale", "policy"]).epsilon[10.0]
-    )
-    assert scaled[ada] < scaled[power]
-    look = pd.read_csv(FOLDER / "first_look.csv")
-    sixth = look[(look.sampling == 6) & (look.unit == "CC1000")][
-        ["AdaScale", "PowerControl"]
-    ].max()
-    assert sixth.PowerControl < sixth.AdaScale
-
-
-def test_re_solving_runs_dry_where_floors_have_fallen():
-    statistics = pd.read_csv(FOLDER / "statistics.csv")
-    dry = COMMITTED[
-        (COMMITTED.policy == "ReSolve, hard")
-        & (COMMITTED.rdp > 3)
-        & COMMITTED.trace.isin(REAL)
-    ]
-    dry = dry.merge(statistics.astype({"group": str}), on=["trace", "group", "window"])
-    assert len(dry) > 0
-    assert (dry.drift_db < -1).all()

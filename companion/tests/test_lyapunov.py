@@ -104,30 +104,6 @@ def test_no_much_kinder_pair_lies_between_the_rates_that_were_tried(matched):
     assert epsilon < 1.05 * kindest  # the zoom is no finer than that
 
 
-def test_lanes_are_matched_each_on_its_own(matched):
-    problem, found = matched
-    alone = ReceiveScalingProblem(
-        problem.scenario, problem.min_gain[1], problem.budget[1, 0]
-    )
-    single = match_lyapunov(alone)
-    assert single.penalty.shape == single.rate.shape == ()
-    assert float(single.rate) == pytest.approx(found.rate[1, 1], rel=1e-12)
-    assert float(single.penalty) == pytest.approx(
-        found.penalty[1, 1], rel=1e-7
-    )  # each to 1e-9 of the cost
-    together = found.pairs[found.pairs.lane == 3]
-    np.testing.assert_allclose(
-        single.pairs.relative_rate, together.relative_rate, rtol=1e-12
-    )
-
-
-def test_one_rate_alone_is_tried_where_one_is_asked_for():
-    problem = make([0.04])
-    found = match_lyapunov(problem, 0.5)
-    least = problem.eta(policies.Optimal().schedule(problem)).mean(axis=-1)
-    np.testing.assert_allclose(found.rate, 0.5 * least, rtol=1e-12)
-
-
 def test_a_rate_out_of_all_reach_is_named_lane_and_all():
     with pytest.raises(
         tuning.BudgetNotReached,
@@ -136,12 +112,6 @@ def test_a_rate_out_of_all_reach_is_named_lane_and_all():
         match_lyapunov(
             make([0.04]), 1e9
         )  # the queue stays empty: full power costs nothing
-
-
-def test_bad_arguments_are_named():
-    for arguments in [{"relative_rates": -1.0}, {"contraction": 2.0}, {"delta": 2.0}]:
-        with pytest.raises(ValueError, match=next(iter(arguments))):
-            match_lyapunov(make([0.04]), **arguments)
 
 
 def test_the_capped_level_has_the_mean_that_is_asked_for_or_is_infinite():
@@ -187,15 +157,3 @@ def test_the_plain_method_takes_its_cap_first_and_minimises_every_round():
             own = V * leakage(energy[k, t]) + queue[k, t] * (energy[k, t] - floor)
             assert own <= objective.min() * (1 + 1e-9)
             assert queue[k, t + 1] == max(queue[k, t] + energy[k, t] - floor - 0.04, 0)
-
-
-def test_the_plain_method_leaks_more_the_higher_its_cap():
-    problem, caps = problems.make(MNIST, 0.04), np.geomspace(1, 1e5, 6)
-    plain = plain_lyapunov(
-        problem, float(tuning.match_budget(policies.AdaScale, problem)), caps
-    )
-    leaked = [float(problem.rdp(row)) for row in plain.energy]
-    assert (np.diff(leaked) > 0).all()
-    assert (plain.energy[-1] - problem.min_noise_energy).mean() == pytest.approx(
-        1e5 / MNIST.num_rounds, rel=0.01
-    )

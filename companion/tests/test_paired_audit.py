@@ -11,7 +11,7 @@ from scipy import stats
 
 from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
 from adascale.audit.canaries import unit
-from adascale.learning import Diverged, FedSGD, Training, data, fedsgd
+from adascale.learning import FedSGD, Training, data, fedsgd
 from companion.privacy.black_box import SampleCanaries, audit_samples
 from companion.privacy.paired_audit import (
     Audited,
@@ -115,16 +115,6 @@ def test_without_sampling_the_score_is_normal_as_neyman_and_pearson_say():
     assert abs(seen.present.mean() - 0.5) < 4 * 0.5 / math.sqrt(100)
 
 
-def test_runs_differ_in_batches_and_noise_and_come_again_by_their_seed():
-    short = replace(SMALL, num_rounds=2)
-    once, again, other = (
-        paired_runs(given([1.0] * 2, short, seed), 12) for seed in (0, 0, 1)
-    )
-    np.testing.assert_array_equal(once.score, again.score)
-    assert np.unique(np.concatenate([once.score, other.score])).size == 24
-    assert np.unique(once.loss).size == 12
-
-
 def test_an_honest_training_is_not_refuted_and_a_good_part_of_its_epsilon_is_shown():
     heard, final = audited(0.6, 160)
     assert heard.refuted == final.refuted == {}
@@ -176,25 +166,6 @@ def test_a_sample_that_is_in_every_batch_is_refuted(monkeypatch):
     assert audit_paired(rarely, RUNS)[0].refuted == {}
     monkeypatch.setattr(FedSGD, "batches", lambda self, round_index: self.parts)
     assert audit_paired(rarely, RUNS)[0].refuted != {}
-
-
-BAD = [("norm", 0.0), ("confidence", 1.0), ("delta", 0.0), ("seed", -1)]
-
-
-@pytest.mark.parametrize(("name", "value"), BAD)
-def test_bad_arguments_are_refused(name, value):
-    with pytest.raises(ValueError, match=name):
-        audited(**{name: value})
-
-
-def test_what_tells_nothing_and_what_cannot_be_audited(monkeypatch):
-    honest = given([1.0] * ROUNDS)
-    with pytest.raises(Diverged):
-        paired_runs(honest._replace(training=replace(TRAINING, learning_rate=1e39)), 1)
-    monkeypatch.setattr(
-        SampleCanaries, "signal", lambda *given: torch.zeros_like(given[-1])
-    )
-    assert (paired_runs(honest, 2).score == 0).all()  # a gradient that vanishes
 
 
 # One training, and what its final model shows of mislabelled samples

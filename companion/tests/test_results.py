@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from companion.__main__ import RESULTS, main
 from companion.results import load, ratio
 
 KEYS = ["policy", "nu", "seed"]
@@ -33,14 +32,6 @@ def test_load_reads_a_wide_table_by_policy():
         5.635384,
     ]  # the fourth line of the file
     assert [*table] == ["epsilon", "exact"]
-
-
-def test_load_lists_the_names_that_there_are():
-    with pytest.raises(
-        ValueError,
-        match=r"name must be one of audit/digits, .*weights/thirds, got 'mnist'",
-    ):
-        load("mnist")
 
 
 def test_ratio_is_the_paired_interval_of_scipy(drawn):
@@ -105,10 +96,3 @@ def test_ratio_refuses_what_the_table_does_not_have():
     ]:
         with pytest.raises(ValueError, match=message):
             ratio(both, **({"policy": "A", "reference": "B"} | wrong))
-
-
-@pytest.mark.parametrize("prefix", ["--ou", "--process"])
-def test_no_prefix_of_an_option_of_the_companion_is_taken_for_it(capsys, prefix):
-    with pytest.raises(SystemExit):
-        main(["make", next(iter(RESULTS)), prefix, "2"])
-    assert f"unrecognized arguments: {prefix} 2" in capsys.readouterr().err

@@ -6,7 +6,6 @@ from scipy import integrate, special
 
 from adascale import Scenario
 from adascale.channel import EmpiricalFloors, FadingFloors, RayleighFloors
-from adascale.errors import InvalidInput
 from adascale.policies import adascale_energies
 from adascale.problem import RoundLeakage
 from companion import bounds
@@ -49,20 +48,6 @@ def test_the_value_of_a_level_is_what_plain_integration_gives(budget):
     )
     expected = float(curvature(level)) * (square - budget**2) / (2 * float(value.wet))
     assert value.log_coefficient == pytest.approx(expected, rel=1e-5)
-
-
-def test_lanes_of_a_law_and_budgets_broadcast():
-    law = RayleighFloors(np.array([0.01, 0.033, 0.2]))
-    value = bounds.level_value(F, law, np.array([[0.02], [0.3]]))
-    ways = approach_constant(F, law, np.array([[0.02], [0.3]]))
-    for k, budget in enumerate([0.02, 0.3]):
-        for r, omega in enumerate(law.scale):
-            one = bounds.level_value(F, RayleighFloors(omega), budget)
-            for whole, single in zip(value, one, strict=True):
-                assert whole[k, r] == pytest.approx(float(single), rel=1e-12)
-            assert ways[k, r] == pytest.approx(
-                float(approach_constant(F, RayleighFloors(omega), budget)), rel=1e-12
-            )
 
 
 def test_a_law_by_quadrature_or_from_many_draws_has_the_same_value():
@@ -125,9 +110,3 @@ def test_the_expansion_of_adascale_from_an_empty_queue_is_met_within_a_tenth():
         # neither term alone would do
         way = float(approach_constant(F, LAW, budget)) * penalty
         assert surplus.sum(axis=-1).mean() != pytest.approx(way, rel=0.1)
-
-
-def test_a_bad_budget_is_named():
-    with pytest.raises(InvalidInput) as error:
-        bounds.level_value(F, LAW, 0.0)
-    assert error.value.argument == "budget"

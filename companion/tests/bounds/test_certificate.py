@@ -86,17 +86,6 @@ def test_simulated_policies_lie_between_the_bounds(margin):
     assert found.optimum[-1] > 0.8 * (least - error)
 
 
-def test_finer_grids_have_nearer_bounds_for_every_horizon():
-    coarse, fine = (
-        bounds.certify_regret(SCENARIO, LAW, 0.04, 5, fineness=f) for f in (0.2, 0.5)
-    )
-    assert (
-        fine.policy[1:] <= coarse.policy[1:]
-    ).all()  # of one round, the nodes decide
-    assert (fine.optimum >= coarse.optimum).all()
-    assert (fine.policy - fine.optimum > 0).all()
-
-
 def test_hulls_and_levels_are_what_they_say():
     nodes = np.array([0.0, 1.0, 3.0, 4.0])
     assert hull(np.array([3.0, 2.9, 0.0, 0.5]), nodes) == pytest.approx(

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from companion.bounds import (
-    ConvergenceBound,
     SignalMoment,
     convergence_bound,
     largest_learning_rate,
@@ -51,37 +50,6 @@ def test_right_side_is_the_paper_s(eta, share, gap, L, A1, A2, C1, C2):
     )  # a handful of roundings
 
 
-def test_only_the_noise_term_depends_on_the_schedule_by_its_mean():
-    w = np.array([1.0, 2.0, 6.0])
-    same_mean, louder = (
-        convergence_bound(v, 0.05, 1.0, **KNOWN) for v in (np.full(3, 3.0), 2 * w)
-    )
-    bound = convergence_bound(w, 0.05, 1.0, **KNOWN)
-    assert bound == same_mean
-    assert bound[:3] == louder[:3]
-    assert float(louder.noise) == 2 * float(bound.noise)
-
-
-def test_lanes_broadcast():
-    w = np.random.default_rng(0).uniform(0, 2, (2, 5))
-    gaps, rates = np.array([0.5, 1.0, 2.0])[:, None], np.array([0.01, 0.02])
-    signal = SignalMoment.uncorrelated(0.5, 0.3, 0.2, 0.7, 20)
-    for function, given_ in (
-        (convergence_bound, KNOWN),
-        (nearly_exact_bound, {"smoothness": 2.0, "signal": signal}),
-    ):
-        bound = function(w, rates, gaps, **given_)
-        assert all(term.shape == (3, 2) for term in (*bound, bound.total))
-        for k, r in np.ndindex(3, 2):
-            alone = function(w[r], rates[r], gaps[k, 0], **given_)
-            for name in (
-                ConvergenceBound._fields
-            ):  # the mean of a row may be summed in another order
-                assert getattr(bound, name)[k, r] == pytest.approx(
-                    float(getattr(alone, name)), rel=1e-14
-                )
-
-
 def test_the_largest_learning_rate_is_the_paper_s_and_is_admitted():
     for A1, C1 in np.random.default_rng(1).uniform(0, 9, (200, 2)):
         limit = 1 / (4 * 2.0 * (C1 + 1) * (A1 + 1))
@@ -104,18 +72,6 @@ def test_the_largest_learning_rate_is_the_paper_s_and_is_admitted():
         nearly_exact_bound(
             [1.0], 1.0, 1.0, smoothness=2.0, signal=SignalMoment.bounded(1, 10)
         )
-
-
-def test_larger_batches_tighten_the_bound():
-    two, one = (
-        convergence_bound([1.0], 0.05, 1.0, **KNOWN, batch_second_moment=k2)
-        for k2 in (2, 1)
-    )
-    assert float(two.sampling) == pytest.approx(2 * float(one.sampling), rel=1e-14)
-    assert float(two.heterogeneity) == pytest.approx(
-        2 * float(one.heterogeneity), rel=1e-14
-    )
-    assert (two.initial, two.noise) == (one.initial, one.noise)
 
 
 def random_training(spread, energy, T, batch_size, M, seed):

@@ -89,11 +89,3 @@ def within(values, expected, errors=3.0):
     return abs(values.mean() - expected) <= errors * values.std(ddof=1) / np.sqrt(
         values.size
     )
-
-
-def mean_surplus(level, rate=0.5):
-    """Of a round of UNIT at a level that does not know the floor, against the level of a rate."""
-    best = unit_level(rate)
-    return (
-        unit_leakage(level) - unit_leakage(best) + (unit_cost(level) - rate) / best**2
-    )

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from adascale import ReceiveScalingProblem, Scenario, accounting, channel
+from adascale import ReceiveScalingProblem, Scenario, channel
 from companion.results import load
 from companion.training import channel_estimates as ce
 from companion.training import estimates
@@ -19,9 +19,7 @@ SCENARIO = replace(Scenario.mnist(), num_devices=4)
 ERROR = np.array([0.01, 0.1, 0.5, 2.0])
 DRAWN = channel.draw(4, 20_000, 0)
 KINDS = ("least-squares", "mmse")
-ONE = [[1.0]], [1.0], 0.1
 KEPT = load("channels/estimates")
-MNIST = estimates.compared(KEPT, "mnist").set_index(["nu", "error", "kind"])
 
 
 def estimated(kind, error=ERROR, drawn=DRAWN, seed=7):
@@ -36,22 +34,6 @@ def test_both_estimates_are_of_one_measurement_and_without_error_they_are_the_ch
         np.testing.assert_allclose(
             ce.estimate(DRAWN, 0, kind, seed=1), DRAWN.coefficient, rtol=1e-15
         )
-
-
-def test_errors_are_proportional_and_a_longer_or_wider_realisation_keeps_them():
-    small = estimated("least-squares", 0.01)[0] - DRAWN.coefficient
-    large = estimated("least-squares", 0.04)[0] - DRAWN.coefficient
-    np.testing.assert_allclose(large, 2 * small, rtol=1e-8, atol=1e-18)
-    part = channel.draw(3, 50, 0)
-    np.testing.assert_array_equal(
-        estimated("mmse", 0.1, part)[0], ce.estimate(DRAWN, 0.1, seed=7)[:3, :50]
-    )
-    many = channel.draw(3, 50, [5, 0])
-    lanes = ce.estimate(many, 0.1, seed=[3, 7])
-    np.testing.assert_array_equal(lanes[1], estimated("mmse", 0.1, part)[0])
-    assert not np.allclose(
-        lanes[0] / many.coefficient[0], lanes[1] / many.coefficient[1]
-    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -148,13 +130,6 @@ def test_at_the_bottleneck_the_error_is_larger_by_one_over_its_probability():
     )  # the control
 
 
-def test_pilots_as_strong_as_data_give_every_device_one_received_error():
-    error = ce.pilot_error(DRAWN.path_loss, 8, SCENARIO.max_power, SCENARIO.noise_power)
-    np.testing.assert_allclose(
-        error * SCENARIO.max_power / (DRAWN.path_loss * SCENARIO.noise_power), 1 / 8
-    )
-
-
 def test_the_energy_of_misalignment_is_what_a_simulation_finds():
     believed, _ = estimated("mmse")
     law = ce.alignment_law(believed, DRAWN.path_loss, ERROR)
@@ -167,27 +142,6 @@ def test_the_energy_of_misalignment_is_what_a_simulation_finds():
     energy = ((deviation.T @ gradient / 4) ** 2).sum(axis=1)
     expected = float(ce.misalignment(SCENARIO, one)[0])
     assert abs(energy.mean() - expected) < 4 * energy.std() / np.sqrt(energy.size)
-
-
-def test_misalignment_is_a_multiple_of_the_floor():
-    believed, _ = estimated("mmse")
-    problem = ReceiveScalingProblem(
-        SCENARIO, SCENARIO.min_gain(np.abs(believed) ** 2), 0.1
-    )
-    energy = ce.misalignment(
-        SCENARIO, ce.alignment_law(believed, DRAWN.path_loss, ERROR).variance
-    )
-    received = (
-        SCENARIO.max_power
-        / (DRAWN.path_loss * SCENARIO.noise_power)
-        * ERROR
-        / (1 + ERROR)
-    )
-    bottleneck = (np.abs(believed) ** 2).argmin(axis=0)
-    assert (energy <= received.sum() * problem.min_noise_energy / 2 * (1 + 1e-12)).all()
-    assert (
-        energy >= received[bottleneck] * problem.min_noise_energy / 2 * (1 - 1e-12)
-    ).all()
 
 
 @given(st.integers(1, 6), st.integers(0, 2**32))
@@ -231,25 +185,6 @@ def test_the_floor_of_the_estimates_keeps_the_power_and_the_true_one_does_not_in
     assert abs(over - 0.5) < slack
 
 
-def test_both_quadratures_together_tell_the_server_the_modulus():
-    """One sample's step over the noise, in the real coordinates of what is received, and in the real part alone."""
-    c, sigma = 0.6 - 1.1j, 3.0
-    sample = np.random.default_rng(0).standard_normal(7)
-    sample /= np.linalg.norm(sample)
-    step = np.concatenate(
-        [(c * sample).real, (c * sample).imag]
-    )  # in units of the sensitivity
-    assert np.linalg.norm(step) / sigma == pytest.approx(
-        1 / float(ce.true_noise_multiplier(sigma, c))
-    )
-    real = float(ce.true_noise_multiplier(sigma, c.real))
-    assert np.linalg.norm(step[:7]) / sigma == pytest.approx(1 / real)
-    turned = (np.conj(c) / abs(c)) * (
-        c * sample
-    )  # what the server can do: all of it in one quadrature
-    np.testing.assert_allclose(turned, abs(c) * sample, atol=1e-15)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_device_leaks_beyond_the_account_is_bounded_by_its_power(kind):
     error = ce.pilot_error(
@@ -280,90 +215,6 @@ def test_what_a_device_leaks_beyond_the_account_is_bounded_by_its_power(kind):
     assert (np.abs(excess) < 4 * true.std(axis=-1) / np.sqrt(true.shape[-1])).all()
 
 
-def test_with_mmse_estimates_the_mean_leakage_is_above_the_account():
-    error = np.full(4, 0.1)
-    believed, c = estimated("mmse", error)
-    sigma = 2.0  # one for all
-    x = (np.abs(believed) ** 2 * DRAWN.path_loss[:, None]).ravel()
-    kept = x > 0.2  # where the mean over few draws is a mean
-    for alpha in (1.5, 3.0):
-        true = accounting.rdp(
-            0.01,
-            ce.true_noise_multiplier(np.full(kept.sum(), sigma), c.ravel()[kept]),
-            alpha,
-        )
-        assert true.mean() - 4 * true.std() / np.sqrt(true.size) > accounting.rdp(
-            0.01, sigma, alpha
-        )
-
-
-def test_no_round_exceeds_the_bound_but_with_the_probability_that_is_given():
-    drawn = channel.draw(400, 60, 2)
-    believed, c = estimated("least-squares", 0.3, drawn, 3)
-    law = ce.alignment_law(believed, drawn.path_loss, 0.3, "least-squares")
-    beyond = (np.abs(c) > ce.alignment_bound(law, 0.2)).any(axis=-1).mean()
-    assert 0.01 < beyond < 0.2  # a union bound, and a triangle
-
-
-def estimate(error, seed=0, kind="mmse"):
-    return ce.estimate(channel.draw(2, 3, 0), error, kind, seed=seed)
-
-
-BAD = [("error", estimate, -0.1), ("symbols", ce.pilot_error, 1e10, 0, 1.0, 1e-12)]
-BAD += [
-    ("power", ce.pilot_error, 1e10, 1, 0.0, 1e-12),
-    ("variance", ce.misalignment, SCENARIO, -np.ones((4, 1))),
-]
-BAD += [(r"\|estimate\|\^2", ce.alignment_law, [[1.0], [0.0]], [1.0, 1.0], 0.1)]
-BAD += [
-    (r"\|alignment\|", ce.true_noise_multiplier, [1.0], [0j]),
-    ("ratio", ce.gain_ratio_survival, 0.0, 0.1),
-]
-BAD += [
-    ("probability", ce.alignment_bound, ce.alignment_law(*ONE), 1.0),
-    ("error", ce.gain_ratio_survival, 1.0, 0.0),
-]
-
-
-def test_bad_input_is_named():
-    for case in BAD:
-        named, function, *given = case
-        with pytest.raises(ValueError, match=f"^{named} must"):
-            function(*given)
-
-
-def test_exact_coefficients_leak_what_is_accounted_and_estimates_leak_more():
-    exact = KEPT[KEPT.error == "none"]
-    np.testing.assert_allclose(exact.true, exact.epsilon, rtol=1e-5)
-    assert not exact.over.any()
-    mmse = MNIST.xs("mmse", level="kind").drop("none", level="error")
-    assert (mmse.true > mmse.epsilon).all()
-    for nu in estimates.BUDGETS:
-        ordered = [
-            MNIST.true[nu, error, "mmse"]
-            for error in ("1000 pilots", "100 pilots", "10 pilots")
-        ]
-        assert ordered == sorted(ordered)
-        assert ordered[0] < 1.02 * MNIST.epsilon[nu, "1000 pilots", "mmse"]
-    assert (
-        MNIST.true[0.16, "-20 dB", "mmse"] > 2 * MNIST.epsilon[0.16, "-20 dB", "mmse"]
-    )
-
-
-def test_ten_pilots_for_ten_devices_keep_misalignment_below_the_noise_and_no_simulation_exceeds_the_bound():
-    enough = KEPT[KEPT.error.isin(["10 pilots", "100 pilots", "1000 pilots"])]
-    assert (enough.misaligned < enough.noise).all()
-    trained = KEPT.dropna(subset=["measured"]).query("error != 'none'")
-    assert trained.measured.median() < trained.misaligned.median()
-
-
-def test_the_true_floor_as_a_cap_is_exceeded_in_about_half_of_the_rounds():
-    over = KEPT[KEPT.error != "none"].groupby("kind").over
-    rounds = 500 * len(estimates.SEEDS)
-    assert over.mean()["mmse"] > 0.5 - 2 / np.sqrt(rounds)
-    assert over.mean()["least-squares"] < 0.5 + 2 / np.sqrt(rounds)
-
-
 @pytest.mark.slow
 def test_a_row_is_what_is_stored():
     case = {"nu": 0.16, "error": "-10 dB", "kind": "mmse", "seed": 1}
@@ -379,18 +230,6 @@ def test_a_row_is_what_is_stored():
     assert stored.measured.item() == pytest.approx(made.pop("measured"), rel=0.05)
     for name, value in made.items():
         assert stored[name].item() == pytest.approx(value, rel=1e-4), name
-
-
-def test_the_schedule_is_within_the_limit_of_what_is_believed():
-    for error in ("-10 dB", "10 pilots"):
-        made = estimates.realise(Scenario.digits(), 0.04, error, "least-squares", 0)
-        assert (made.energy >= made.problem.min_noise_energy).all()
-        assert not np.allclose(made.problem.min_noise_energy, made.true_floor)
-    again = estimates.realise(Scenario.digits(), 0.04, "none", "mmse", 0)
-    np.testing.assert_allclose(
-        again.problem.min_noise_energy, made.true_floor, rtol=1e-12
-    )
-    np.testing.assert_allclose(again.alignment, 1, rtol=1e-12)
 
 
 def test_a_case_is_compared_with_exact_coefficients_on_the_same_realisations():

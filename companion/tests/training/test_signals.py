@@ -1,15 +1,11 @@
 """The step on the channel and its equivalent form."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
-from adascale import ReceiveScalingProblem, Scenario, channel
+from adascale import Scenario, channel
 from adascale.learning import FedSGD, Training, data
 from adascale.learning.fedsgd import effective_update, real_receiver_noise
 from adascale.policies import Truncated
@@ -82,86 +78,6 @@ def test_the_power_limit_holds_in_expectation_and_the_bottleneck_meets_it():
     )
 
 
-def test_bad_input_is_named():
-    for name, call in [
-        *(
-            ("eta", lambda g, h, n, bad=bad: transmit(g, h, bad, n))
-            for bad in (0.0, np.inf)
-        ),
-        *(
-            ("eta", lambda g, h, n, bad=bad: effective_update(g[0], bad, n.real))
-            for bad in (np.nan, -1.0)
-        ),
-        (
-            "eta",
-            lambda g, h, n: effective_update(g[0].float(), 1e-90, n.real + 1),
-        ),  # whose noise is no float32
-        *(
-            ("coefficient", lambda g, h, n, bad=bad: transmit(g, bad * h, 1.0, n))
-            for bad in (0, np.nan)
-        ),
-        ("coefficient", lambda g, h, n: transmit(g, h[:3], 1.0, n)),
-        ("power", lambda g, h, n: transmit(g, h * 1e-300, 1.0, n)),
-        ("signal", lambda g, h, n: transmit(g, h, 1.0, n + np.inf)),
-        (
-            "noise_power",
-            lambda g, h, n: receiver_noise(np.random.default_rng(), 6, -1.0),
-        ),
-    ]:
-        gradients, coefficient, _ = one_round(6)
-        with pytest.raises(ValueError, match=f"^{name} "):
-            call(gradients, coefficient, np.zeros(6, dtype=complex))
-
-
-DECADES = st.floats(-300, 300)
-
-
-@given(
-    DECADES,
-    st.tuples(*[st.floats(-150, 150)] * 3),
-    DECADES,
-    st.floats(-30, 30),
-    st.booleans(),
-)
-def test_any_eta_gain_and_noise_give_a_finite_update_or_are_refused(
-    eta, gain, power, length, single
-):
-    eta, noise_power, h = (
-        10**eta,
-        10**power,
-        10 ** np.array(gain) * np.exp(1j * np.arange(3)),
-    )
-    gradients = 10**length * torch.ones(
-        3, 4, dtype=torch.float32 if single else torch.float64
-    )
-    noise = receiver_noise(np.random.default_rng(0), 4, noise_power)
-    received = given_or_refused(
-        lambda: transmit(gradients, h, eta, noise), "must be finite, got eta"
-    )
-    if received is not None:
-        assert all(torch.isfinite(each).all() for each in received)
-        # what the two square roots of eta and the division by M h leave: some roundings of the largest part
-        size = float(gradients.max()) + np.abs(noise).max() / np.sqrt(eta)
-        expected = 10**length + noise.real / np.sqrt(eta)
-        tolerance = 1e-6 if single else 1e-12
-        assert np.abs(received.update.numpy() - expected).max() <= tolerance * size
-    message = f"so large that the noise is finite in {gradients.dtype}"
-    update = given_or_refused(
-        lambda: effective_update(gradients.mean(0), eta, noise.real), message
-    )
-    assert update is None or torch.isfinite(update).all()
-
-
-def given_or_refused(call, message):
-    """What it returns, or None if it is a ValueError of that message."""
-    try:
-        return call()
-    except ValueError as error:
-        if message not in str(error):
-            raise
-    return None
-
-
 DIGITS, TRAINING, SMALL = (
     data.load("digits"),
     Training.preset("digits"),
@@ -221,19 +137,6 @@ def test_with_senders_signal_level_is_the_equivalent_form():
     assert idle.power.tolist() == [0] * 10
 
 
-def test_a_round_without_a_sample_runs_at_signal_level():
-    scenario, training = (
-        replace(SMALL, batch_size=1e-6),
-        replace(TRAINING, weight_decay=0.0),
-    )
-    server = OnChannel(scenario, training, DIGITS, 0)
-    _, shown = server.step(
-        server.start(), 1e-9, channel.draw(10, 1, 0).coefficient[:, 0]
-    )
-    assert shown.batch_size == 0
-    assert (shown.power == 0).all()
-
-
 def test_noise_of_the_air_has_the_variance_of_the_senders():
     """Monte Carlo at signal level: the noise in the mean of the senders, and the power of the worst of them."""
     d, rng = 4000, np.random.default_rng(0)
@@ -267,51 +170,3 @@ def test_noise_of_the_air_has_the_variance_of_the_senders():
     low, high = stats.chi2.interval(0.999, 40 * d)
     assert low < np.mean(ratio) * 40 * d < high
     assert 0.8 < power <= 1
-
-
-@pytest.mark.parametrize("left", [0, 40])
-def test_in_equal_shares_the_received_signal_does_not_depend_on_who_holds_the_samples(
-    left,
-):
-    """With all samples in every batch there is no chance left; unequal shares are the negative control."""
-    kept = torch.cat(
-        [
-            (DIGITS.labels == each).nonzero()[: 60 - left * (each == 3)].flatten()
-            for each in range(10)
-        ]
-    )
-    loaded = DIGITS._replace(images=DIGITS.images[kept], labels=DIGITS.labels[kept])
-    moved = []
-    for kind in ("iid", "two-classes"):
-        sizes = np.array(
-            [len(part) for part in data.partition(loaded.labels, 10, kind, 0)],
-            dtype=float,
-        )
-        scenario = replace(SMALL, batch_size=tuple(sizes), dataset_size=tuple(sizes))
-        server = FedSGD(scenario, replace(TRAINING, partition=kind), loaded, 0)
-        start = server.start()
-        moved.append(server.step(start, np.inf)[0].parameters - start.parameters)
-    apart = float((moved[0] - moved[1]).norm() / moved[0].norm())
-    assert apart < 1e-5 if left == 0 else apart > 1e-3  # single precision
-
-
-def test_noise_has_its_share_of_energy_along_the_signal_alone():
-    """1/d of it: the mean over eight rounds within what chi-square allows."""
-    training = replace(TRAINING, learning_rate=1.0, weight_decay=0.0)
-    server, rounds = FedSGD(SMALL, training, DIGITS, 0), 8
-    min_gain = SMALL.min_gain(channel.draw(SMALL.num_devices, rounds, 0).gain)
-    problem = ReceiveScalingProblem(replace(SMALL, num_rounds=rounds), min_gain, 0.01)
-    along = []
-    for t, eta in enumerate(problem.max_eta):
-        at = server.start()._replace(round=t)
-        silent, noisy = (
-            server.step(at, each)[0].parameters.double()
-            for each in (np.inf, float(eta))
-        )
-        signal = silent - at.parameters
-        along.append(
-            float((noisy - silent) @ signal / signal.norm()) ** 2
-            / (problem.min_noise_energy[t] / 2)
-        )
-    low, high = stats.chi2.ppf([0.0005, 0.9995], rounds)
-    assert low < SMALL.num_parameters * np.sum(along) < high

@@ -1,7 +1,6 @@
 """The optimum under weights: against root finding, against chance, and where it is the unweighted one."""
 
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ from scipy.optimize import brentq
 from adascale import ReceiveScalingProblem, policies
 from adascale.problem import RoundLeakage
 from companion.training.weighted_optimal import WeightedOptimal
-from tests.problems import FULL, MIXED, MNIST, PAPER, budgets, gains, make, with_floors
+from tests.problems import FULL, MIXED, MNIST, PAPER, budgets, gains, make
 
 RISING = np.exp(
     np.linspace(-3, 3, 200)
@@ -87,20 +86,6 @@ def test_no_schedule_of_the_same_weighted_cost_leaks_less(gain, budget, seed, or
         assert problem.rdp(tried) >= best * (1 - 1e-9)  # the rounding of a leakage
 
 
-@given(gains, budgets, st.sampled_from([1.5, 3, 20]))
-def test_the_schedule_bends_by_at_most_the_root_of_the_weights(gain, budget, order):
-    problem = ReceiveScalingProblem(replace(MNIST, order=order), gain, budget)
-    weights = np.geomspace(1, 30, len(gain))
-    energy = WeightedOptimal(weights).schedule(problem)
-    wet = np.flatnonzero(energy > problem.min_noise_energy * (1 + 1e-9))
-    for s, t in pairwise(wet):
-        assert (
-            np.sqrt(weights[s] / weights[t]) * (1 - 1e-9)
-            <= energy[t] / energy[s]
-            <= 1 + 1e-9
-        )
-
-
 def test_without_sampling_one_schedule_serves_every_order_and_with_it_none_does():
     for scenario, same in ((FULL, True), (MNIST, False)):
         policy = WeightedOptimal(RISING)
@@ -110,25 +95,6 @@ def test_without_sampling_one_schedule_serves_every_order_and_with_it_none_does(
         ]
         apart = float(np.abs(np.log(schedules[0] / schedules[1])).max())
         assert apart < 1e-9 if same else apart > 0.05
-
-
-def test_lanes_have_their_own_weights():
-    problem = make(MNIST, 0.04, seeds=range(2), rounds=50)
-    weights = np.stack([np.ones(50), np.geomspace(1, 9, 50)])
-    together = WeightedOptimal(weights).schedule(problem)
-    for lane in range(2):
-        alone = ReceiveScalingProblem(MNIST, problem.min_gain[lane], 0.04)
-        np.testing.assert_allclose(
-            together[lane], WeightedOptimal(weights[lane]).schedule(alone), rtol=1e-14
-        )
-
-
-def test_bad_weights_are_refused_by_name():
-    problem = make(MNIST, 0.04, rounds=5)
-    with pytest.raises(ValueError, match="weights must be finite and > 0"):
-        WeightedOptimal([1, 0, 1])
-    with pytest.raises(ValueError, match="5 rounds"):
-        WeightedOptimal([1, 2]).schedule(problem)
 
 
 def test_the_weighted_budget_is_spent_however_extreme():
@@ -147,15 +113,3 @@ def test_the_weighted_budget_is_spent_however_extreme():
             policy.weights * energy
         )  # what float64 holds of noise energies
         assert abs(cost - budget) < 1e-9 * budget + hidden, i
-
-
-@pytest.mark.parametrize("lane", [0, 1])
-def test_a_lane_without_a_price_is_named_be_it_the_first(lane):
-    floor = np.ones((2, 3))
-    floor[lane] = (
-        1e200  # the slope of a leakage of the order of 1e-200 is beyond floating point
-    )
-    with pytest.raises(
-        RuntimeError, match=f"no price found in lane {lane}: budget 1.0, floors from"
-    ):
-        WeightedOptimal([1.0, 2.0, 3.0]).schedule(with_floors(FULL, floor, 1.0))
