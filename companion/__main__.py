@@ -130,21 +130,23 @@ def make(name: str, out: Path | None = None, **options: Any) -> list[Path]:
     folder = Path(result.folder) if out is None else out
     folder.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
-    found = [
+    contents = [
         *getattr(import_module(f"companion.{module}"), function)(
             *result.arguments, **options
         )
     ]
     seconds = round(time.perf_counter() - began)
-    made = {
-        folder / file: each
-        for file, each in zip(result.files.split(), found, strict=True)
+    results = {
+        folder / file: content
+        for file, content in zip(result.files.split(), contents, strict=True)
     }
-    for file, (text, _) in made.items():
+    for file, (text, _) in results.items():
         write_atomically(file, text)
-    stated = {file: about for file, (_, about) in made.items() if file.suffix == ".csv"}
+    stated = {
+        file: about for file, (_, about) in results.items() if file.suffix == ".csv"
+    }
     first, *others = [*stated.values()] or [{}]
-    if others and all(each == first for each in others):
+    if others and all(about == first for about in others):
         stated = {
             folder / f"{name}.csv": first | {"tables": [file.name for file in stated]}
         }
@@ -157,7 +159,7 @@ def make(name: str, out: Path | None = None, **options: Any) -> list[Path]:
             **about,
             wall_seconds=seconds,
         )
-    return [*made]
+    return [*results]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -168,12 +170,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "make", help="make a committed result again"
     ).add_subparsers(dest="name", required=True, metavar="NAME")
     for name, result in RESULTS.items():
-        one = names.add_parser(name, help=f"{result.folder}: {result.files}")
-        one.add_argument(
+        command = names.add_parser(name, help=f"{result.folder}: {result.files}")
+        command.add_argument(
             "--out", type=Path, metavar="FOLDER", help=f"default: {result.folder}"
         )
         for option in result.options:
-            one.add_argument(f"--{option}", **OPTIONS[option])
+            command.add_argument(f"--{option}", **OPTIONS[option])
     for file in make(**vars(parser.parse_args(arguments))):
         print(file)
 

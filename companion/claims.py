@@ -8,7 +8,7 @@ correction for their number would unsettle.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise, product
 from typing import Any
@@ -61,7 +61,7 @@ def compare(
     below: str | Sequence[str],
     average: str = "geometric",
 ) -> pd.DataFrame:
-    r"""The leakage of one policy over that of another, on the same realisations of a leakage table.
+    r"""Return the leakage of one policy over that of another, on the same realisations of a leakage table.
 
     Of several policies the one that leaks most counts, in each realisation.  A row a budget: ``nu``, what
     :func:`averaged` gives, ``realisations, ratio, low, high, share``.
@@ -74,7 +74,8 @@ def compare(
     )
     top, bottom = (leakage[side].max(axis=1, skipna=False) for side in sides)
     rows = [
-        (nu, *averaged([each], [bottom[nu]], average)) for nu, each in top.groupby("nu")
+        (nu, *averaged([leaked], [bottom[nu]], average))
+        for nu, leaked in top.groupby("nu")
     ]
     return pd.DataFrame(rows, columns=_COLUMNS)
 
@@ -85,7 +86,7 @@ def paper_claims(
     others: Sequence[str] = ("PowerControl", "LyapunovPowerControl"),
     average: str = "geometric",
 ) -> pd.DataFrame:
-    r"""The paper's statements on a leakage figure, each with its verdict, by every metric that the table has.
+    r"""Return the paper's statements on a leakage figure, each with its verdict, by every metric that the table has.
 
     Benchmarks are those of both panels, ``drawn``, and ``others``, which the paper leaves out of its RDP panel.  In
     words the statements are in :data:`STATEMENTS`.  *Narrows in nats* is a difference, which need not be positive and
@@ -98,7 +99,7 @@ def paper_claims(
         ``claim, metric, policy, nu, realisations, ratio, low, high, share, limit, verdict``; the last of "holds",
         "fails", "not settled".
     """
-    found = [
+    claims_by_metric = [
         _claims_by(table, metric, drawn, others, average)
         for metric in METRICS
         if metric in table
@@ -109,7 +110,7 @@ def paper_claims(
         )
         for policy in others
     ]
-    claims = pd.concat([*found, *higher], ignore_index=True)
+    claims = pd.concat([*claims_by_metric, *higher], ignore_index=True)
     return claims[["claim", "metric", "policy", *_COLUMNS, "limit", "verdict"]]
 
 
@@ -120,81 +121,69 @@ def _claims_by(
     others: Sequence[str],
     average: str,
 ) -> pd.DataFrame:
+    """Evaluate every statement but *higher* by one metric."""
     leakage = table.pivot(index="seed", columns=["policy", "nu"], values=metric)
-    steps, last, rows = (
-        [*pairwise(sorted({*table["nu"]}))],
-        table[table["nu"] == table["nu"].max()],
-        [],
-    )
+    last = table[table["nu"] == table["nu"].max()]
+    own = leakage["AdaScale"]
 
-    def add(
-        claim: str,
-        policy: str,
-        compared: pd.DataFrame,
-        limit: float = 1.0,
-        above: bool = True,
-    ) -> None:
-        found = evaluate(compared, limit, above=above)
-        rows.append(found.assign(claim=claim, metric=metric, policy=policy))
+    def stepwise(step: Callable[[float, float], tuple[float, ...]]) -> pd.DataFrame:
+        """A row for each budget but the last, from it and the next one."""
+        steps = pairwise(sorted({*table["nu"]}))
+        rows = [(now, *step(now, later)) for now, later in steps]
+        return pd.DataFrame(rows, columns=_COLUMNS)
 
-    def stepwise(values: Any) -> pd.DataFrame:
-        return pd.DataFrame(
-            [(now, *values(now, later)) for now, later in steps], columns=_COLUMNS
+    def narrowed(policy: str) -> pd.DataFrame:
+        top = leakage[policy]
+        return stepwise(
+            lambda now, later: averaged(
+                [top[now], own[later]], [top[later], own[now]], average
+            )
         )
 
-    def narrowed(policy: str) -> Any:
-        top, own = leakage[policy], leakage["AdaScale"]
-        return lambda now, later: averaged(
-            [top[now], own[later]], [top[later], own[now]], average
+    def narrowed_in_nats(policy: str) -> pd.DataFrame:
+        gap = leakage[policy] - own
+        fallen = _mean if average == "ratio of means" else _share
+        return stepwise(lambda now, later: fallen((gap[now] - gap[later]).dropna()))
+
+    def risen(policy: str) -> pd.DataFrame:
+        leaked = leakage[policy]
+        return stepwise(
+            lambda now, later: averaged([leaked[now]], [leaked[later]], average)
         )
 
-    def fallen(policy: str) -> Any:
-        gap = leakage[policy] - leakage["AdaScale"]
-        return lambda now, later: (_mean if average == "ratio of means" else _share)(
-            (gap[now] - gap[later]).dropna()
-        )
-
-    def risen(policy: str) -> Any:
-        own = leakage[policy]
-        return lambda now, later: averaged([own[now]], [own[later]], average)
+    def over(rows: pd.DataFrame, policy: str, reference: str) -> pd.DataFrame:
+        return compare(rows, metric, policy, reference, average)
 
     benchmarks = (*drawn, *others)
+    shown = drawn if metric == "rdp" else benchmarks  # in the paper's panels
+    half = 0.0 if average == "ratio of means" else 0.5
+    claims: list[tuple[str, str, pd.DataFrame]] = []
     for policy in benchmarks:
-        add("ahead", policy, compare(table, metric, policy, "AdaScale", average))
-    add(
-        "close",
-        "AdaScale",
-        compare(table, metric, "AdaScale", "Optimal", average),
-        CLOSE,
-        above=False,
-    )
-    for policy in (
-        drawn if metric == "rdp" else benchmarks
-    ):  # what the paper's panels show
-        add(
-            "near",
-            policy,
-            compare(last, metric, policy, "Optimal", average),
-            CLOSE,
-            above=False,
-        )
-        add("narrows", policy, stepwise(narrowed(policy)))
-        add(
-            "narrows in nats",
-            policy,
-            stepwise(fallen(policy)),
-            0.0 if average == "ratio of means" else 0.5,
-        )
+        ahead = evaluate(over(table, policy, "AdaScale"))
+        claims.append(("ahead", policy, ahead))
+    close = evaluate(over(table, "AdaScale", "Optimal"), CLOSE, above=False)
+    claims.append(("close", "AdaScale", close))
+    for policy in shown:
+        near = evaluate(over(last, policy, "Optimal"), CLOSE, above=False)
+        claims += [
+            ("near", policy, near),
+            ("narrows", policy, evaluate(narrowed(policy))),
+            ("narrows in nats", policy, evaluate(narrowed_in_nats(policy), half)),
+        ]
     for policy in ("Optimal", "AdaScale", *benchmarks):
-        add("rises", policy, stepwise(risen(policy)))
-    return pd.concat(rows)
+        claims.append(("rises", policy, evaluate(risen(policy))))
+    return pd.concat(
+        rows.assign(claim=claim, metric=metric, policy=policy)
+        for claim, policy, rows in claims
+    )
 
 
 def evaluate(
     compared: pd.DataFrame, limit: float = 1.0, *, above: bool = True
 ) -> pd.DataFrame:
-    """A comparison with its ``limit`` and ``verdict``: whether the ratio is above (or below) it, by its interval."""
-    higher, lower = compared["low"] > limit, compared["high"] < limit
+    """Add ``limit`` and ``verdict`` to a comparison: whether the interval is above (or below) the limit."""
+    higher = compared["low"] > limit
+    lower = compared["high"] < limit
     holds, fails = (higher, lower) if above else (lower, higher)
     return compared.assign(
         limit=limit,
@@ -203,7 +192,7 @@ def evaluate(
 
 
 def holm(claims: pd.DataFrame, level: float = 0.05) -> pd.DataFrame:
-    r"""The settled statements that Holm's correction for the number of all of them would leave unsettled, with their p.
+    r"""Return the settled statements that Holm's correction for their number would unsettle, with their p.
 
     The p-values :math:`p_{(1)} \le p_{(2)} \le \dots` of N statements, of :func:`paper_claims` with geometric averages,
     are compared with :math:`0.05 / (N - i + 1)`, and from the first one above it on, none is settled (Holm, 1979).
@@ -212,9 +201,9 @@ def holm(claims: pd.DataFrame, level: float = 0.05) -> pd.DataFrame:
     """
     p = np.array([_p_value(row) for row in claims.itertuples()])
     rank = np.argsort(p, kind="stable")
-    kept = np.cumprod(p[rank] <= level / np.arange(len(p), 0, -1)).astype(bool)
+    rejected = np.cumprod(p[rank] <= level / np.arange(len(p), 0, -1)).astype(bool)
     still = np.zeros(len(p), dtype=bool)
-    still[rank] = kept
+    still[rank] = rejected
     return claims.assign(p=p)[~still & (claims["verdict"] != "not settled")]
 
 
@@ -233,7 +222,7 @@ def _p_value(row: Any) -> float:
 
 
 def verdicts(claims: pd.DataFrame) -> pd.DataFrame:
-    """The claims as a table to read: a row a statement and policy, a column a budget, ratio and mark in each.
+    """Return the claims as a table to read: a row a statement and policy, a column a budget, ratio and mark in each.
 
     ✓ holds, ✗ fails, ? not settled.  Where fewer than nine of ten realisations agree with ✓ or ✗, which are said of the
     average, their share stands behind.
@@ -258,15 +247,17 @@ def verdicts(claims: pd.DataFrame) -> pd.DataFrame:
 
 
 def overview(claims: Mapping[tuple[str, str], pd.DataFrame]) -> pd.DataFrame:
-    r"""Every statement beside what became of it, on several data sets and under several protocols.
+    r"""Return every statement beside what became of it, on several data sets and under several protocols.
 
     Of each pair of a data set and a protocol :func:`paper_claims`, of which the paper's two metrics are counted, with
     statements on accuracy or without.  A row a statement in words, and data set, if there are several; a column a
     protocol; how often each verdict, over metrics, benchmarks and budgets.
     """
     counts = {
-        pair: each[each["metric"] != "exact"].groupby("claim")["verdict"].agg(_counted)
-        for pair, each in claims.items()
+        pair: table_of_claims[table_of_claims["metric"] != "exact"]
+        .groupby("claim")["verdict"]
+        .agg(_counted)
+        for pair, table_of_claims in claims.items()
     }
     columns = list(dict.fromkeys(protocol for _, protocol in claims))
     table = (
@@ -348,7 +339,7 @@ def averaged(
 
 @cache
 def _resampled(size: int) -> NDArray[np.float64]:
-    """The weight of each realisation in every resample of a bootstrap, shape (10,000, size)."""
+    """Return the weight of each realisation in every resample of a bootstrap, shape (10,000, size)."""
     return np.random.default_rng(0).multinomial(size, [1 / size] * size, 10_000) / size
 
 
@@ -361,7 +352,7 @@ def _mean(step: pd.Series) -> tuple[float, ...]:
 
 
 def _share(step: pd.Series) -> tuple[float, ...]:
-    """How often a value falls, with its exact 95 % interval."""
+    """Compute how often a value falls, with its exact 95 % interval."""
     if not len(step):
         return 0, *[np.nan] * 4
     share = (step > 0).mean()

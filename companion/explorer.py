@@ -59,13 +59,14 @@ _ALPHABET = "".join(chr(code) for code in range(33, 127) if chr(code) not in "\"
 
 def pack(numbers: ArrayLike, width: int) -> str:
     r"""Write whole numbers below :math:`90^{\mathrm{width}}`, each as ``width`` of 90 signs, highest digit first."""
-    base, whole = len(_ALPHABET), np.asarray(numbers)
-    digits = whole[:, None] // base ** np.arange(width)[::-1] % base
+    base = len(_ALPHABET)
+    values = np.asarray(numbers)
+    digits = values[:, None] // base ** np.arange(width)[::-1] % base
     return "".join(_ALPHABET[digit] for digit in digits.ravel())
 
 
 def explorer_script() -> str:
-    """The text of ``data.js``: constants, gains and levels, some thirty kilobytes."""
+    """Return the text of ``data.js``: constants, gains and levels, some thirty kilobytes."""
     scenarios = {
         name: {
             "rounds": scenario.num_rounds,
@@ -93,32 +94,32 @@ def explorer_script() -> str:
         "},\nlevels: {",
     ]
     for name in SCENARIOS:
-        known = (
+        levels = (
             _packed(channel, partial(level_codes, name, channel), 3)
             for channel in CHANNELS
             if channel != "slow"
         )
-        lines += [f"{name}: {{", *known, "},"]
+        lines += [f"{name}: {{", *levels, "},"]
     return "\n".join([*lines, "}};", ""])
 
 
 def committed() -> Made:
-    """The committed script, ``book/_static/explorer/data.js``."""
+    """Return the committed script, ``book/_static/explorer/data.js``."""
     yield explorer_script(), {}
 
 
 def _packed(channel: str, codes: Callable[[int], NDArray[np.int64]], width: int) -> str:
-    """All draws of a channel, each as its least code and what the others are above it."""
-    drawn = [codes(draw) for draw in range(DRAWS)]
+    """Return all draws of a channel, each as its least code and what the others are above it."""
+    draws = [codes(draw) for draw in range(DRAWS)]
     rows = [
-        f"[{each.min()}, {json.dumps(pack(each - each.min(), width))}],"
-        for each in drawn
+        f"[{code.min()}, {json.dumps(pack(code - code.min(), width))}],"
+        for code in draws
     ]
     return "\n".join([f"{channel}: [", *rows, "],"])
 
 
 def loss_codes(channel: str, draw: int) -> NDArray[np.int64]:
-    r""":math:`-10 \log_{10} \min_m |h_{m,t}|^2` in hundredths of a dB, for the rounds of the longest scenario."""
+    r"""Return :math:`-10 \log_{10} \min_m |h_{m,t}|^2` in hundredths of a dB, for the longest scenario."""
     rounds = max(scenario.num_rounds for scenario in SCENARIOS.values())
     devices = SCENARIOS["mnist"].num_devices
     least = CHANNELS[channel].draw(devices, rounds, seed=draw).gain.min(axis=-2)
@@ -127,11 +128,12 @@ def loss_codes(channel: str, draw: int) -> NDArray[np.int64]:
 
 
 def level_codes(scenario: str, channel: str, draw: int) -> NDArray[np.int64]:
-    """The constant level at each of :data:`LEVELS`, in ten-thousandths of a dB.
+    """Return the constant level at each of :data:`LEVELS`, in ten-thousandths of a dB.
 
     It is that of :class:`~adascale.policies.ConstantLevel`, from the law of the floors for the path losses of the draw.
     """
-    constants, model = SCENARIOS[scenario], CHANNELS[channel]
+    constants = SCENARIOS[scenario]
+    model = CHANNELS[channel]
     places = model.draw(constants.num_devices, 1, seed=draw).path_loss
     level = model.floor_law(constants, constants.mean_gain(places)).level(LEVELS)
     codes: NDArray[np.int64] = np.rint(LEVEL_STEPS * np.log10(level)).astype(np.int64)

@@ -9,13 +9,13 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def fixed(value: float, form: str = ".1f") -> str:
-    """A number in a format, with a true minus sign, and none before a zero."""
+    """Return a number in a format, with a true minus sign, and none before a zero."""
     text = f"{value:{form}}"
     return signed(text if text.strip("+-0.") else text.lstrip("+-"))
 
 
 def number(value: float, digits: int = 2) -> str:
-    r"""A number with some significant digits: plain from 0.001 to a million, else :math:`a \cdot 10^b`.
+    r"""Return a number with some significant digits: plain from 0.001 to a million, else :math:`a \cdot 10^b`.
 
     For instance ``0.0073``, ``1,300``, ``−1.7·10⁻⁵``; zeros at the end are kept where they are significant, and zero of
     either sign is ``0``.
@@ -30,12 +30,12 @@ def number(value: float, digits: int = 2) -> str:
 
 
 def signed(text: str) -> str:
-    """The same with a minus sign, U+2212, for each hyphen that begins a number."""
+    """Return the same with a minus sign, U+2212, for each hyphen that begins a number."""
     return re.sub(r"(?<![^\s>(\[])-(?=\d)", "\N{MINUS SIGN}", text)
 
 
 def as_html(table: pd.DataFrame) -> str:
-    """A table as a notebook shows it: one row of heads, with the names of the index, and numbers :func:`signed`."""
+    """Return a table as a notebook shows it: one row of heads with the index's names, and numbers :func:`signed`."""
     named = any(table.index.names) and table.columns.nlevels == 1
     html = signed((table.rename_axis(columns=None) if named else table)._repr_html_())
     if not named:
@@ -46,18 +46,18 @@ def as_html(table: pd.DataFrame) -> str:
     columns, index = (
         re.findall("<th>(.*?)</th>", row) for row in head.split("</tr>")[:2]
     )
-    own, level = table.index.nlevels, '<th class="row_heading">'
-    cells = [f"{level}{name}</th>" for name in index[:own]] + [
-        f"<th>{name}</th>" for name in columns[own:]
+    levels, level = table.index.nlevels, '<th class="row_heading">'
+    cells = [f"{level}{name}</th>" for name in index[:levels]] + [
+        f"<th>{name}</th>" for name in columns[levels:]
     ]
     return f"{before}<tr>{''.join(cells)}</tr>{after}"
 
 
 def rounded_down(value: float, digits: int = 1) -> str:
-    """A lower bound with so many decimals: rounding must not raise it."""
+    """Return a lower bound with so many decimals: rounding must not raise it."""
     return f"{floor(10**digits * value) / 10**digits:.{digits}f}"
 
 
 def rounded_up(value: float, digits: int = 1) -> str:
-    """An upper bound with so many decimals: rounding must not lower it."""
+    """Return an upper bound with so many decimals: rounding must not lower it."""
     return f"{ceil(10**digits * value) / 10**digits:.{digits}f}"

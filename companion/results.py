@@ -21,7 +21,7 @@ Made = Iterator[tuple[str, dict[str, Any]]]
 
 
 def folder() -> Path:
-    """The committed results, one folder a topic: ``results/`` of a checkout, or the copy that every wheel brings."""
+    """Return the folder of the committed results: ``results/`` of a checkout, or the copy in every wheel."""
     return Path(__file__).parent / "tables"  # in a checkout, a link
 
 
@@ -32,18 +32,18 @@ def load(name: str) -> pd.DataFrame:
     """
     path = folder() / f"{name}.csv"
     if not path.is_file():
-        known = sorted(
-            str(each.relative_to(folder()).with_suffix(""))
-            for each in folder().glob("*/*.csv")
+        names = sorted(
+            str(table.relative_to(folder()).with_suffix(""))
+            for table in folder().glob("*/*.csv")
         )
-        raise ValueError(f"name must be one of {', '.join(known)}, got {name!r}")
+        raise ValueError(f"name must be one of {', '.join(names)}, got {name!r}")
     with path.open(encoding="utf-8") as file:
         wide = file.readline().startswith("policy,,")
     return _read_wide(path) if wide else pd.read_csv(path)
 
 
 def _read_wide(path: Path) -> pd.DataFrame:
-    """What :func:`wide_csv` has written: ``policy``, the columns of the row, and what is stored of each."""
+    """Read what :func:`wide_csv` has written: ``policy``, the columns of the row, and what is stored of each."""
     heading = (
         pd.read_csv(path, header=None, nrows=3).iloc[[1, 2]].T
     )  # the row's names stand in the third line alone
@@ -92,46 +92,35 @@ def ratio(
     reference: str = "Optimal",
     column: str = "rdp",
     mean: str = "geometric",
-    *,
-    pair: str | Sequence[str] = "seed",
     **where: Any,
 ) -> Ratio:
     r"""Average one policy's values over another's on the same realisations, with the paired 95 % interval.
 
-    ``mean`` is one of :func:`companion.claims.averaged`.  The columns ``pair`` name a realisation, and ``where``
-    selects rows by further columns, such as ``nu=0.04``.
+    ``mean`` is one of :func:`companion.claims.averaged`.  A seed names a realisation, and ``where`` selects rows by
+    further columns, such as ``nu=0.04``.
     """
-    keys = [pair] if isinstance(pair, str) else [*pair]
-    if missing := [
-        name for name in ("policy", column, *keys, *where) if name not in table
-    ]:
-        raise ValueError(
-            f"the table has no column {missing[0]!r}, only {', '.join(map(str, table))}"
-        )
     for name, value in where.items():
-        if not (table[name] == value).any():
+        table = _rows(table, name, value)
+    sides = []
+    for name in (policy, reference):
+        values = _rows(table, "policy", name).set_index("seed")[column]
+        if values.index.has_duplicates:
+            counts = f"{len(values)} rows for {values.index.nunique()}"
             raise ValueError(
-                f"no row has {name} = {value!r}, only {', '.join(map(str, table[name].unique()))}"
+                f"{name} must have one row per seed, got {counts}; nu=... selects some"
             )
-        table = table[table[name] == value]
-    if missing := [
-        name for name in (policy, reference) if not (table["policy"] == name).any()
-    ]:
-        raise ValueError(
-            f"no row has policy {missing[0]!r}, only {', '.join(table['policy'].unique())}"
-        )
-    sides = [
-        table[table["policy"] == name].set_index(keys)[column]
-        for name in (policy, reference)
-    ]
-    for name, side in zip((policy, reference), sides, strict=True):
-        if len(side) != side.index.nunique():
-            counts = f"{len(side)} rows for {side.index.nunique()}"
-            raise ValueError(
-                f"{name} must have one row per {', '.join(keys)}, got {counts}; nu=... selects some"
-            )
+        sides.append(values)
     top, bottom = pd.concat(sides, axis=1, join="inner").to_numpy().T
-    return Ratio(*(float(each) for each in averaged([top], [bottom], mean)[1:4]))
+    return Ratio(*(float(end) for end in averaged([top], [bottom], mean)[1:4]))
+
+
+def _rows(table: pd.DataFrame, name: str, value: Any) -> pd.DataFrame:
+    """Return the rows with a value in a column, or an error that says which values there are."""
+    rows = table[table[name] == value]
+    if rows.empty:
+        values = ", ".join(map(str, table[name].unique()))
+        raise ValueError(f"no row has {name} = {value!r}, only {values}")
+    return rows
 
 
 def stand_in() -> None:

@@ -33,19 +33,20 @@ def plain_lyapunov(
 
     .. math:: \min_{w_{\min,t} \le w \le \max(W, w_{\min,t})} V F(w) + Q_t (w - w_{\min,t})
     """
-    penalty, caps = (
-        float(check.positive("penalty", penalty)),
-        np.atleast_1d(check.positive("caps", caps)),
-    )
-    leakage, budget = RoundLeakage(problem.scenario), float(problem.budget)
+    penalty = float(check.positive("penalty", penalty))
+    caps = np.atleast_1d(check.positive("caps", caps))
+    leakage = RoundLeakage(problem.scenario)
+    budget = float(problem.budget)
     energy = np.empty((caps.size, problem.num_rounds))
     queue = np.zeros((caps.size, problem.num_rounds + 1))
     for t, floor in enumerate(problem.min_noise_energy):
-        low, high = np.full(caps.size, floor), np.maximum(caps, floor)
+        low = np.full(caps.size, floor)
+        high = np.maximum(caps, floor)
         for _ in range(60):  # a bisection in the logarithm of w
             middle = np.sqrt(low * high)
             falling = penalty * leakage.slope(middle) + queue[:, t] < 0
-            low, high = np.where(falling, middle, low), np.where(falling, high, middle)
+            low = np.where(falling, middle, low)
+            high = np.where(falling, high, middle)
         energy[:, t] = high
         queue[:, t + 1] = np.maximum(queue[:, t] + high - floor - budget, 0)
     return PlainRun(energy, queue)
@@ -54,15 +55,16 @@ def plain_lyapunov(
 def capped_level(
     caps: ArrayLike, mean: ArrayLike, weight: ArrayLike = 1.0
 ) -> FloatArray:
-    r"""The :math:`\tau` at which :math:`\min(\tau v_t, \mathrm{cap}_t)` has this mean; infinite where no cap does.
+    r"""Return the :math:`\tau` at which :math:`\min(\tau v_t, \mathrm{cap}_t)` has this mean, or infinity.
 
     ``caps`` >= 0 have the shape (..., T), ``mean`` > 0 the shape (...), and ``weight``, :math:`v_t > 0`, one or T.
     """
-    caps, mean = np.asarray(caps, dtype=float), np.asarray(mean, dtype=float)
+    caps = np.asarray(caps, dtype=float)
+    mean = np.asarray(mean, dtype=float)
     full_at = caps / weight  # round t is at its cap from this level on
     order = np.argsort(full_at, axis=-1)
     full_at, capped = (
-        np.take_along_axis(each, order, axis=-1) for each in (full_at, caps)
+        np.take_along_axis(values, order, axis=-1) for values in (full_at, caps)
     )
     free = np.broadcast_to(weight, caps.shape[-1:])[order]
     below = np.cumsum(np.insert(capped, 0, 0, axis=-1)[..., :-1], axis=-1)
@@ -71,8 +73,8 @@ def capped_level(
         caps.shape[-1] * mean[..., None] - below
     ) / free  # if so many caps are below it
     fits = level <= full_at
-    found = np.take_along_axis(level, fits.argmax(axis=-1)[..., None], axis=-1)[..., 0]
-    return np.where(fits.any(axis=-1), found, np.inf)
+    first = np.take_along_axis(level, fits.argmax(axis=-1)[..., None], axis=-1)[..., 0]
+    return np.where(fits.any(axis=-1), first, np.inf)
 
 
 def filled_lyapunov(
@@ -82,7 +84,7 @@ def filled_lyapunov(
     *,
     capped: bool = False,
 ) -> LyapunovPowerControl:
-    r"""A variant of Shi et al. of this book: its queue does not start empty (:ref:`chap-benchmarks`).
+    r"""Tune a variant of Shi et al. whose queue does not start empty (:ref:`chap-benchmarks`).
 
     :math:`V = k\,\bar\eta^3` and :math:`Q_0 = V / \bar\eta^2`, where the queue would rest if no cap bound; the rate
     :math:`\bar\eta` is tuned.  ``multiple`` is k, a number or one for each lane.  Without it each lane keeps the
@@ -94,21 +96,21 @@ def filled_lyapunov(
     def build(
         rate: FloatArray, multiple: FloatArray, *caps: FloatArray
     ) -> LyapunovPowerControl:
-        each = multiple[..., 0]
+        relative = multiple[..., 0]
         rest = capped_level(caps[0], rate) if caps else rate
         return LyapunovPowerControl(
-            each * rate**3, rate, initial_queue=each * rate**3 / rest**2
+            relative * rate**3, rate, initial_queue=relative * rate**3 / rest**2
         )
 
     if multiple is None:
-        found = match_lyapunov(problem)
-        multiple = found.penalty / found.rate**3
+        match = match_lyapunov(problem)
+        multiple = match.penalty / match.rate**3
     multiples = np.broadcast_to(check.positive("multiple", multiple), problem.lanes)[
         ..., None
     ]
-    known = (
+    constants = (
         multiples,
         np.broadcast_to(problem.max_eta, (*problem.lanes, problem.num_rounds)),
     )[: 1 + capped]
     guess = problem.eta(Optimal().schedule(problem)).mean(axis=-1)
-    return build(match_budget(build, problem, *known, guess=guess), *known)
+    return build(match_budget(build, problem, *constants, guess=guess), *constants)

@@ -18,20 +18,16 @@ KEPT = 1e-6
 """An excess below this share of the budget does not count."""
 
 
-def by_seed(
-    table: pd.DataFrame, column: str = "test_accuracy", arm: Sequence[str] = ARM
-) -> pd.DataFrame:
-    """A column of a sweep's table, a row a seed and a column an arm, told apart by ``arm``; accuracies in per cent."""
-    wide = table.pivot(index="seed", columns=list(arm), values=column).sort_index(
-        axis=1
-    )
-    return 100 * wide if column == "test_accuracy" else wide
+def by_seed(table: pd.DataFrame, arm: Sequence[str] = ARM) -> pd.DataFrame:
+    """Arrange a sweep's accuracies in per cent: a row per seed, a column per arm, which the columns ``arm`` name."""
+    wide = table.pivot(index="seed", columns=list(arm), values="test_accuracy")
+    return 100 * wide.sort_index(axis=1)
 
 
 def band(values: ArrayLike, digits: int = 1, sign: bool = False) -> str:
     """Mean and 95 % t interval as text, such as ``−1.2 [−2.0, −0.4]``; with ``sign``, a plus where it is positive."""
     centre, low, high = (
-        fixed(each, f"{'+' if sign else ''}.{digits}f") for each in interval(values)
+        fixed(end, f"{'+' if sign else ''}.{digits}f") for end in interval(values)
     )
     return f"{centre} [{low}, {high}]"
 
@@ -48,15 +44,11 @@ def promises(table: pd.DataFrame) -> pd.DataFrame:
     best = table.loc[
         table["policy"] == "Optimal", [*world, "nu", "seed", "rdp", "epsilon"]
     ]
-    reached, same = table.dropna(subset=["cost"]), [*world, "nu", "seed"]
+    reached = table.dropna(subset=["cost"])
+    same = [*world, "nu", "seed"]
     joined = reached.merge(
         best, on=same, how="left", suffixes=("", "_best"), validate="many_to_one"
     )
-    if joined["rdp_best"].isna().any():
-        lost = joined.loc[joined["rdp_best"].isna(), ["nu", "seed"]].iloc[0]
-        raise ValueError(
-            f"Optimal has no row for nu = {lost['nu']:g}, seed = {lost['seed']:g}"
-        )
     rows = []
     for key, group in joined.groupby(keys := [*world, "policy", "nu"], sort=False):
         spent = (group["cost"] / group["nu"]).to_numpy()

@@ -13,7 +13,8 @@ from adascale.problem import RoundLeakage, slopes
 from adascale.scenario import FloatArray
 
 _GAUSS, _GAUSS_WEIGHT = np.polynomial.legendre.leggauss(4)
-_GAUSS, _GAUSS_WEIGHT = (_GAUSS + 1) / 2, _GAUSS_WEIGHT / 2
+_GAUSS = (_GAUSS + 1) / 2
+_GAUSS_WEIGHT = _GAUSS_WEIGHT / 2
 # integrals from 0 to each node of the polynomial through the values at the nodes: of powers, times the coefficients
 _PARTIAL = (
     np.vander(_GAUSS, 5, increasing=True)[:, 1:] / np.arange(1, 5)
@@ -62,23 +63,21 @@ def empty_queue_regret(
     penalty: ArrayLike,
     rounds: int,
 ) -> FloatArray:
-    r"""What AdaScale loses to the constant level when its queue starts empty: the two leading terms (:eq:`eq:cold`).
+    r"""Compute what AdaScale loses to the constant level from an empty queue, in two leading terms (:eq:`eq:cold`).
 
     An expansion for large V and T/V, not a bound: the first term is the way of the queue from 0 to :math:`V\mu`, the
     second its scatter there.
     """
     penalty = check.positive("penalty", penalty)
-    way, spread = (
-        approach_constant(leakage, law, budget),
-        level_value(leakage, law, budget).spread,
-    )
+    way = approach_constant(leakage, law, budget)
+    spread = level_value(leakage, law, budget).spread
     return np.asarray(way * penalty + spread * rounds / (4 * penalty))
 
 
 def approach_constant(
     leakage: RoundLeakage, law: FloorLaw, budget: ArrayLike
 ) -> FloatArray:
-    r""":math:`c_1` of :func:`empty_queue_regret`, in square nats."""
+    r"""Return :math:`c_1` of :func:`empty_queue_regret`, in square nats."""
     budget, level = check.positive("budget", budget), law.level(budget)
     price = -both_slopes(leakage, level)[0]
     x, step = _above(level)
@@ -101,21 +100,19 @@ def approach_constant(
 
 
 def _above(level: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Nodes above a level, on a leading axis, and their weights in the logarithm."""
-    u, weight = (
-        _EDGES[:-1, None] + _WIDTH[:, None] * _GAUSS,
-        _WIDTH[:, None] * _GAUSS_WEIGHT,
-    )
+    """Return nodes above a level, on a leading axis, and their weights in the logarithm."""
+    u = _EDGES[:-1, None] + _WIDTH[:, None] * _GAUSS
+    weight = _WIDTH[:, None] * _GAUSS_WEIGHT
     return level * np.exp(_across(u.ravel(), level)), _across(weight.ravel(), level)
 
 
-def _across(nodes: FloatArray, lanes: FloatArray) -> FloatArray:
-    """Nodes on a leading axis before the lanes."""
-    return nodes.reshape(nodes.shape + (1,) * lanes.ndim)
+def _across(nodes: FloatArray, values: FloatArray) -> FloatArray:
+    """Return nodes on a leading axis before the lanes."""
+    return nodes.reshape(nodes.shape + (1,) * values.ndim)
 
 
 def _mean_square(law: FloorLaw, level: FloatArray) -> FloatArray:
-    r""":math:`\mathbb E (\ell - w_{\min})_+^2 = 2 \int_0^\ell g`, by pieces in equal ratios."""
+    r"""Return :math:`\mathbb E (\ell - w_{\min})_+^2 = 2 \int_0^\ell g`, by pieces in equal ratios."""
     edges = np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 40)])
     x = (edges[:-1, None] + np.diff(edges)[:, None] * _GAUSS).ravel()
     weight = (np.diff(edges)[:, None] * _GAUSS_WEIGHT).ravel()

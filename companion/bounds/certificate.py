@@ -52,27 +52,27 @@ def certify_regret(
     for rounding by 1e-12 of the sum of the sizes of all terms.
     """
     scale = float(distribution.scale)
-    left = scale * _nodes(
+    grid = scale * _nodes(
         rounds * nu / scale, float(distribution.level(nu)) / (45 * scale), fineness
     )
     floors = Floors(RoundLeakage(scenario), RayleighFloors(scale), scale)
-    above, below = floors.last_round(left)
+    above, below = floors.last_round(grid)
     price = float(floors.leaked(distribution.level(nu)))
-    found = np.empty((rounds, 2))
+    regret = np.empty((rounds, 2))
     for n in range(1, rounds + 1):
         if n > 1:
-            end = min(int(np.searchsorted(left, (3 * n + 16) * nu)) + 1, left.size)
-            above[:end] = floors.above(above[:end], left[:end], n, safety_margin)
+            end = min(int(np.searchsorted(grid, (3 * n + 16) * nu)) + 1, grid.size)
+            above[:end] = floors.above(above[:end], grid[:end], n, safety_margin)
             above[end:] = above[end - 1]  # what is left to leak falls in b
-            below = floors.below(below, left)
-        found[n - 1] = [
-            np.interp(n * nu, left, each) - n * price for each in (above, below)
+            below = floors.below(below, grid)
+        regret[n - 1] = [
+            np.interp(n * nu, grid, bound) - n * price for bound in (above, below)
         ]
-    return CertifiedRegret(*found.T)
+    return CertifiedRegret(*regret.T)
 
 
 def _nodes(end: float, widest: float, fineness: float) -> FloatArray:
-    """Nodes from 0 to beyond ``end``, denser near 0."""
+    """Return nodes from 0 to beyond ``end``, denser near 0."""
     nodes = [0.0]
     while nodes[-1] <= end:
         nodes.append(nodes[-1] + min(widest, 1 / 256 + nodes[-1] / 200) / fineness)
@@ -118,9 +118,9 @@ class Floors:
 
     def last_round(self, b: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return bounds of E F(W + b), from above and below."""
-        near = np.array([self.weight @ -self.F.slope(self.x + each) for each in b])
+        near = np.array([self.weight @ -self.F.slope(self.x + budget) for budget in b])
         far = self.F(self.edges[2_000] + b)
-        bend = np.array([self.mean_curvature(each) for each in b[:-1]])
+        bend = np.array([self.mean_curvature(budget) for budget in b[:-1]])
         below = (1 - _ROUNDING) * (near + self.law.cdf(self.edges[2_000]) * far)
         return (1 + _ROUNDING) * (near + far), self._lowered(below, bend, b)
 
@@ -146,13 +146,12 @@ class Floors:
 
     def above(self, U: FloatArray, b: FloatArray, n: int, margin: float) -> FloatArray:
         """Bound the policy's leakage over n rounds from above, given such a polygon for n - 1 rounds."""
-        h, m = np.diff(b), n - 1 + margin * np.log(n)
+        h = np.diff(b)
+        m = n - 1 + margin * np.log(n)
         x = np.append(0.0, self.law.level(b[1:] / m))
         H = self.law.cdf(x[1:])
-        F, slope = (
-            np.append(np.inf, self.F(x[1:])),
-            np.append(-np.inf, self.F.slope(x[1:])),
-        )
+        F = np.append(np.inf, self.F(x[1:]))
+        slope = np.append(-np.inf, self.F.slope(x[1:]))
         dx, rate = (
             np.append(np.inf, 1 / (m * H)),
             np.append(np.inf, self.scale / x[1:] ** 2),
@@ -162,7 +161,9 @@ class Floors:
             + _STEEP / self.scale * rate[:-1] * dx[:-1] ** 2
         )
         G = -np.diff(U) / h
-        one = rate[1:-1] / (m * (1 + m * H[:-1])) * np.maximum(-slope[1:-1] - G[1:], 0)
+        inner = (
+            rate[1:-1] / (m * (1 + m * H[:-1])) * np.maximum(-slope[1:-1] - G[1:], 0)
+        )
         two = (
             np.maximum(G[1:] + slope[2:], 0)
             * rate[1:-1]
@@ -185,15 +186,16 @@ class Floors:
             self.scale,
         )
         z = x[1] + b[1] - b[1:]  # the floor below which less than a step is left
-        few, z = np.flatnonzero(z > 0) + 1, z[z > 0]
-        image[few] += (
+        short = np.flatnonzero(z > 0) + 1
+        z = z[z > 0]
+        image[short] += (
             self.law.cdf(z) * (U[0] - F[1] - U[1] + self.F(z))
             + self.value[0]
             - self.leaked(z)
         )
         image[0] = n * self.value[0] * (1 + _ROUNDING)
-        most[few] = np.maximum(most[few], first)
-        need = np.append(np.inf, (one + most[1:-1]) * h[1:] ** 2 / 8)
+        most[short] = np.maximum(most[short], first)
+        need = np.append(np.inf, (inner + most[1:-1]) * h[1:] ** 2 / 8)
         need = np.minimum(need, np.maximum(image[:-1] - image[1:], 0))
         return _convex(image + np.maximum(np.append(need, 0), np.append(0, need)), b)
 
@@ -233,7 +235,7 @@ class Floors:
 
 @njit(cache=True, nogil=True)
 def level_of(price: FloatArray, x: FloatArray, terms: LeakageTerms) -> FloatArray:
-    """The levels at which |F'| is the price, by Newton's method on its logarithm."""
+    """Return the levels at which |F'| is the price, by Newton's method on its logarithm."""
     for k in range(price.size):
         for _ in range(20):
             first, second = slopes(x[k], terms, False)
@@ -255,8 +257,9 @@ def _image(
     b: FloatArray,
     scale: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """The policy's recursion at the nodes from the second on, but for the first cell; the largest ``two``."""
-    out, most = np.empty(x.size), np.zeros(x.size)
+    """Return the policy's recursion at the nodes from the second on, but for the first cell; the largest ``two``."""
+    out = np.empty(x.size)
+    most = np.zeros(x.size)
     for k in range(1, x.size):
         total, most[k] = U[k] + Phi[k], two[k]
         size = total
@@ -287,8 +290,9 @@ def _least(
     b: FloatArray,
     scale: float,
 ) -> tuple[FloatArray, FloatArray]:
-    """The optimum's recursion at the nodes, and a bound on its curvature, but for floors at which all is spent."""
-    out, bend = np.empty(U.size), np.zeros(U.size)
+    """Return the optimum's recursion and a bound on its curvature, but for floors at which all is spent."""
+    out = np.empty(U.size)
+    bend = np.zeros(U.size)
     for k in range(U.size):
         total = U[k] + Phi[k]
         size = total
@@ -298,10 +302,12 @@ def _least(
             )
         for i in range(k - 1, -1, -1):
             # what is left lies between nodes i and i + 1, at the level x[i], for floors from a to z
-            z, a = x[i] + b[i + 1] - b[k], x[i] + b[i] - b[k]
+            z = x[i] + b[i + 1] - b[k]
+            a = x[i] + b[i] - b[k]
             if z <= 0:
                 break
-            upper, lower = np.exp(-scale / z), np.exp(-scale / a) if a > 0 else 0.0
+            upper = np.exp(-scale / z)
+            lower = np.exp(-scale / a) if a > 0 else 0.0
             width = min(z - a, z)
             mean = (upper + lower) / 2
             if a < scale / 2:
@@ -321,7 +327,7 @@ def _least(
 
 @njit(cache=True, nogil=True)
 def _convex(values: FloatArray, b: FloatArray) -> FloatArray:
-    """The values, raised from the right until their polygon is convex."""
+    """Return the values, raised from the right until their polygon is convex."""
     for k in range(values.size - 3, -1, -1):
         slope = (values[k + 1] - values[k + 2]) / (b[k + 2] - b[k + 1])
         values[k] = max(values[k], values[k + 1] + slope * (b[k + 1] - b[k]))
@@ -330,22 +336,24 @@ def _convex(values: FloatArray, b: FloatArray) -> FloatArray:
 
 @njit(cache=True, nogil=True)
 def hull(values: FloatArray, b: FloatArray) -> FloatArray:
-    """The lower convex hull of values at nodes, at these nodes."""
-    kept = np.empty(values.size, dtype=np.int64)
+    """Return the lower convex hull of values at nodes, at these nodes."""
+    corners = np.empty(values.size, dtype=np.int64)
     count = 0
     for k in range(values.size):
         while count > 1:
-            i, j = kept[count - 2], kept[count - 1]
+            i = corners[count - 2]
+            j = corners[count - 1]
             if (values[j] - values[i]) * (b[k] - b[i]) < (values[k] - values[i]) * (
                 b[j] - b[i]
             ):
                 break
             count -= 1
-        kept[count] = k
+        corners[count] = k
         count += 1
     out = values.copy()
-    for each in range(count - 1):
-        i, j = kept[each], kept[each + 1]
+    for side in range(count - 1):
+        i = corners[side]
+        j = corners[side + 1]
         for k in range(i + 1, j):
             out[k] = values[i] + (values[j] - values[i]) * (b[k] - b[i]) / (b[j] - b[i])
     return out

@@ -26,7 +26,7 @@ class ConvergenceBound(NamedTuple):
 
     @classmethod
     def of(cls, *terms: Real) -> ConvergenceBound:
-        """The four terms, each of the shape of the lanes."""
+        """Return the four terms, each of the shape of the lanes."""
         return cls(*(array.copy() for array in np.broadcast_arrays(*terms)))
 
     @property
@@ -57,7 +57,7 @@ def convergence_bound(
     C2: Real,
     batch_second_moment: Real = 2.0,
 ) -> ConvergenceBound:
-    r"""The right side of the convergence theorem (:prf:ref:`thm-convergence`; the paper's Theorem 1).
+    r"""Return the right side of the convergence theorem (:prf:ref:`thm-convergence`; the paper's Theorem 1).
 
     ``noise_energy`` is :math:`w_t`, shape (..., T).  All else broadcasts against its leading axes: the learning rate
     up to :func:`largest_learning_rate`, the gap :math:`f(\boldsymbol\theta_0) - f^\star`, the constants of A1, A3 and
@@ -131,13 +131,14 @@ def nearly_exact_bound(
     signal: SignalMoment,
     mean_curvature: Real | None = None,
 ) -> ConvergenceBound:
-    r"""The right side of the nearly exact theorem (:prf:ref:`thm-nearly-exact`).
+    r"""Return the right side of the nearly exact theorem (:prf:ref:`thm-nearly-exact`).
 
     As :func:`convergence_bound`, for noise of the same power in every direction and :math:`\lambda < 2 / (D_1 L)`.
     ``mean_curvature`` is :math:`\operatorname{tr}\mathbf H / d`, by default :math:`L`, which is always allowed.
     """
     w, rate, L = np.asarray(noise_energy, dtype=float), learning_rate, smoothness
-    c, limit = signal.bracket(rate, L), np.min(2 / (signal.slope * L))
+    c = signal.bracket(rate, L)
+    limit = np.min(2 / (signal.slope * L))
     if not (c > 0).all():
         raise ValueError(
             f"learning_rate must be below {limit:.6g} for these constants, got {np.max(rate):.6g}"

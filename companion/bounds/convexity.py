@@ -67,10 +67,10 @@ def delta_slopes(
     def moments(
         z: ComplexArray,
     ) -> tuple[ComplexArray, ComplexArray, ComplexArray, ComplexArray]:
-        """The sum of A_z over rounds, and for every noise the tilted means of p^2 and of the second derivative."""
+        """Return the sum of A_z over rounds, and per noise the tilted means of p^2 and the second derivative."""
         top, share, p2, bend = (
-            np.array(each)
-            for each in zip(*(_moments(q, x, z) for x in np.exp(at)), strict=True)
+            np.array(moment)
+            for moment in zip(*(_moments(q, x, z) for x in np.exp(at)), strict=True)
         )
         total = count @ (spread @ top) + count @ np.log(spread @ share)
         return total, spread @ p2, spread @ bend, 0.5 * z * (z - 1)
@@ -113,10 +113,8 @@ def delta_slopes(
     def integral(values: ComplexArray) -> float:
         return float((weight * values).real.sum())
 
-    first, second = (
-        np.array([integral(0.5 * each) for each in of]) for of in (p2, bend)
-    )
-    mixed = np.array([integral(0.5 * pairs * each * each) for each in p2])
+    first, second = (np.array([integral(0.5 * row) for row in of]) for of in (p2, bend))
+    mixed = np.array([integral(0.5 * pairs * row * row) for row in p2])
     slope, curvature, mixed = (
         -(s**2) * first,
         s**4 * second + 2 * s**3 * first,
@@ -142,7 +140,8 @@ def _moments(
     q: float, s: float, z: ComplexArray
 ) -> tuple[float, ComplexArray, ComplexArray, ComplexArray]:
     """Of one round: A at the real part c, M(z) / M(c), the tilted mean of p^2, and what is behind A'' + A'^2."""
-    root, c = math.sqrt(s), float(z[0].real)
+    root = math.sqrt(s)
+    c = float(z[0].real)
     width = 2 * math.pi / (abs(z[-1].imag) * root + 45.0)
     if (c * root + 18.0) / width * z.size > _WORK:
         raise ValueError(_UNSETTLED)
@@ -156,8 +155,10 @@ def _moments(
     p = q * np.exp(loss - y)
     log_mass = c * y - x * x / 2
     top = log_mass.max()
-    kept = log_mass > top - 36
-    y, p, mass = y[kept], p[kept], np.exp(log_mass[kept] - top)
+    matters = log_mass > top - 36
+    y = y[matters]
+    p = p[matters]
+    mass = np.exp(log_mass[matters] - top)
     turned = np.exp(1j * np.outer(z.imag, y))
     means = turned @ (np.stack([p**0, p**2, p**3, p**4], axis=1) * mass[:, None])
     total, (p2, p3, p4) = means[:, 0], means[:, 1:].T / means[:, 0]
@@ -173,20 +174,18 @@ def two_round_delta(
     epsilon: float,
     removed: bool = False,
 ) -> float:
-    r"""The exact :math:`\delta(\varepsilon)` of two rounds: one integral over closed forms, no inversion.
+    r"""Return the exact :math:`\delta(\varepsilon)` of two rounds: one integral over closed forms, no inversion.
 
     Given the other round, :math:`(y_1 y_2 - K)_+ = q\,y_2\,(e^{L_1} - k)_+` with :math:`k = (K/y_2 - 1 + q)/q`: a call
     on a log-normal variable, whose price is known.  With ``removed`` null against mixture, by default mixture against
     null: there some twelve digits, in the other direction :math:`e^\varepsilon` times the rounding of 1.
     """
-    q, epsilon = (
-        float(check.fraction("sampling_rate", sampling_rate)),
-        float(check.at_least("epsilon", epsilon, 0.0)),
-    )
+    q = float(check.fraction("sampling_rate", sampling_rate))
+    epsilon = float(check.at_least("epsilon", epsilon, 0.0))
     strike = math.exp(-epsilon if removed else epsilon)
     s1, s2 = (
-        float(each) ** -2
-        for each in check.positive("noise_multiplier", noise_multiplier)
+        float(sigma) ** -2
+        for sigma in check.positive("noise_multiplier", noise_multiplier)
     )
     root = math.sqrt(s2)
     if strike <= (1 - q) ** 2:  # y_1 y_2 is never less

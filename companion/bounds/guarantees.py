@@ -39,6 +39,11 @@ class QueueLimits(NamedTuple):
     r"""Of order :math:`V^{1/3} R^{2/3}` (:eq:`eq:queue-growth`)."""
 
 
+def optimum(floor: FloatArray, budget: ArrayLike) -> FloatArray:
+    r"""Compute the offline optimum of floors, shape (..., T), at mean noise energies above them, shape (...)."""
+    return np.maximum(water_level(floor, budget)[..., None], floor)
+
+
 def queue(problem: ReceiveScalingProblem, w: ArrayLike) -> FloatArray:
     r"""Return :math:`Q_0, \dots, Q_T` of any schedule, shape (..., T + 1) (:eq:`eq:queue`; paper, eq. (29))."""
     spend = problem.spend(w)
@@ -49,8 +54,10 @@ def queue(problem: ReceiveScalingProblem, w: ArrayLike) -> FloatArray:
 
 def drift_bound(problem: ReceiveScalingProblem, w: ArrayLike) -> Sides:
     r"""One-slot drift of **any** schedule, shape (..., T) (:prf:ref:`lem-drift`; the paper's Lemma 2)."""
-    spend, length = problem.spend(w), queue(problem, w)
-    before, budget = length[..., :-1], np.asarray(problem.budget)[..., None]
+    spend = problem.spend(w)
+    length = queue(problem, w)
+    before = length[..., :-1]
+    budget = np.asarray(problem.budget)[..., None]
     with np.errstate(over="ignore", invalid="ignore"):
         return _held(
             Sides(
@@ -61,18 +68,16 @@ def drift_bound(problem: ReceiveScalingProblem, w: ArrayLike) -> Sides:
 
 
 def queue_limits(problem: ReceiveScalingProblem, penalty: ArrayLike) -> QueueLimits:
-    """What AdaScale's queue cannot exceed, from the floors alone (:prf:ref:`thm-queue`, :prf:ref:`thm-queue-sharp`)."""
+    """Bound AdaScale's queue from the floors alone (:prf:ref:`thm-queue`, :prf:ref:`thm-queue-sharp`)."""
     penalty = np.broadcast_to(check.positive("penalty", penalty), problem.lanes)[
         ..., None
     ]
-    leakage, budget = (
-        RoundLeakage(problem.scenario),
-        np.asarray(problem.budget)[..., None],
-    )
+    leakage = RoundLeakage(problem.scenario)
+    budget = np.asarray(problem.budget)[..., None]
     rounds = np.arange(problem.num_rounds + 1)
 
     def from_zero(values: FloatArray) -> FloatArray:
-        """A leading 0, for R = 0."""
+        """Return a leading 0, for R = 0."""
         values = np.broadcast_to(values, problem.lanes + (problem.num_rounds,))
         return np.concatenate([np.zeros(problem.lanes + (1,)), values], axis=-1)
 
@@ -88,7 +93,8 @@ def queue_limits(problem: ReceiveScalingProblem, penalty: ArrayLike) -> QueueLim
             np.sqrt(budget**2 + leaked) + budget
         )  # the root minus nu, without the difference
         least = np.minimum.accumulate(problem.min_noise_energy, axis=-1) + budget
-        slope, square = from_zero(-penalty * leakage.slope(least)), from_zero(least**2)
+        slope = from_zero(-penalty * leakage.slope(least))
+        square = from_zero(least**2)
         threshold = np.maximum(slope - budget, 0)
         growth = np.cbrt(2.25 * slope * square * rounds**2.0)
     return _held(QueueLimits(full_power, equal, threshold, growth))
@@ -138,12 +144,11 @@ def regret_bound(
     Leakage is a **sum over devices** here, as in the paper's objective.  ``sharp`` takes the least queue limit and what
     the optimum spends beyond :math:`\nu` (:eq:`eq:regret-sharp`).
     """
-    penalty, budget, T = np.asarray(penalty), problem.budget, problem.num_rounds
+    penalty = np.asarray(penalty)
+    budget = problem.budget
+    T = problem.num_rounds
     leakage = RoundLeakage(problem.scenario)
-    best = np.maximum(
-        water_level(problem.min_noise_energy, budget)[..., None],
-        problem.min_noise_energy,
-    )
+    best = optimum(problem.min_noise_energy, budget)
     left = np.mean(leakage(w), axis=-1) - np.mean(leakage(best), axis=-1)
     limit = queue_bound(problem, w, penalty, sharp=sharp).right[..., -1]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -164,19 +169,14 @@ def regret_bound(
 def regret_at_cost(
     problem: ReceiveScalingProblem, w: ArrayLike, penalty: ArrayLike
 ) -> Sides:
-    """The excess, regret against the optimum **at the cost that was paid**, and its price (:prf:ref:`prop-at-cost`).
+    """Return the regret against the optimum **at the cost that was paid**, and its price (:prf:ref:`prop-at-cost`).
 
     The left side is at least 0 for any schedule that spends something, and at most the right side for AdaScale.
     """
-    penalty, spend, leakage = (
-        np.asarray(penalty),
-        problem.spend(w),
-        RoundLeakage(problem.scenario),
-    )
-    best = np.maximum(
-        water_level(problem.min_noise_energy, np.mean(spend, axis=-1))[..., None],
-        problem.min_noise_energy,
-    )
+    penalty = np.asarray(penalty)
+    spend = problem.spend(w)
+    leakage = RoundLeakage(problem.scenario)
+    best = optimum(problem.min_noise_energy, np.mean(spend, axis=-1))
     left = np.mean(leakage(w) - leakage(best), axis=-1)
     pressure = queue(problem, w)[..., :-1] + spend
     right = (
@@ -207,23 +207,19 @@ def growth_constant(leakage: RoundLeakage, c: ArrayLike) -> FloatArray:
 
 
 def queue_from_below(problem: ReceiveScalingProblem, penalty: ArrayLike) -> FloatArray:
-    """What AdaScale's last queue cannot stay below, from the floors alone (:eq:`eq:queue-below`).
+    """Compute what AdaScale's last queue cannot stay below, from the floors alone (:eq:`eq:queue-below`).
 
     The best set of each size are the rounds with the lowest floors; the best size is taken.
     """
-    penalty, leakage, nu = (
-        np.asarray(penalty),
-        RoundLeakage(problem.scenario),
-        problem.budget,
-    )
+    penalty = np.asarray(penalty)
+    leakage = RoundLeakage(problem.scenario)
+    nu = problem.budget
     jump = np.maximum(nu, np.cbrt(-penalty * nu**2 * leakage.slope(nu)))[..., None]
     floors = np.cumsum(np.sort(problem.min_noise_energy, axis=-1), axis=-1)
     size = np.arange(1, problem.num_rounds + 1)
     # the positive root of r^3 + 3 p r = 2 q
-    p, q = (
-        (jump + floors) / 2,
-        0.75 * size * np.sqrt(penalty * kappa_limits(leakage).low)[..., None],
-    )
+    p = (jump + floors) / 2
+    q = 0.75 * size * np.sqrt(penalty * kappa_limits(leakage).low)[..., None]
     root = 2 * np.sqrt(p) * np.sinh(np.arcsinh(q / p**1.5) / 3)
     below: FloatArray = np.maximum(
         np.max(root**2, axis=-1) - problem.num_rounds * nu, 0

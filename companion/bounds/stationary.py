@@ -27,7 +27,8 @@ def stationary_square(scale: ArrayLike, level: ArrayLike) -> FloatArray:
 
 def stationary_spread(scale: ArrayLike, budget: ArrayLike) -> FloatArray:
     r"""Return :math:`\mathbb E(y^\circ - \nu)_+^2 + \nu^2`, what a round of AdaScale loses to chance, times 2V."""
-    level, budget = stationary_level(scale, budget), np.asarray(budget, dtype=float)
+    level = stationary_level(scale, budget)
+    budget = np.asarray(budget, dtype=float)
     above = np.maximum(
         level - budget, np.finfo(float).tiny
     )  # floors far below the budget: hardly above it
@@ -63,10 +64,10 @@ def stationary_queue_bound(
         stationary_square(scale, np.maximum(lower - budget, np.finfo(float).tiny))
         + budget**2
     )
-    some = saved > np.finfo(float).tiny
-    bounds = (np.asarray(penalty)[..., None] * leaked[some] + square[some] / 2) / saved[
-        some
-    ]
+    positive = saved > np.finfo(float).tiny
+    bounds = (
+        np.asarray(penalty)[..., None] * leaked[positive] + square[positive] / 2
+    ) / saved[positive]
     return np.asarray(np.min(bounds, axis=-1))
 
 
@@ -84,8 +85,10 @@ def correlated_regret_bound(
     ``lag`` is :math:`\tau`, and ``mixing`` the strong-mixing coefficient :math:`\chi(\tau + 1) \le 1/4` across it.  For
     independent rounds both are 0; for blocks of b equal rounds they are :math:`b - 1` and 0.
     """
-    level, nu = stationary_level(scale, budget), np.asarray(budget, dtype=float)
-    over, longest = level - nu, np.maximum(-penalty * leakage.slope(nu) - nu, 0)
+    level = stationary_level(scale, budget)
+    nu = np.asarray(budget, dtype=float)
+    over = level - nu
+    longest = np.maximum(-penalty * leakage.slope(nu) - nu, 0)
     waiting = np.minimum(lag * over * longest, (lag * over) ** 2 / 2) / rounds
     squares = stationary_spread(scale, budget) / 2 + lag * level * nu + waiting
     return np.asarray((squares + mixing * level * longest) / penalty)

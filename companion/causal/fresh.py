@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -43,35 +44,34 @@ _TOLERANCE = 1e-4  # largest |mean cost / nu - 1|
 
 def foreseen_lyapunov(
     problem: ReceiveScalingProblem,
-    mean_gain: FloatArray | None = None,
+    mean_gain: Any = None,
     *,
     channel: ChannelModel | None = None,
     draws: int = DRAWS,
     seed: int = SEED,
     relative_rates: ArrayLike = _RATES,
 ) -> LyapunovPowerControl:
-    r"""The pair of Shi et al. without the future, which :func:`~adascale.comparison.shi_tuning.best_lyapunov` sees.
+    r"""Tune the method of Shi et al. without the future.
 
     Of the pairs :math:`(V, \bar\eta)` whose mean cost over realisations drawn from the law of ``channel``, by default
     Rayleigh fading, is :math:`\nu`, the one of the smallest mean RDP over these.  Rates are tried around the mean
     scaling of the constant level, over which ``relative_rates`` are, and penalties on a grid of two a decade; every
     crossing of :math:`\nu` that is seen there is refined.  Of the gains of the problem nothing is read.
     """
-    if mean_gain is None:
-        raise ValueError(
-            "LyapunovPowerControl needs mean_gain, the mean channel gain of every device"
-        )
     scenario = problem.scenario
-    rates = np.atleast_1d(check.positive("relative_rates", relative_rates))
+    rates = np.atleast_1d(relative_rates)
     law = (Rayleigh() if channel is None else channel).floor_law(scenario, mean_gain)
     floors = draw_floors(scenario, law, draws, seed).reshape(
         -1, draws, scenario.num_rounds
     )
-    lanes = check.broadcast(lanes=problem.lanes, lanes_of_law=law.lanes)
-    row = np.broadcast_to(np.arange(len(floors)).reshape(law.lanes), lanes).ravel()
-    budget = np.broadcast_to(problem.budget, lanes).ravel()
-    level = np.broadcast_to(law.level(problem.budget), lanes).ravel()
-    leakage, found = RoundLeakage(scenario), np.empty((2, row.size))
+    batch_shape = check.broadcast(lanes=problem.lanes, lanes_of_law=law.lanes)
+    row = np.broadcast_to(
+        np.arange(len(floors)).reshape(law.lanes), batch_shape
+    ).ravel()
+    budget = np.broadcast_to(problem.budget, batch_shape).ravel()
+    level = np.broadcast_to(law.level(problem.budget), batch_shape).ravel()
+    leakage = RoundLeakage(scenario)
+    chosen = np.empty((2, row.size))
     for lane in range(row.size):
         floor = floors[row[lane]]
         pairs = _pairs(scenario, floor, budget[lane], level[lane], rates)
@@ -79,13 +79,13 @@ def foreseen_lyapunov(
             raise BudgetNotReached(
                 f"no pair of V and rate brings the mean cost to nu = {budget[lane]:g}"
             )
-        gain = scenario.noise_scale / (scenario.x_max * floor)
+        gain = scenario.floor(floor)
         every = ReceiveScalingProblem(
             scenario, gain, np.full((pairs.shape[1], draws), budget[lane])
         )
         w = LyapunovPowerControl(*pairs[..., None]).schedule(every)
-        found[:, lane] = pairs[:, leakage(w).mean(axis=(-2, -1)).argmin()]
-    penalty, rate = found.reshape(2, *lanes)
+        chosen[:, lane] = pairs[:, leakage(w).mean(axis=(-2, -1)).argmin()]
+    penalty, rate = chosen.reshape(2, *batch_shape)
     return LyapunovPowerControl(penalty, rate)
 
 
@@ -97,7 +97,9 @@ def _pairs(
     relative: FloatArray,
 ) -> FloatArray:
     """Penalties and rates, shape (2, P), whose mean cost over the draws is the budget."""
-    caps, mean_floor, draws = scenario.noise_scale / floor, floor.mean(), len(floor)
+    caps = scenario.noise_scale / floor
+    mean_floor = floor.mean()
+    draws = len(floor)
     rates = relative * np.mean(scenario.noise_scale / np.maximum(level, floor))
     penalties = _PENALTIES * (scenario.noise_scale / level) ** 3
     weight = np.ones(scenario.num_rounds)
@@ -114,9 +116,10 @@ def _pairs(
         )
 
     grid = np.broadcast_arrays(penalties, rates[:, None])
-    seen = excess(*(each.ravel() for each in grid)).reshape(grid[0].shape)
+    seen = excess(*(axis.ravel() for axis in grid)).reshape(grid[0].shape)
     i, k = np.nonzero((seen[:, 1:] > 0) != (seen[:, :-1] > 0))
-    low, high = np.log(penalties[k]), np.log(penalties[k + 1])
+    low = np.log(penalties[k])
+    high = np.log(penalties[k + 1])
     log_root, residual = find_roots(
         lambda x, n: excess(np.exp(x), rates[i[n]]), low, high, _TOLERANCE / 2
     )
@@ -130,16 +133,10 @@ def learn_with_prior(budget_mode: str, believed: ChannelModel | None) -> Method:
     """Return the method of :class:`~adascale.policies.Learn` whose prior is the law of the model that is believed."""
 
     def method(
-        problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None
+        problem: ReceiveScalingProblem, mean_gain: Any = None
     ) -> policies.Policy:
-        if mean_gain is None:
-            raise ValueError(
-                "Learn with a prior needs mean_gain, the mean channel gain of every device"
-            )
-        return policies.Learn(
-            budget_mode,
-            prior=(believed or Rayleigh()).floor_law(problem.scenario, mean_gain),
-        )
+        law = (believed or Rayleigh()).floor_law(problem.scenario, mean_gain)
+        return policies.Learn(budget_mode, prior=law)
 
     return method
 
@@ -198,37 +195,38 @@ def causal_table(
     *,
     progress: bool = False,
 ) -> pd.DataFrame:
-    r"""The leakage of methods on fresh realisations of a preset's scenario, a row a policy, level and seed.
+    r"""Return the leakage of methods on fresh realisations of a preset's scenario, a row a policy, level and seed.
 
     By default at the preset's levels of :math:`\nu`, of all :func:`methods`, on the realisations of the committed
     tables.
     """
-    preset, chosen = presets.load(dataset), methods() if chosen is None else chosen
+    preset = presets.load(dataset)
+    chosen = methods() if chosen is None else chosen
     levels = preset.levels if budgets is None else budgets
     table = leakage_table(preset.scenario, levels, seeds, chosen, progress=progress)
     return table[["policy", "nu", "seed", *_STORED]]
 
 
 def protocols(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    r"""The paper's methods under both protocols, each as :func:`~companion.claims.paper_claims` takes it.
+    r"""Return the paper's methods under both protocols, each as :func:`~companion.claims.paper_claims` takes it.
 
     In hindsight every method spends :math:`\nu` on every realisation.  Without the future the three that have a
     parameter spend :math:`\nu` on average over the law; their leakage is compared as it is, with that of the optimum at
     :math:`\nu`, and the cost stands beside it (:func:`~companion.summary.promises`).
     """
-    found = {}
+    tables = {}
     for protocol, behind in (("in hindsight", HINDSIGHT), ("without the future", "")):
         names = {name + behind if name in TUNED else name: name for name in METHODS}
         rows = table[table["policy"].isin([*names])]
-        found[protocol] = rows.assign(policy=rows["policy"].map(names)).reset_index(
+        tables[protocol] = rows.assign(policy=rows["policy"].map(names)).reset_index(
             drop=True
         )
-    return found
+    return tables
 
 
-def committed(datasets: Sequence[str] = DATASETS) -> Made:
-    """The committed tables, a data set each."""
-    for dataset in datasets:
+def committed() -> Made:
+    """Return the committed tables, a data set each."""
+    for dataset in DATASETS:
         about = {
             "scenario": dataset,
             "seeds": f"{SEEDS[0]}-{SEEDS[-1]}",

@@ -38,7 +38,7 @@ CURVES += ("AdaScale, empty queue", "AdaScale, warm queue")
 
 
 def cell_law(scenario: Scenario) -> RayleighFloors:
-    """The law of one cell: of that with the median scale among :data:`CELLS` drawn."""
+    """Return the law of one cell: of that with the median scale among :data:`CELLS` drawn."""
     path_loss = channel.draw(scenario.num_devices, 1, range(CELLS)).path_loss
     return RayleighFloors(
         np.median(RayleighFloors.of(scenario, scenario.mean_gain(path_loss)).scale)
@@ -48,7 +48,7 @@ def cell_law(scenario: Scenario) -> RayleighFloors:
 def surplus(
     leakage: RoundLeakage, value: LevelValue, floor: FloatArray, energy: FloatArray
 ) -> FloatArray:
-    r""":math:`\Delta_t = F(w_t) - F(w^\circ_t) + \mu\,(w_t - w^\circ_t) \ge 0` (:prf:ref:`lem-accounting`)."""
+    r"""Return :math:`\Delta_t = F(w_t) - F(w^\circ_t) + \mu\,(w_t - w^\circ_t) \ge 0` (:prf:ref:`lem-accounting`)."""
     steady = np.maximum(value.level, floor)
     return np.asarray(
         leakage(energy) - leakage(steady) + value.price * (energy - steady)
@@ -62,8 +62,9 @@ class LevelOfThePast(Policy):
     """
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        r""":math:`w_t`, shape (..., T)."""
-        floor, budget = problem.min_noise_energy, np.asarray(problem.budget)
+        r"""Return :math:`w_t`, shape (..., T)."""
+        floor = problem.min_noise_energy
+        budget = np.asarray(problem.budget)
         energy = floor + budget[..., None]
         for t in range(2, problem.num_rounds):
             energy[..., t] = np.maximum(
@@ -75,9 +76,10 @@ class LevelOfThePast(Policy):
 def methods(
     leakage: RoundLeakage, law: RayleighFloors, budget: float, scenario: Scenario
 ) -> dict[str, tuple[Callable[[], Policy], Callable[[int], float]]]:
-    """Each policy for a scenario of T rounds, and what its regret should be for a horizon."""
+    """Return each policy for a scenario of T rounds, and what its regret should be for a horizon."""
     value = level_value(leakage, law, budget)
-    A, rounds = float(value.log_coefficient), scenario.num_rounds
+    A = float(value.log_coefficient)
+    rounds = scenario.num_rounds
     way = float(approach_constant(leakage, law, budget))
     best = np.sqrt(float(value.spread) * rounds / (4 * way))
     warm = policies.AdaScale.from_law(scenario, budget, law=law, stiffness=30.0)
@@ -113,23 +115,25 @@ def growth_table(
     *,
     only: Sequence[str] = CURVES,
 ) -> pd.DataFrame:
-    r"""The regret of policies over horizons, in the MNIST scenario at ``BUDGET``, over independent draws of floors.
+    r"""Measure the regret of policies over horizons, in the MNIST scenario at ``BUDGET``.
 
     A row a policy and T: ``regret, half``, the mean of :math:`\sum_t \Delta_t` over draws in nats, and half its 95 %
     interval; ``predicted``; ``cost``, the mean cost over :math:`\nu`.
     """
     scenario, budget = Scenario.mnist(), BUDGET
-    leakage, law, rows = RoundLeakage(scenario), cell_law(scenario), []
+    leakage = RoundLeakage(scenario)
+    law = cell_law(scenario)
+    rows = []
     value = level_value(leakage, law, budget)
     rng = np.random.default_rng(0)
     for T in horizons:
         floor = np.broadcast_to(law.draw(rng, draws, T), (draws, T))
         horizon = replace(scenario, num_rounds=T)
-        problem = ReceiveScalingProblem(
-            horizon, scenario.noise_scale / (scenario.x_max * floor), budget
-        )
-        known = methods(leakage, law, budget, horizon)
-        for name, (policy, predicted) in ((name, known[name]) for name in only):
+        problem = ReceiveScalingProblem(horizon, scenario.floor(floor), budget)
+        policies_by_name = methods(leakage, law, budget, horizon)
+        for name, (policy, predicted) in (
+            (name, policies_by_name[name]) for name in only
+        ):
             w = policy().schedule(problem)
             total = surplus(leakage, value, problem.min_noise_energy, w).sum(axis=-1)
             half = 1.96 * total.std(ddof=1) / np.sqrt(draws)
@@ -141,7 +145,7 @@ def growth_table(
 
 
 def committed() -> Made:
-    """The committed table."""
+    """Return the committed table."""
     yield (
         growth_table().to_csv(index=False, float_format="%.7g"),
         {"scenario": "mnist", "nu": BUDGET, "draws": DRAWS},

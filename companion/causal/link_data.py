@@ -7,12 +7,14 @@ Both lie in the public repository ``SOURCE``, which ``git clone`` brings: 14 Mic
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations, permutations
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import scipy
+from numpy.typing import NDArray
 
 from adascale.scenario import FloatArray
 
@@ -73,7 +75,7 @@ def michigan(
 
 
 def broadcasts(gain: FloatArray) -> list[FloatArray]:
-    r"""The rounds that the motes' file has: for every mote the samples at which it was heard, shape (13, rounds).
+    r"""Return the rounds of every mote in the file: the samples at which it was heard, shape (13, rounds).
 
     The file holds each reading until the next.  All thirteen rows of a block change at the same samples: these are the
     broadcasts of one mote.
@@ -88,7 +90,7 @@ def broadcasts(gain: FloatArray) -> list[FloatArray]:
 
 
 def evidence(gain: FloatArray) -> pd.DataFrame:
-    r"""What the motes' file tells of its unit and its rows.
+    r"""Compute what the motes' file tells of its unit and its rows.
 
     ``what, value``: the ``lowest`` and ``highest`` count; the share of links whose counts are ``skewed up``, and the
     rank correlation of a link's ``mean and spread``; the correlation of the means of ``both directions`` of a pair; the
@@ -98,36 +100,18 @@ def evidence(gain: FloatArray) -> pd.DataFrame:
     deviations a sample, of readings less their mean over 40 s.
     """
     counts = (-45.5 - 10 * np.log10(gain)) * 1024 / 150
-    mean, size = counts.mean(axis=1), NODES - 1
+    mean = counts.mean(axis=1)
+    size = NODES - 1
     new = np.diff(counts.reshape(NODES, size, -1), axis=-1).round() != 0
     when = [np.flatnonzero(block.any(axis=0)) + 1 for block in new]
     row = np.array(
         [[size * i + j - (j > i) for j in range(NODES)] for i in range(NODES)]
     )
-    pairs = [(i, j) for i in range(NODES) for j in range(NODES) if i != j]
-    off = counts - scipy.ndimage.uniform_filter1d(counts, 81, axis=1)
-    off /= np.maximum(off.std(axis=1, keepdims=True), 0.5)
-    found = []
-    for i, j in pairs:
-        k = np.searchsorted(when[j], when[i], side="right")
-        inner = (k > 0) & (k < len(when[j]))
-        t, k = when[i][inner], k[inner]
-        before, after = when[j][k - 1], when[j][k]
-        apart = np.abs(off[row[i, j], t] - off[row[j, i], after])
-        found.append(
-            np.stack(
-                [
-                    np.ones(len(t)),
-                    np.minimum(after - t, 15),
-                    np.minimum(t - before, 15),
-                    apart,
-                ]
-            )
-        )
-    *known, apart = np.concatenate(found, axis=1)
-    _, until, since = np.linalg.lstsq(np.stack(known, axis=1), apart, rcond=None)[0]
-    ways = np.array([[mean[row[i, j]], mean[row[j, i]]] for i, j in pairs if i < j])
-    told = {
+    until, since = _growth_of_differences(counts, row, when)
+    ways = np.array(
+        [[mean[row[i, j]], mean[row[j, i]]] for i, j in combinations(range(NODES), 2)]
+    )
+    facts = {
         "lowest": counts.min().round(),
         "highest": counts.max().round(),
         "skewed up": np.mean(scipy.stats.skew(counts, axis=1) > 0),
@@ -136,15 +120,38 @@ def evidence(gain: FloatArray) -> pd.DataFrame:
         "rows that change": np.mean(
             [block.sum(axis=0)[block.any(axis=0)].mean() for block in new]
         ),
-        "samples a broadcast": np.mean([counts.shape[1] / len(each) for each in when]),
+        "samples a broadcast": np.mean([counts.shape[1] / len(sent) for sent in when]),
         "until": until,
         "since": since,
     }
-    return pd.DataFrame({"what": [*told], "value": [*told.values()]})
+    return pd.DataFrame({"what": [*facts], "value": [*facts.values()]})
+
+
+def _growth_of_differences(
+    counts: FloatArray, row: NDArray[np.intp], when: list[NDArray[np.intp]]
+) -> FloatArray:
+    """By how much both directions of a pair differ more with every sample until, and since, the other's change."""
+    off = counts - scipy.ndimage.uniform_filter1d(counts, 81, axis=1)
+    off /= np.maximum(off.std(axis=1, keepdims=True), 0.5)
+    parts = []
+    for i, j in permutations(range(NODES), 2):
+        k = np.searchsorted(when[j], when[i], side="right")
+        inner = (k > 0) & (k < len(when[j]))
+        t = when[i][inner]
+        k = k[inner]
+        before = when[j][k - 1]
+        after = when[j][k]
+        apart = np.abs(off[row[i, j], t] - off[row[j, i], after])
+        until = np.minimum(after - t, 15)
+        since = np.minimum(t - before, 15)
+        parts.append(np.stack([np.ones(len(t)), until, since, apart]))
+    *regressors, difference = np.concatenate(parts, axis=1)
+    slopes, *_ = np.linalg.lstsq(np.stack(regressors, axis=1), difference, rcond=None)
+    return np.asarray(slopes[1:])
 
 
 def held(gain: FloatArray, num_rounds: int = 500) -> list[Realisation]:
-    """The file of the motes as it stands: five groups of rows, windows of T samples, the first of them only a past."""
+    """Cut the motes' file into five groups of rows and windows of T samples, the first of them only a past."""
     return [
         Realisation(
             "Michigan, held",
@@ -163,7 +170,7 @@ def heard(
     past: int = 50,
     trace: str = "Michigan, broadcasts",
 ) -> list[Realisation]:
-    """A round is a broadcast of the server, from which ten others measure their channels; each mote is server once."""
+    """Take each mote as the server once: a round is its broadcast, from which ten others measure their channels."""
     return [
         Realisation(
             trace,
@@ -187,7 +194,7 @@ def orbit(folder: Path | str, past: int = 100) -> list[Realisation]:
     by: dict[str, list[FloatArray]] = {}
     for path in sorted(
         (Path(folder) / RUTGERS).glob("*/sdec*"),
-        key=lambda each: (each.name, each.parent.name),
+        key=lambda path: (path.name, path.parent.name),
     ):
         if path.stat().st_size:  # a file is empty where nothing was heard
             number, reading = np.loadtxt(path, ndmin=2).T
@@ -198,20 +205,20 @@ def orbit(folder: Path | str, past: int = 100) -> list[Realisation]:
                 by.setdefault(path.name.removeprefix("sdec"), []).append(
                     packets.ffill().to_numpy()
                 )
-    found = []
+    realisations = []
     for receiver, readings in by.items():
         if len(readings) >= DEVICES:
             gain = 10 ** ((np.array(readings[:DEVICES]) - 95.0 - 20.0) / 10)
-            found.append(
+            realisations.append(
                 Realisation(
                     "ORBIT, packets", receiver, 1, gain[:, :past], gain[:, past:]
                 )
             )
-    return found
+    return realisations
 
 
 def realisations(folder: Path | str) -> list[Realisation]:
-    """All of both data sets, and once more the motes' broadcasts, with counts taken for decibels."""
+    """Read both data sets, and once more the motes' broadcasts, with counts taken for decibels."""
     gain = michigan(folder)
     wrong = heard(michigan(folder, np.negative), trace="Michigan, a count as 1 dB")
     return held(gain) + heard(gain) + orbit(folder) + wrong

@@ -60,7 +60,8 @@ EXACT = (*_FORESEEN, *(name + HINDSIGHT for name in TUNED))
 
 SCALED = "Michigan, broadcasts"
 """The links that are scaled."""
-_KEYS, _STORED = ["trace", "group", "window"], ("cost", "rdp", "epsilon", "exact")
+_KEYS = ["trace", "group", "window"]
+_STORED = ("cost", "rdp", "epsilon", "exact")
 
 
 @dataclass(frozen=True)
@@ -70,20 +71,16 @@ class Past(ChannelModel):
     min_gain: tuple[float, ...] = ()
 
     def floor_law(self, scenario: Scenario, mean_gain: object) -> FloorLaw:
-        """The law of the floors seen."""
+        """Return the law of the floors seen."""
         return EmpiricalFloors.of(scenario, self.min_gain)
 
 
 @cache
 def reference_floor() -> float:
-    """The median floor of the paper's channel, over rounds and 200 placements of ten devices."""
+    """Return the median floor of the paper's channel, over rounds and 200 placements of ten devices."""
     scenario = Scenario.mnist()
-    drawn = channel.draw(DEVICES, 100, range(200))
-    return float(
-        np.median(
-            scenario.noise_scale / (scenario.x_max * scenario.min_gain(drawn.gain))
-        )
-    )
+    realisations = channel.draw(DEVICES, 100, range(200))
+    return float(np.median(scenario.floor(scenario.min_gain(realisations.gain))))
 
 
 def problem_of(
@@ -99,13 +96,13 @@ def problem_of(
         num_devices=len(measured.gain),
         num_rounds=measured.gain.shape[1],
     )
-    past, gain = measured.past, measured.gain
+    past = measured.past
+    gain = measured.gain
     if not np.isnan(scale):
-        median = np.median(
-            scenario.noise_scale / (scenario.x_max * scenario.min_gain(past))
-        )
+        median = np.median(scenario.floor(scenario.min_gain(past)))
         factor = float(median / (scale * reference_floor()))
-        past, gain = past * factor, gain * factor
+        past = past * factor
+        gain = gain * factor
     return ReceiveScalingProblem(scenario, scenario.min_gain(gain), BUDGET), past
 
 
@@ -116,11 +113,9 @@ def methods(scenario: Scenario, past: FloatArray) -> dict[str, Method]:
     mean gains, and ``seen`` the coherence of the floors so far (:func:`~adascale.policies.seen_coherence`).
     """
     seen = Past(min_gain=tuple(scenario.min_gain(past).tolist()))
-    law, own, other = (
-        EmpiricalFloors.of(scenario, seen.min_gain),
-        online_methods(seen),
-        online_methods(Rayleigh()),
-    )
+    law = EmpiricalFloors.of(scenario, seen.min_gain)
+    by_past = online_methods(seen)
+    by_rayleigh = online_methods(Rayleigh())
     by_law = (
         "ConstantLevel",
         "ReSolve",
@@ -140,7 +135,7 @@ def methods(scenario: Scenario, past: FloatArray) -> dict[str, Method]:
     )
     return {
         "Optimal": TunedOnRealisation(policies.Optimal),
-        **{name: own[name] for name in (*first, "DynamicProgramme, hard")},
+        **{name: by_past[name] for name in (*first, "DynamicProgramme, hard")},
         **{name + HINDSIGHT: method for name, method in TUNED.items()},
         "ReSolve, hard, seen": TunedOnModel(
             policies.ReSolve, channel=seen, budget_mode="hard", coherence="seen"
@@ -148,8 +143,8 @@ def methods(scenario: Scenario, past: FloatArray) -> dict[str, Method]:
         "Learn, prior, hard, seen": lambda *_: policies.Learn(
             "hard", prior=law, coherence="seen"
         ),
-        **{name: own[name] for name in by_law},
-        **{f"{name}, Rayleigh": other[name] for name in by_law},
+        **{name: by_past[name] for name in by_law},
+        **{f"{name}, Rayleigh": by_rayleigh[name] for name in by_law},
     }
 
 
@@ -169,29 +164,29 @@ def links_table(
         tuple(accounting.order_grid(4096, 1.001))
     )  # of leakages near 0, too
     scales = [*scales]
-    work = [(each, scale) for each in measured for scale in scales]
-    for each, scale in tqdm(work, disable=not progress, unit="realisation"):
-        problem, past = problem_of(each, scale)
+    work = [(realisation, scale) for realisation in measured for scale in scales]
+    for realisation, scale in tqdm(work, disable=not progress, unit="realisation"):
+        problem, past = problem_of(realisation, scale)
         mean_gain = past.mean(axis=-1) / problem.scenario.batch_second_moment
         best: dict[str, float] = {}
         for name, method in methods(problem.scenario, past).items():
             try:
                 w = method(problem, mean_gain).schedule(problem)
             except BudgetNotReached:
-                found = dict.fromkeys(_STORED, np.nan)
+                figures = dict.fromkeys(_STORED, np.nan)
             else:
-                found = {
+                figures = {
                     "cost": float(problem.cost(w)),
                     "rdp": float(problem.rdp(w)),
                     "epsilon": float(problem.epsilon(w, account)),
                     "exact": np.nan,
                 }
                 if scale == 1 and name in EXACT:
-                    found["exact"] = float(problem.epsilon(w, SharpAccountant()))
-            best = best or {**found, "cost": BUDGET}
-            ratio = {key: value / best[key] for key, value in found.items()}
+                    figures["exact"] = float(problem.epsilon(w, SharpAccountant()))
+            best = best or {**figures, "cost": BUDGET}
+            ratio = {key: value / best[key] for key, value in figures.items()}
             rows.append(
-                dict(zip(_KEYS, each[:3], strict=True))
+                dict(zip(_KEYS, realisation[:3], strict=True))
                 | {"scale": scale, "policy": name}
                 | ratio
             )
@@ -199,7 +194,7 @@ def links_table(
 
 
 def links_statistics(measured: Iterable[Realisation]) -> pd.DataFrame:
-    """What the links are like, in the rounds that are evaluated, a row a realisation.
+    """Compute what the links are like, in the rounds that are evaluated, a row a realisation.
 
     ``past, rounds``, how many; ``gain_db``, the median gain; ``weakest_db``, the median of the bottleneck;
     ``links_spread_db``, the median over links of the standard deviation; ``floor_spread_db``, that of the floors;
@@ -208,38 +203,39 @@ def links_statistics(measured: Iterable[Realisation]) -> pd.DataFrame:
     weakest most often is the weakest; ``changed``, that in which a gain differs from the round before.
     """
     rows = []
-    for each in measured:
-        level, floor = 10 * np.log10(each.gain), -10 * np.log10(each.gain.min(axis=0))
-        before = -10 * np.log10(each.past.min(axis=0))
+    for realisation in measured:
+        level = 10 * np.log10(realisation.gain)
+        floor = -10 * np.log10(realisation.gain.min(axis=0))
+        before = -10 * np.log10(realisation.past.min(axis=0))
         rows.append(
-            dict(zip(_KEYS, each[:3], strict=True))
+            dict(zip(_KEYS, realisation[:3], strict=True))
             | {
-                "past": each.past.shape[1],
-                "rounds": each.gain.shape[1],
+                "past": realisation.past.shape[1],
+                "rounds": realisation.gain.shape[1],
                 "gain_db": np.median(level),
                 "weakest_db": -np.median(floor),
                 "links_spread_db": np.median(level.std(axis=1)),
                 "floor_spread_db": floor.std(),
                 "drift_db": np.median(floor) - np.median(before),
                 "lag1": lag1(10 ** (floor / 10)),
-                "lag1_links": np.nanmedian([lag1(row) for row in each.gain]),
-                "changed": (np.diff(each.gain, axis=1) != 0).any(axis=0).mean(),
-                "same": np.bincount(each.gain.argmin(axis=0)).max()
-                / each.gain.shape[1],
+                "lag1_links": np.nanmedian([lag1(row) for row in realisation.gain]),
+                "changed": (np.diff(realisation.gain, axis=1) != 0).any(axis=0).mean(),
+                "same": np.bincount(realisation.gain.argmin(axis=0)).max()
+                / realisation.gain.shape[1],
             }
         )
     return pd.DataFrame(rows)
 
 
 def lag1(values: FloatArray) -> float:
-    """The sample autocorrelation from one round to the next; NaN of a constant."""
+    """Return the sample autocorrelation from one round to the next; NaN of a constant."""
     off = values - values.mean()
     total = (off**2).sum()
     return float((off[1:] * off[:-1]).sum() / total) if total > 0 else np.nan
 
 
 def first_look(folder: Path | str) -> pd.DataFrame:
-    """The paper's two best methods, tuned in hindsight on the first five groups, by what one takes the file for.
+    """Return the paper's two best methods, tuned in hindsight on the first five groups, by what one takes the file for.
 
     ``sampling`` says how many samples make a round; ``unit`` is ``CC1000``, or ``-dBm`` where a count is taken for a
     decibel below a milliwatt.  A row each and group: ``lag1`` of the floors, and epsilon over the optimum's.
@@ -267,7 +263,7 @@ def first_look(folder: Path | str) -> pd.DataFrame:
                     )
                 )
                 row = (sampling, unit, number, lag1(problem.min_noise_energy))
-                rows.append((*row, *(each / least for each in epsilon)))
+                rows.append((*row, *(value / least for value in epsilon)))
     return pd.DataFrame(
         rows, columns=["sampling", "unit", "group", "lag1", "AdaScale", "PowerControl"]
     )
@@ -282,8 +278,10 @@ def example(measured: Realisation) -> pd.DataFrame:
     problem, past = problem_of(measured)
     mean_gain = past.mean(axis=-1) / problem.scenario.batch_second_moment
     level = 10 * np.log10(measured.gain)
-    known = methods(problem.scenario, past)
-    energy = {name: known[name](problem, mean_gain).schedule(problem) for name in SHOWN}
+    by_name = methods(problem.scenario, past)
+    energy = {
+        name: by_name[name](problem, mean_gain).schedule(problem) for name in SHOWN
+    }
     return pd.DataFrame(
         {
             "round": np.arange(problem.num_rounds),
@@ -297,7 +295,7 @@ def example(measured: Realisation) -> pd.DataFrame:
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
-    r"""Means over realisations of each data set, scale and policy.
+    r"""Return means over realisations of each data set, scale and policy.
 
     ``cost`` over :math:`\nu`, ``over``, the share above :math:`\nu`, and ``most``; for ``rdp`` and ``epsilon`` over the
     optimum's the mean, its 95 % t interval over groups, ``_median`` and ``_worst``; the mean of ``exact``.  Windows of
@@ -331,10 +329,10 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def committed(source: Path) -> Made:
-    """The committed tables, of a clone at :data:`~companion.causal.link_data.COMMIT`."""
+    """Return the committed tables, of a clone at :data:`~companion.causal.link_data.COMMIT`."""
     measured = realisations(source)
     table = links_table(measured, progress=sys.stderr.isatty())
-    server = [each for each in measured if each.trace == SCALED]
+    server = [realisation for realisation in measured if realisation.trace == SCALED]
     scaled = links_table(server, SCALES, progress=sys.stderr.isatty())
     about: dict[str, Any] = {
         "source": SOURCE,

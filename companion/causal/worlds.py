@@ -99,14 +99,16 @@ ACCOUNTED: dict[str, tuple[str, ...]] = {
 SEEDS = range(91_000, 91_100)
 MIDDLE, OUTER = 0.04, (0.01, 0.16)
 BLOCK_SEEDS = range(92_000, 92_040)
-_ROW, _STORED = ("world", "nu", "seed"), ("cost", "rdp", "epsilon")
+_ROW = ("world", "nu", "seed")
+_STORED = ("cost", "rdp", "epsilon")
 _EXACT_STORED = ("rdp", "exact")
-_BLOCK_ROW, _BLOCK_STORED = ("nu", "block", "seed"), ("cost", "ratio")
+_BLOCK_ROW = ("nu", "block", "seed")
+_BLOCK_STORED = ("cost", "ratio")
 
 
 def remembered(method: Method) -> Method:
     """Cache the policies of a method that depends on budgets and mean gains alone."""
-    found: dict[tuple[bytes, bytes], Policy] = {}
+    policies_by_key: dict[tuple[bytes, bytes], Policy] = {}
 
     def again(
         problem: ReceiveScalingProblem, mean_gain: NDArray[np.float64] | None = None
@@ -115,31 +117,29 @@ def remembered(method: Method) -> Method:
             np.asarray(problem.budget).tobytes(),
             np.asarray(mean_gain, dtype=float).tobytes(),
         )
-        if key not in found:
-            found[key] = method(problem, mean_gain)
-        return found[key]
+        if key not in policies_by_key:
+            policies_by_key[key] = method(problem, mean_gain)
+        return policies_by_key[key]
 
     return again
 
 
 def methods(belief: ChannelModel) -> dict[str, Method]:
-    """Every method of the table by name, with this belief; the optimum first."""
-    known, coherent = (
-        online_methods(belief),
-        partial(TunedOnModel, channel=belief, coherence=SEEN),
-    )
-    known |= {
-        name: remembered(known[name])
+    """Return every method of the table by name, with this belief; the optimum first."""
+    by_name = online_methods(belief)
+    coherent = partial(TunedOnModel, channel=belief, coherence=SEEN)
+    by_name |= {
+        name: remembered(by_name[name])
         for name in ("AdaScale", "PowerControl", "LyapunovPowerControl")
     }
     return {
         "Optimal": TunedOnRealisation(policies.Optimal),
-        **{name: known[name] for name in ("ConstantLevel", "ReSolve")},
+        **{name: by_name[name] for name in ("ConstantLevel", "ReSolve")},
         "ReSolve, coherent": coherent(policies.ReSolve),
-        **{name: known[name] for name in ("AdaScale, warm", "AdaScale", "Learn")},
+        **{name: by_name[name] for name in ("AdaScale, warm", "AdaScale", "Learn")},
         "Learn, coherent": coherent(policies.Learn),
         **{
-            name: known[name]
+            name: by_name[name]
             for name in (
                 "PowerControl",
                 "LyapunovPowerControl",
@@ -148,9 +148,9 @@ def methods(belief: ChannelModel) -> dict[str, Method]:
             )
         },
         "ReSolve, coherent, hard": coherent(policies.ReSolve, budget_mode="hard"),
-        "Learn, hard": known["Learn, hard"],
+        "Learn, hard": by_name["Learn, hard"],
         "Learn, coherent, hard": coherent(policies.Learn, budget_mode="hard"),
-        **{name: known[name] for name in ("EstimFuture", "EqualAlloc")},
+        **{name: by_name[name] for name in ("EstimFuture", "EqualAlloc")},
         HINDSIGHT: TunedOnRealisation(policies.AdaScale),
     }
 
@@ -163,17 +163,17 @@ def worlds_table(
     *,
     accountant: Accountant | None = None,
 ) -> pd.DataFrame:
-    """What policies cost and leak in the MNIST scenario in worlds of one belief: a row a world, policy, nu and seed.
+    """Compute what policies cost and leak in worlds of one belief: a row per world, policy, nu and seed.
 
     ``budgets`` are by default ``MIDDLE``, and ``OUTER`` for the worlds in :data:`ENDS`; ``chosen``, names of
     :func:`methods`, by default all, the dynamic programme only for the worlds in :data:`KNOWN`.  ``epsilon`` is by
     default computed by :class:`~adascale.accounting.RenyiAccountant`.
     """
     seeds, parts = list(seeds), []
-    known = methods(*{world.belief for world in worlds.values()})
+    by_name = methods(*{world.belief for world in worlds.values()})
     for name, world in worlds.items():
-        asked = (
-            [each for each in known if name in KNOWN or each != PROGRAMME]
+        names = (
+            [policy for policy in by_name if name in KNOWN or policy != PROGRAMME]
             if chosen is None
             else chosen
         )
@@ -184,7 +184,7 @@ def worlds_table(
                 warnings.catch_warnings()
             ):  # of schedules that leak so much that no order serves them
                 warnings.simplefilter("ignore", OrdersTooFew)
-                run = {each: known[each] for each in asked}
+                run = {policy: by_name[policy] for policy in names}
                 table = leakage_table(
                     Scenario.mnist(),
                     (nu,),
@@ -215,15 +215,16 @@ def channels_table(processes: int) -> pd.DataFrame:
 def exact_table(
     accounted: Mapping[str, Sequence[str]] = ACCOUNTED, seeds: Iterable[int] = SEEDS
 ) -> pd.DataFrame:
-    r"""The exact :math:`\varepsilon` of schedules of :func:`channels_table` at ``MIDDLE``, by :eq:`eq:inversion` alone.
+    r"""Compute the exact :math:`\varepsilon` of schedules of :func:`channels_table` at ``MIDDLE`` (:eq:`eq:inversion`).
 
     ``accounted`` has names of :func:`methods` by world; the optimum is added.
     """
-    drawn, sharp = list(seeds), SharpAccountant()
+    all_seeds = list(seeds)
+    sharp = SharpAccountant()
     parts = [
         worlds_table(
             {name: WORLDS[name]},
-            drawn,
+            all_seeds,
             (MIDDLE,),
             ("Optimal", *chosen),
             accountant=sharp,
@@ -235,7 +236,7 @@ def exact_table(
 
 
 def committed(processes: int) -> Made:
-    """The committed tables: of blocks, of exact epsilons and of all worlds."""
+    """Return the committed tables: of blocks, of exact epsilons and of all worlds."""
 
     def about(seeds: range, **more: int) -> dict[str, Any]:
         return {"scenario": "mnist", "seeds": f"{seeds[0]}-{seeds[-1]}", **more}

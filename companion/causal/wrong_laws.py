@@ -35,21 +35,26 @@ def beliefs_table(budget: float = 0.04, seeds: Sequence[int] = SEEDS) -> pd.Data
     leakage over that of the offline optimum at :math:`\nu` on the same realisation.
     """
     scenario = Scenario.mnist()
-    rounds, seeds = scenario.num_rounds, list(seeds)
-    drawn = channel.draw(scenario.num_devices, rounds, seeds)
-    mean_gain, rows = scenario.mean_gain(drawn.path_loss), []
+    rounds = scenario.num_rounds
+    seeds = list(seeds)
+    realisations = channel.draw(scenario.num_devices, rounds, seeds)
+    mean_gain, rows = scenario.mean_gain(realisations.path_loss), []
     rng = [np.random.default_rng([12, seed]) for seed in seeds]
     wrong = mean_gain * 10 ** (
-        0.1 * 3 * np.array([each.standard_normal(scenario.num_devices) for each in rng])
+        0.1
+        * 3
+        * np.array(
+            [generator.standard_normal(scenario.num_devices) for generator in rng]
+        )
     )
     unit = scenario.noise_scale / scenario.x_max
     slow = np.concatenate(
         [
-            gauss_markov_floors(unit / gain, 0.99, (1, rounds), each)
-            for gain, each in zip(mean_gain, rng, strict=True)
+            gauss_markov_floors(unit / gain, 0.99, (1, rounds), generator)
+            for gain, generator in zip(mean_gain, rng, strict=True)
         ]
     )
-    gains = scenario.min_gain(drawn.gain)
+    gains = scenario.min_gain(realisations.gain)
     for world, min_gain, believed in zip(
         WORLDS, (gains, gains, unit / slow), (mean_gain, wrong, mean_gain), strict=True
     ):
@@ -57,8 +62,8 @@ def beliefs_table(budget: float = 0.04, seeds: Sequence[int] = SEEDS) -> pd.Data
         best = problem.rdp(policies.Optimal().schedule(problem))
         for name in BELIEVERS:
             w = CAUSAL[name](problem, believed).schedule(problem)
-            found = {"cost": problem.cost(w) / budget, "ratio": problem.rdp(w) / best}
+            columns = {"cost": problem.cost(w) / budget, "ratio": problem.rdp(w) / best}
             rows.append(
-                pd.DataFrame({"world": world, "policy": name, "seed": seeds} | found)
+                pd.DataFrame({"world": world, "policy": name, "seed": seeds} | columns)
             )
     return pd.concat(rows, ignore_index=True)

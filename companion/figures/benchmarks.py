@@ -23,14 +23,14 @@ def planned_levels(
 
     ``later_floor`` has the floor that each interpretation expects, and ``levels`` its planned levels, shape (T,).
     """
-    figure, (left, right) = panels(2, 2.6)
+    figure, (above, below) = panels(2, 2.6)
     floors = np.sort(problem.min_noise_energy)
-    left.semilogx(
+    above.semilogx(
         floors, np.arange(1, floors.size + 1) / floors.size, color="0.5", label="floors"
     )
     for name, look in zip(("devices", "minimum"), shades(2), strict=True):
         share = np.mean(floors < later_floor[name])
-        left.plot(
+        above.plot(
             later_floor[name],
             share,
             markersize=9,
@@ -38,43 +38,43 @@ def planned_levels(
             label=f"estimate, {name}",
             **look,
         )
-        right.semilogy(levels[name], markevery=50, label=name, **look)
+        below.semilogy(levels[name], markevery=50, label=name, **look)
     level = float(water_level(problem.min_noise_energy, problem.budget))
-    right.axhline(level, color="black", linestyle="--", label="water level")
-    right.set_yticks([0.05, 0.1, 0.2, 0.4], ["0.05", "0.1", "0.2", "0.4"])
-    right.yaxis.set_minor_locator(NullLocator())
-    left.set(
+    below.axhline(level, color="black", linestyle="--", label="water level")
+    below.set_yticks([0.05, 0.1, 0.2, 0.4], ["0.05", "0.1", "0.2", "0.4"])
+    below.yaxis.set_minor_locator(NullLocator())
+    above.set(
         xlim=(0.005, 2),
         xlabel="$w_{\\min,t}$ (no unit)",
         ylabel="share of floors below",
     )
-    right.set(xlabel="round $t$", ylabel="planned level $\\ell_t$ (no unit)")
-    for axis in (left, right):
+    below.set(xlabel="round $t$", ylabel="planned level $\\ell_t$ (no unit)")
+    for axis in (above, below):
         name_curves(axis)
     return figure
 
 
 def rising_aim(problem: ReceiveScalingProblem, w: FloatArray) -> Figure:
     """Draw the noise energies of a schedule of PowerControl, and how its leakage adds up beside the optimum's."""
-    figure, (left, right) = panels(2, 2.7, sharex=True)
+    figure, (above, below) = panels(2, 2.7, sharex=True)
     leakage = RoundLeakage(problem.scenario)
-    left.semilogy(problem.min_noise_energy, color="0.75", linewidth=0.7, label="floor")
+    above.semilogy(problem.min_noise_energy, color="0.75", linewidth=0.7, label="floor")
     points = STYLE["PowerControl"] | {
         "markersize": 3,
         "linestyle": "none",
         "label": label_of("PowerControl"),
     }
-    left.semilogy(w, **points)
+    above.semilogy(w, **points)
     level = float(water_level(problem.min_noise_energy, problem.budget))
-    left.axhline(level, color="black", linestyle="--", label="water level")
-    left.set(ylim=(5e-3, 200), ylabel="noise energy (no unit)")
-    for name, each in {
+    above.axhline(level, color="black", linestyle="--", label="water level")
+    above.set(ylim=(5e-3, 200), ylabel="noise energy (no unit)")
+    for name, energy in {
         "Optimal": Optimal().schedule(problem),
         "PowerControl": w,
     }.items():
-        value = np.cumsum(leakage(each))
-        right.plot(value / value[-1], markevery=50, label=label_of(name), **STYLE[name])
-    right.set(xlabel="round $t$", ylabel="share of leakage up to $t$")
-    for axis in (left, right):
+        value = np.cumsum(leakage(energy))
+        below.plot(value / value[-1], markevery=50, label=label_of(name), **STYLE[name])
+    below.set(xlabel="round $t$", ylabel="share of leakage up to $t$")
+    for axis in (above, below):
         name_curves(axis)
     return figure

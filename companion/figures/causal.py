@@ -48,13 +48,13 @@ def without_future(tables: Mapping[str, pd.DataFrame]) -> Figure:
         )
         names: list[str] = []
         for group, policies in _GROUPS.items():
-            found = [
-                each
+            drawn_names = [
+                variant
                 for name in policies
-                for each in (name, name + HINDSIGHT)
-                if each in excess.index
+                for variant in (name, name + HINDSIGHT)
+                if variant in excess.index
             ]
-            if found:
+            if drawn_names:
                 axis.text(
                     0.99,
                     len(names),
@@ -65,9 +65,10 @@ def without_future(tables: Mapping[str, pd.DataFrame]) -> Figure:
                     color="0.4",
                 )
                 axis.axhline(len(names) - 0.5, color="0.8", linewidth=0.8)
-            names += found
+            names += drawn_names
         for row, name in enumerate(names):
-            values, look = excess.loc[name].clip(lower=_LEAST), policy_style(name)
+            values = excess.loc[name].clip(lower=_LEAST)
+            look = policy_style(name)
             axis.plot(
                 values,
                 np.full(len(values), row),

@@ -79,7 +79,8 @@ def reused(bias: Mapping[str, tuple[FloatArray, FloatArray]], samples: int) -> F
     for (name, (curve, error)), color, marker in zip(
         bias.items(), (_OWN, _OTHER), "os", strict=True
     ):
-        low, high = curve - 1.96 * error, curve + 1.96 * error
+        low = curve - 1.96 * error
+        high = curve + 1.96 * error
         first.fill_between(
             np.arange(curve.size), low, high, color=color, alpha=0.2, linewidth=0
         )
@@ -98,7 +99,8 @@ def reused(bias: Mapping[str, tuple[FloatArray, FloatArray]], samples: int) -> F
         label="left side",
     )
     for k, style, marker in ((2, "-", "^"), (1, "--", "v")):
-        crossing, label = reuse_breaks(samples, k), f"right side, $k^2 = {k}$"
+        crossing = reuse_breaks(samples, k)
+        label = f"right side, $k^2 = {k}$"
         second.loglog(
             rounds, k / np.sqrt(rounds), color="black", linestyle=style, label=label
         )
@@ -130,10 +132,8 @@ def floors_term(rounds: FloatArray, term: FloatArray, shift: float) -> Figure:
     )
     label = f"median of {len(term)} realisations"
     axis.loglog(rounds, middle, color=_OWN, marker="s", markevery=4, label=label)
-    line, name = (
-        (np.log(rounds) + shift) / np.sqrt(rounds),
-        f"$(\\ln T + {shift:.2f})\\,/\\,\\sqrt{{T}}$",
-    )
+    line = (np.log(rounds) + shift) / np.sqrt(rounds)
+    name = f"$(\\ln T + {shift:.2f})\\,/\\,\\sqrt{{T}}$"
     axis.loglog(rounds, line, color="black", linestyle="--", label=name)
     axis.loglog(
         rounds,

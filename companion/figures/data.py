@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from zlib import crc32
 
@@ -69,10 +69,10 @@ def described(figure: Figure) -> str:
 
 def check_sum(values: ArrayLike) -> str:
     """Return eight digits that hold for values of four significant digits; what is 1e-9 of the largest is 0."""
-    held = np.asarray(values, dtype=float).ravel()
-    finite = np.abs(held[np.isfinite(held)])
-    held = np.where(np.abs(held) <= 1e-9 * finite.max(initial=0), 0.0, held)
-    return f"{crc32(' '.join(f'{_SPREAD * value:.3e}' for value in held.tolist()).encode()):08x}"
+    numbers = np.asarray(values, dtype=float).ravel()
+    finite = np.abs(numbers[np.isfinite(numbers)])
+    numbers = np.where(np.abs(numbers) <= 1e-9 * finite.max(initial=0), 0.0, numbers)
+    return f"{crc32(' '.join(f'{_SPREAD * value:.3e}' for value in numbers.tolist()).encode()):08x}"
 
 
 def _panel(number: int, axes: Axes) -> str:
@@ -80,88 +80,96 @@ def _panel(number: int, axes: Axes) -> str:
 
 
 def _series(axes: Axes) -> Iterator[tuple[str, str, FloatArray]]:
-    """Name, kind and points (n, 2 or 3) of what a panel draws; the parts of an error bar have the name of the whole."""
-    named: dict[int, str] = {}
-    caps: set[int] = set()
+    """Name, kind and points (n, 2 or 3) of what a panel draws.
+
+    The parts of an error bar have the name of the whole.  Its caps are left out, as the bar says the same.
+    """
+    names: dict[int, str] = {}
+    caps: list[Any] = []
     for container in axes.containers:
-        label = container.get_label()
+        parts: list[Any] = [*container]
         if isinstance(container, ErrorbarContainer):
-            caps |= {
-                id(cap) for cap in container[1]
-            }  # the bar that they end says the same
-        parts = (
-            [*container.get_children()]
-            if isinstance(container, ErrorbarContainer)
-            else [*container]
-        )
-        named |= {
-            id(part): str(label)
-            for part in parts
-            if label and not str(label).startswith("_")
-        }
-    for artist in axes.get_children():
-        found = _points(artist, axes)
-        if found is not None and id(artist) not in caps:
-            kind, points = found
-            label = str(artist.get_label() or "")
-            yield (
-                named.get(id(artist), "" if label.startswith("_") else label),
-                kind,
-                points,
-            )
+            parts = [*container.get_children()]
+            caps += container[1]
+        names |= dict.fromkeys(map(id, parts), _shown(container.get_label()))
+    artists: list[Any] = axes.get_children()
+    for artist in artists:
+        kind, points = _points(artist, axes)
+        if kind == "line" and artist.get_linestyle() == "None":
+            kind = "points"
+        if len(points) and artist not in caps:
+            name = names.get(id(artist)) or _shown(artist.get_label())
+            yield name, kind, np.ma.filled(np.ma.asarray(points, float), np.nan)
 
 
-def _points(artist: Any, axes: Axes) -> tuple[str, FloatArray] | None:
-    """What is drawn, and its points in the data's units; None of what is no data."""
-    kind, found = "", np.empty((0, 2))
-    if isinstance(artist, Line2D):
-        kind = "points" if artist.get_linestyle() == "None" else "line"
-        found = np.column_stack(
-            [np.ma.filled(each, np.nan) for each in artist.get_data()]
-        )
-    elif isinstance(artist, LineCollection):
-        segments = artist.get_segments()
-        kind, found = "intervals", np.concatenate(segments) if segments else found
-    elif isinstance(artist, QuadMesh):
-        corners = np.asarray(artist.get_coordinates(), dtype=float)[:-1, :-1].reshape(
-            -1, 2
-        )
-        kind, found = "cells", np.column_stack([corners, _plain(artist.get_array())])
-    elif isinstance(artist, PathCollection):
-        kind, found = "points", np.asarray(artist.get_offsets())
-        if (values := artist.get_array()) is not None and np.size(values) == len(found):
-            found = np.column_stack([found, _plain(values)])
-    elif isinstance(artist, Collection):
-        paths = [path.vertices for path in artist.get_paths()]
-        kind, found = "area", np.concatenate(paths) if paths else found
-    elif isinstance(artist, AxesImage):
-        values = np.asarray(artist.get_array(), dtype=float)
-        rows, columns = np.indices(values.shape[:2])
-        flat = values.reshape(rows.size, -1).mean(
-            axis=1
-        )  # grey, of a picture in colours
-        kind, found = "image", np.column_stack([columns.ravel(), rows.ravel(), flat])
-    elif isinstance(artist, Rectangle):
-        if artist is axes.patch:
-            return None
-        kind = "bar"
-        found = np.array(
-            [
-                [artist.get_x(), artist.get_y()],
-                [artist.get_x() + artist.get_width(), artist.get_height()],
-            ]
-        )
-    elif isinstance(artist, Patch) and artist in axes.patches:
-        kind, found = "area", np.asarray(artist.get_path().vertices)
-    return (
-        (kind, np.ma.filled(np.ma.asarray(found, dtype=float), np.nan))
-        if len(found)
-        else None
-    )
+def _shown(label: object) -> str:
+    """Return the name that a legend shows for a label."""
+    name = str(label or "")
+    return "" if name.startswith("_") else name
 
 
-def _plain(values: Any) -> FloatArray:
-    filled: FloatArray = np.ma.filled(
-        np.ma.asarray(values, dtype=float), np.nan
-    ).ravel()
-    return filled
+def _points(artist: Any, axes: Axes) -> tuple[str, Any]:
+    """Return what is drawn, and its points in the data's units; none of what is no data."""
+    if isinstance(artist, Patch) and artist not in axes.patches:
+        return "", []  # the frame
+    for artists, kind, points in _KINDS:
+        if isinstance(artist, artists):
+            return kind, points(artist)
+    return "", []
+
+
+def _with_colours(artist: PathCollection) -> FloatArray:
+    """Positions, and the values that colours stand for where each has one."""
+    at = np.asarray(artist.get_offsets())
+    values = artist.get_array()
+    coloured = values is not None and np.size(values) == len(at)
+    return _beside(at, values) if coloured else at
+
+
+def _cells(artist: QuadMesh) -> FloatArray:
+    """Return the lower left corner of every cell, and its value."""
+    corners = np.asarray(artist.get_coordinates(), dtype=float)[:-1, :-1]
+    return _beside(corners.reshape(-1, 2), artist.get_array())
+
+
+def _pixels(artist: AxesImage) -> FloatArray:
+    """Column and row of every pixel, and its value, which is grey of a picture in colours."""
+    values = np.asarray(artist.get_array(), dtype=float)
+    rows, columns = np.indices(values.shape[:2]).reshape(2, -1)
+    return np.column_stack([columns, rows, values.reshape(rows.size, -1).mean(axis=1)])
+
+
+def _beside(points: Any, values: Any) -> FloatArray:
+    """Return points and their values in one array, NaN where a value is masked."""
+    filled: FloatArray = np.ma.filled(np.ma.asarray(values, dtype=float), np.nan)
+    return np.column_stack([points, filled.ravel()])
+
+
+def _line(artist: Line2D) -> FloatArray:
+    return np.column_stack([np.ma.filled(part, np.nan) for part in artist.get_data()])
+
+
+def _corners(artist: Rectangle) -> FloatArray:
+    x, y = artist.get_xy()
+    return np.array([[x, y], [x + artist.get_width(), artist.get_height()]])
+
+
+def _outlines(artist: Collection) -> FloatArray:
+    return np.concatenate([path.vertices for path in artist.get_paths()] or [[]])
+
+
+# the first that an artist belongs to counts
+_KINDS: list[tuple[type, str, Callable[[Any], Any]]] = [
+    (Line2D, "line", _line),
+    (
+        LineCollection,
+        "intervals",
+        lambda artist: np.concatenate(artist.get_segments() or [[]]),
+    ),
+    (QuadMesh, "cells", _cells),
+    (PathCollection, "points", _with_colours),
+    (Collection, "area", _outlines),
+    (AxesImage, "image", _pixels),
+    (Rectangle, "bar", _corners),
+    (Patch, "area", lambda artist: artist.get_path().vertices),
+]

@@ -35,7 +35,8 @@ def one_training(histories: Mapping[str, pd.DataFrame]) -> Figure:
         name: history.dropna(subset=["accuracy"]).set_index("round")
         for name, history in histories.items()
     }
-    quiet, base = points.pop("no noise"), points["Optimal"]
+    quiet = points.pop("no noise")
+    base = points["Optimal"]
     figure, axes = panels(3, 2.1, sharex=True)
     axes[0].plot(
         quiet.index + 1, 100 * quiet["accuracy"], label="no noise", **NOISE_FREE
@@ -126,7 +127,8 @@ def lost_and_gap(rows: pd.DataFrame, marks: Mapping[str, float]) -> Figure:
         ylabel="RDP leakage, EqualAlloc\nrelative to Optimal",
     )
     axes[1].yaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    low, high = rows["nu"].min(), rows["nu"].max()
+    low = rows["nu"].min()
+    high = rows["nu"].max()
     for i, (name, factor) in enumerate(marks.items()):
         height = 0.92 - 0.1 * i
         axes[0].axvspan(
@@ -190,44 +192,44 @@ def weights(
     ``responses`` has ``setting, seed, later, response``; ``fitted`` the weights of the rounds of each setting, (T,);
     ``lost`` points of accuracy against no noise, by ``setting, seed``, in columns ``early, middle, late, even``.
     """
-    figure, (left, right) = panels(2, 2.7)
+    figure, (above, below) = panels(2, 2.7)
     looks = dict(zip(("momentum 0.9", "no momentum"), shades(2), strict=True))
     columns = ["early", "middle", "late", "even"]
     for shift, (setting, curve) in enumerate(fitted.items()):
         look = looks[setting] | {"linestyle": "none", "label": setting}
-        found = [
+        intervals = [
             interval(rows)
             for _, rows in responses[responses.setting == setting]
             .groupby("later")
             .response
         ]
-        scale = max(each.centre for each in found)
+        scale = max(mean.centre for mean in intervals)
         later = np.sort(responses.later.unique())
-        left.plot(
+        above.plot(
             np.arange(len(curve)) + 1,
             curve[::-1] / scale,
             color=look["color"],
             linewidth=1,
         )
-        bars(left, later + 1, (np.array(found) / scale).tolist(), look)
+        bars(above, later + 1, (np.array(intervals) / scale).tolist(), look)
         bars(
-            right,
+            below,
             np.arange(4) + 0.15 * shift,
             [interval(lost.loc[setting, when]) for when in columns],
             look,
         )
-    left.set(
+    above.set(
         xscale="log",
         xlabel="rounds from the noise to the end",
         ylabel="response (no unit)",
     )
-    right.axhline(0, color="0.45", linewidth=1)
-    right.set(
+    below.axhline(0, color="0.45", linewidth=1)
+    below.set(
         xticks=np.arange(4) + 0.07,
         xticklabels=columns,
         xlabel="noise",
         ylabel="change of accuracy [points]",
     )
-    name_curves(left)
-    name_curves(right)
+    name_curves(above)
+    name_curves(below)
     return figure

@@ -44,13 +44,13 @@ def as_svg(figure: Figure) -> str:
             line: Any = handle[0] if isinstance(handle, tuple) else handle
             if line is not None:  # of an error bar without a line
                 line.set_gid(f"{number}-{label}".replace(" ", "-"))
-    drawn = _saved(figure)
-    if len(drawn) > LARGE:
+    svg = _saved(figure)
+    if len(svg) > LARGE:
         for axes in figure.axes:
             for artist in (*axes.lines, *axes.collections, *axes.patches):
                 artist.set_rasterized(True)
-        drawn = _saved(figure)
-    return drawn
+        svg = _saved(figure)
+    return svg
 
 
 def packed(files: dict[str, str]) -> str:
@@ -59,13 +59,13 @@ def packed(files: dict[str, str]) -> str:
 
 
 def unpacked(word: str) -> dict[str, str]:
-    """What :func:`packed` made, as texts."""
+    """Return the texts that :func:`packed` compressed."""
     files: dict[str, str] = json.loads(zlib.decompress(base64.b64decode(word)))
     return files
 
 
 def _saved(figure: Figure) -> str:
-    """The figure as SVG, without a date, and clear, since a page is light or dark."""
+    """Return the figure as SVG, without a date, and clear, since a page is light or dark."""
     buffer = io.BytesIO()
     figure.savefig(
         buffer,
@@ -75,9 +75,10 @@ def _saved(figure: Figure) -> str:
         transparent=True,
     )
     # two decimals of a point are enough for what is seen
-    digits, drawn = re.compile(r"(\d+\.\d\d)\d+"), buffer.getvalue().decode()
+    digits = re.compile(r"(\d+\.\d\d)\d+")
+    svg = buffer.getvalue().decode()
     return re.sub(
         r'(?<= (?:d|x|y)=")[^"]*|(?<=translate\()[^)]*',
-        lambda found: digits.sub(r"\1", found[0]),
-        drawn,
+        lambda match: digits.sub(r"\1", match[0]),
+        svg,
     )

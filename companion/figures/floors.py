@@ -17,7 +17,8 @@ _WATER = "#56B4E9"
 def poured(floor: FloatArray, level: float) -> Figure:
     """Draw the rounds sorted by floor, and the noise that fills them to one level (:eq:`eq:water-level`)."""
     figure, axis = plt.subplots()
-    ground, rounds = np.sort(floor), np.arange(1, floor.size + 1)
+    ground = np.sort(floor)
+    rounds = np.arange(1, floor.size + 1)
     schedule = np.maximum(level, ground)
     axis.fill_between(
         rounds, 0, ground, color="0.8", linewidth=0, label="floor $w_{\\min,t}$"
@@ -78,30 +79,30 @@ def running_mean(
     ``over_scale`` has simulated :math:`w_{\min,t}/\omega`; ``quantiles, theory`` the 5 %, 50 % and 95 %
     quantiles of its mean over ``rounds``, simulated and by Landau's law, shape (3, K).
     """
-    figure, (left, right) = panels(2, 2.6)
+    figure, (above, below) = panels(2, 2.6)
     w = np.logspace(-0.5, 4, 20)
-    left.loglog(
+    above.loglog(
         w,
         [(over_scale > x).mean() for x in w],
         "o",
         color=_MIDDLE["color"],
         label="simulated",
     )
-    left.loglog(w, -np.expm1(-1 / w), color="black", label="$1 - e^{-\\omega/w}$")
-    left.set(xlabel="$w / \\omega$ [no unit]", ylabel="share of floors above $w$")
+    above.loglog(w, -np.expm1(-1 / w), color="black", label="$1 - e^{-\\omega/w}$")
+    above.set(xlabel="$w / \\omega$ [no unit]", ylabel="share of floors above $w$")
     lowest, middle, highest = quantiles
-    right.semilogx(rounds, highest, "^", color=_HIGH["color"], label="95 %, simulated")
-    right.semilogx(
+    below.semilogx(rounds, highest, "^", color=_HIGH["color"], label="95 %, simulated")
+    below.semilogx(
         rounds, middle, "o", color=_MIDDLE["color"], label="median, simulated"
     )
-    right.semilogx(rounds, lowest, "v", color=_LOW["color"], label="5 %, simulated")
-    right.semilogx(
+    below.semilogx(rounds, lowest, "v", color=_LOW["color"], label="5 %, simulated")
+    below.semilogx(
         rounds, theory.T, "k-", linewidth=1, label=["Landau (lines)", None, None]
     )
-    right.set(xlabel="horizon $T$ [rounds]", ylabel="mean floor / $\\omega$ [no unit]")
-    right.set_ylim(top=55)
-    name_curves(left)
-    name_curves(right, names={"Landau (lines)": ""})
+    below.set(xlabel="horizon $T$ [rounds]", ylabel="mean floor / $\\omega$ [no unit]")
+    below.set_ylim(top=55)
+    name_curves(above)
+    name_curves(below, names={"Landau (lines)": ""})
     return figure
 
 

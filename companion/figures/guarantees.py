@@ -98,20 +98,20 @@ def against_penalty(penalty: FloatArray, quantities: Sequence[Bounded]) -> Figur
 
 def two_futures(leakage: RoundLeakage, floor: float, budget: float) -> Figure:
     r"""Draw two futures that share their first half, and the least regret on each (:eq:`eq:two-futures`)."""
-    figure, (left, right) = panels(2, 2.1)
+    figure, (above, below) = panels(2, 2.1)
     spent = np.linspace(0, 2 * budget, 401)
     regrets, lines = [], (_OURS | {"linestyle": "-"}, _BOUND | {"linestyle": "--"})
     for name, level, rise, style in (("A", 1, 0, lines[0]), ("B", 2, 2, lines[1])):
         ground = (floor / budget + rise * np.array([0, 0, 1, 1])).tolist()
         color = style["color"]
-        left.plot(
+        above.plot(
             [0, 0.5, 0.5, 1],
             ground,
             color=color,
             linestyle=style["linestyle"],
             label=f"floors of {name}",
         )
-        left.axhline(
+        above.axhline(
             floor / budget + level,
             color=color,
             linestyle=":",
@@ -122,19 +122,19 @@ def two_futures(leakage: RoundLeakage, floor: float, budget: float) -> Figure:
             1e3
             * ((leakage(floor + spent) + rest) / 2 - leakage(floor + level * budget))
         )
-        right.plot(
+        below.plot(
             spent / budget, regrets[-1], markevery=50, label=f"$r_{name}$", **style
         )
     gap = float(np.maximum(*regrets).min())
-    left.set(xlabel="round $t/T$", ylabel="noise energy over $\\nu$", ylim=(0, None))
-    name_curves(left)
-    right.axhline(gap, color="black", linestyle=":", label="$\\Delta$")
-    right.set(
+    above.set(xlabel="round $t/T$", ylabel="noise energy over $\\nu$", ylim=(0, None))
+    name_curves(above)
+    below.axhline(gap, color="black", linestyle=":", label="$\\Delta$")
+    below.set(
         xlabel="spent in the first half, $s/\\nu$",
         ylabel="regret at least [$10^{-3}$ nats]",
         ylim=(0, 6 * gap),
     )
-    name_curves(right)
+    name_curves(below)
     return figure
 
 

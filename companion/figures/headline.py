@@ -33,13 +33,13 @@ _GREY = {
 """Where the name of a benchmark stands: at which budget, and how far from it."""
 
 
-def ratios(table: pd.DataFrame, metric: str = "exact") -> pd.DataFrame:
-    r"""Return leakage over the optimum's on the same realisation: geometric means with 95 % intervals.
+def ratios(table: pd.DataFrame) -> pd.DataFrame:
+    r"""Return exact epsilon over the optimum's on the same realisation: geometric means with 95 % intervals.
 
     ``table`` is of :func:`~companion.leakage.exact.exact_table`.  A row a policy and :math:`\nu`, in an index of these;
     columns ``centre, low, high``.
     """
-    wide = table.pivot(index=["nu", "seed"], columns="policy", values=metric)
+    wide = table.pivot(index=["nu", "seed"], columns="policy", values="exact")
     long = (
         wide.div(wide["Optimal"], axis=0)
         .drop(columns="Optimal")
@@ -84,12 +84,18 @@ def headline(found: pd.DataFrame) -> Figure:
         label="AdaScale, tuned in hindsight",
         **STYLE["AdaScale"],
     )
-    own, look = found.loc[LEARNING], STYLE["Learn"]
+    learned = found.loc[LEARNING]
+    look = STYLE["Learn"]
     axis.fill_between(
-        own.index, own["low"], own["high"], color=look["color"], alpha=0.2, linewidth=0
+        learned.index,
+        learned["low"],
+        learned["high"],
+        color=look["color"],
+        alpha=0.2,
+        linewidth=0,
     )
     axis.plot(
-        own["centre"], label="Learn, does not know the future", linewidth=3, **look
+        learned["centre"], label="Learn, does not know the future", linewidth=3, **look
     )
     axis.set(
         xscale="log",

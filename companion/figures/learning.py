@@ -39,14 +39,12 @@ def accuracy(table: pd.DataFrame, quoted: tuple[float, float]) -> Figure:
     noise_free = points.pop("NoiseFree").iloc[:, 0]
     shared = points.notna().T.groupby(level="policy").any().all() & noise_free.notna()
     figure, (above, below) = panels(2, 2.7)
-    drawn, own = (
-        list(dict.fromkeys(points.columns.get_level_values("policy"))),
-        points["AdaScale"],
-    )
-    label = f"{label_of('AdaScale')}, {own.notna().sum().max()} realisations"
-    _bars(above, own, policy_style("AdaScale", drawn) | {"label": label})
+    methods = list(dict.fromkeys(points.columns.get_level_values("policy")))
+    of_adascale = points["AdaScale"]
+    label = f"{label_of('AdaScale')}, {of_adascale.notna().sum().max()} realisations"
+    _bars(above, of_adascale, policy_style("AdaScale", methods) | {"label": label})
     above.plot(
-        [min(own), max(own)],
+        [min(of_adascale), max(of_adascale)],
         100 * np.array(quoted),
         label="the paper's two ends",
         **PAPER,
@@ -54,23 +52,23 @@ def accuracy(table: pd.DataFrame, quoted: tuple[float, float]) -> Figure:
     above.set_ylabel("test accuracy [%]")
     above.axhline(noise_free.mean(), label="no receiver noise", **NOISE_FREE)
     below.axhline(0, **NOISE_FREE)
-    for i, policy in enumerate(drawn):
-        look = policy_style(policy, drawn) | {"label": label_of(policy)}
+    for i, policy in enumerate(methods):
+        look = policy_style(policy, methods) | {"label": label_of(policy)}
         apart = points.loc[shared, policy].sub(noise_free[shared], axis=0)
-        _bars(below, apart, look, 1.06 ** (i - (len(drawn) - 1) / 2))
+        _bars(below, apart, look, 1.06 ** (i - (len(methods) - 1) / 2))
     below.set(
         ylabel="accuracy minus accuracy\nwithout noise [points]",
         title=f"{shared.sum()} shared realisations",
     )
     for axis in (above, below):
         axis.set(xscale="log", xlabel="noise budget $\\nu$")
-        label_budgets(axis, own.columns)
+        label_budgets(axis, of_adascale.columns)
         name_curves(axis)
     return figure
 
 
 def _bars(axis: Axes, values: pd.DataFrame, look: Look, apart: float = 1.0) -> None:
-    """Means of the columns at their names, with 95 % intervals where each column has several values."""
+    """Draw means of the columns at their names, with 95 % intervals where a column has several values."""
     nus = np.array(sorted(values))
     bars(axis, nus * apart, [interval(values[nu].dropna()) for nu in nus], look)
 
@@ -100,13 +98,13 @@ def accuracy_ends(
             ends = row[[row.index.min(), row.index.max()]].to_numpy()
             bars.append((1 + seeds.index(seed) + apart, ends, colors[i], label))
     for place, ends, color, label in bars:
-        known = axis.get_legend_handles_labels()[1]
+        labels = axis.get_legend_handles_labels()[1]
         axis.plot(
             [place] * 2,
             ends,
             color=color,
             linewidth=2.5,
-            label=None if label in ("", *known) else label,
+            label=None if label in ("", *labels) else label,
         )
         axis.plot(place, ends[0], "o", color=color)
         axis.plot(place, ends[1], "o", color=color, markerfacecolor="white")
@@ -140,7 +138,7 @@ def learning_curves(
         chosen[chosen["seed"].isin(seeds)][["run", "policy", "nu", "seed"]], on="run"
     )
     figure, axes = panels(2, 2.9, sharex=True)
-    drawn = [name for name in table["policy"].unique() if name != "NoiseFree"]
+    methods = [name for name in table["policy"].unique() if name != "NoiseFree"]
     lines = dict(zip(sorted(nus), ("-", "--", ":"), strict=False))
     noise_free = (
         joined[joined["policy"] == "NoiseFree"].groupby("round")["accuracy"].mean()
@@ -149,7 +147,7 @@ def learning_curves(
         ["policy", "nu"], sort=False
     ):
         means = rows.groupby("round")[["accuracy", "epsilon"]].mean()
-        look = policy_style(policy, drawn) | {
+        look = policy_style(policy, methods) | {
             "linestyle": lines[nu],
             "label": f"{label_of(policy)}, $\\nu$ = {nu:g}",
         }

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def download_link(table: pd.DataFrame, filename: str) -> HTML:
-    """The table as a CSV of six significant digits behind a link that needs no file and no network."""
+    """Return the table as a CSV of six significant digits behind a link that needs no file and no network."""
     from IPython.display import HTML
 
     data = base64.b64encode(
@@ -27,7 +27,7 @@ def download_link(table: pd.DataFrame, filename: str) -> HTML:
 
 
 def embedded(figure: Figure, alt: str) -> HTML:
-    """The figure as HTML that carries its picture and says in words what it shows: for pasting into another page."""
+    """Return the figure as HTML with its picture and its alternative text, to paste into another page."""
     from IPython.display import HTML
 
     buffer = io.BytesIO()

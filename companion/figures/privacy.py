@@ -69,14 +69,19 @@ def realisations(table: pd.DataFrame) -> Figure:
     """
     figure, axes = panels(1 + len(PANELS), 2.3, sharex=True)
     look = policy_style("AdaScale")
-    each = table[table["policy"] == "AdaScale"].pivot(
+    by_seed = table[table["policy"] == "AdaScale"].pivot(
         index="nu", columns="seed", values="rdp"
     )
-    band = np.array([log_interval(row) for row in each.to_numpy()])
+    band = np.array([log_interval(row) for row in by_seed.to_numpy()])
     axes[0].fill_between(
-        each.index, band[:, 1], band[:, 2], color=look["color"], alpha=0.15, linewidth=0
+        by_seed.index,
+        band[:, 1],
+        band[:, 2],
+        color=look["color"],
+        alpha=0.15,
+        linewidth=0,
     )
-    for seed, values in each.items():
+    for seed, values in by_seed.items():
         axes[0].plot(values, label=f"realisation {seed + 1}", **look | {"linewidth": 1})
     axes[0].set_ylabel(
         f"AdaScale: RDP leakage\nat order {table['order'].iloc[0]:g} [nats]"
@@ -119,8 +124,8 @@ def paper_panel(
     kind = {"rdp": "RDP leakage [nats]", "epsilon": "DP leakage $\\varepsilon$"}[metric]
     figure, (above, below) = panels(2, 2.7, sharex=True, height_ratios=(3, 2))
     here, there = (
-        each.pivot(index=["nu", "seed"], columns="policy", values=metric)
-        for each in (table, other)
+        leaked.pivot(index=["nu", "seed"], columns="policy", values=metric)
+        for leaked in (table, other)
     )
     for policy in (
         name
@@ -131,11 +136,11 @@ def paper_panel(
         above.plot(here[policy].groupby("nu").mean(), **look)
         ratio = (there[policy] / here[policy]).dropna()
         if (ratio != 1).any():
-            found = {nu: log_interval(each) for nu, each in ratio.groupby("nu")}
+            intervals = {nu: log_interval(values) for nu, values in ratio.groupby("nu")}
             bars(
                 below,
-                [*found],
-                (100 * np.array([*found.values()]) - 100).tolist(),
+                [*intervals],
+                (100 * np.array([*intervals.values()]) - 100).tolist(),
                 look | {"linewidth": 1},
             )
     above.set(xscale="log", yscale="log", ylabel=f"mean {kind}\n{first}")
@@ -166,7 +171,7 @@ def paper_panel(
 
 
 def _shown(table: pd.DataFrame, column: str) -> list[tuple[str, pd.DataFrame]]:
-    """The rows of each policy that the paper's panel of this leakage has."""
+    """Return the rows of each policy that the paper's panel of this leakage has."""
     groups = table.groupby("policy", sort=False)
     return [
         (name, rows)
@@ -182,8 +187,8 @@ def gap(table: pd.DataFrame, metric: str | Sequence[str] = "rdp") -> Figure:
     """
     metrics = [metric] if isinstance(metric, str) else list(metric)
     figure, axes = panels(len(metrics), 3.1, sharex=True, squeeze=False)
-    for axis, each in zip(axes.flat, metrics, strict=True):
-        _gap(axis, table, each)
+    for axis, name in zip(axes.flat, metrics, strict=True):
+        _gap(axis, table, name)
     axes[-1, 0].set_xlabel("noise budget $\\nu$")
     return figure
 
@@ -193,14 +198,12 @@ def _gap(axis: Axes, table: pd.DataFrame, metric: str) -> None:
     labels = table.attrs.get("labels", {})
     values = table.pivot(index=["seed", "nu"], columns="policy", values=metric)
     ratio = values.div(values["Optimal"], axis=0).groupby("nu")
-    middle, low, high = (
-        ratio.median(),
-        ratio.quantile((1 - 0.9) / 2),
-        ratio.quantile((1 + 0.9) / 2),
-    )
+    middle = ratio.median()
+    low = ratio.quantile((1 - 0.9) / 2)
+    high = ratio.quantile((1 + 0.9) / 2)
     omitted = ("Optimal", *(NOT_IN_RDP if metric == "rdp" else ()))
-    drawn = [name for name in table["policy"].unique() if name not in omitted]
-    for i, policy in enumerate(drawn):
+    methods = [name for name in table["policy"].unique() if name not in omitted]
+    for i, policy in enumerate(methods):
         label = policy_label(policy, table[table["policy"] == policy], labels)
         look: Look = policy_style(policy, table["policy"]) | {
             "linewidth": 0.6,
@@ -208,7 +211,9 @@ def _gap(axis: Axes, table: pd.DataFrame, metric: str) -> None:
             "label": label,
         }
         bars = [middle[policy] - low[policy], high[policy] - middle[policy]]
-        aside = 1.1 ** (i - (len(drawn) - 1) / 2)  # so that bars do not hide each other
+        aside = 1.1 ** (
+            i - (len(methods) - 1) / 2
+        )  # so that bars do not hide each other
         axis.errorbar(middle.index * aside, middle[policy], yerr=bars, **look)
     axis.axhline(1, color=STYLE["Optimal"]["color"], linewidth=1)
     leakage_of = {

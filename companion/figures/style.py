@@ -101,15 +101,13 @@ def policy_style(policy: str, among: Iterable[str] = ()) -> Look:
     strangers = [
         name for name in dict.fromkeys(among) if name.partition(",")[0] not in STYLE
     ]
-    known = policy.partition(",")[0]
-    return (
-        STYLE[known] if known in STYLE else SPARE[strangers.index(policy) % len(SPARE)]
-    )
+    base = policy.partition(",")[0]
+    return STYLE[base] if base in STYLE else SPARE[strangers.index(policy) % len(SPARE)]
 
 
 def shades(number: int) -> list[Look]:
     """Looks for up to six values of a parameter in their order, from light to dark."""
-    colors = [to_hex(_VIOLET(each)) for each in np.linspace(0, 1, number)]
+    colors = [to_hex(_VIOLET(place)) for place in np.linspace(0, 1, number)]
     return [
         {"color": color, "marker": marker}
         for color, marker in zip(colors, "o^sDvP", strict=False)
@@ -161,47 +159,46 @@ def name_curves(
         figure.suptitle("\n", fontsize=11)  # the room of a finding
     figure.set_layout_engine("constrained")
     figure.get_layout_engine().execute(figure)  # this gives the axes their height
-    found: list[tuple[float, str, Any]] = []
+    ends: list[tuple[float, str, Any]] = []
     for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
         line: Any = handle[0] if isinstance(handle, tuple) else handle
         name = (names or {}).get(label, label)
-        if text := name if "$" in name else fill(name, width):
-            points = axis.transData.transform(
-                np.column_stack(line.get_data()).astype(float)
-            )
-            points = points[np.isfinite(points).all(axis=1)]
-            end = points[points[:, 0].argmax(), 1] if len(points) else 0.0
-            found.append(
-                (
-                    axis.transAxes.inverted().transform((0, end))[1],
-                    text,
-                    line.get_color(),
-                )
-            )
-    found.sort(key=lambda each: each[0])
-    lines = np.array([1 + text.count("\n") for _, text, _ in found])
+        text = name if "$" in name else fill(name, width)
+        if text:
+            ends.append((_right_end(axis, line), text, line.get_color()))
+    ends.sort(key=lambda end: end[0])
     row = 1.2 * plt.rcParams["font.size"] * figure.dpi / 72 / axis.bbox.height
-    middle = row * (
-        np.cumsum(lines) - lines / 2
-    )  # of names that follow each other closely
-    apart, n = [end for end, _, _ in found] - middle, len(found)
+    heights = np.array([row * (1 + text.count("\n")) for _, text, _ in ends])
+    places = _moved_apart(np.array([height for height, _, _ in ends]), heights)
+    for place, (_, text, color) in zip(places, ends, strict=True):
+        dark = tuple(0.75 * part for part in to_rgb(color))
+        where: Look = {"transform": axis.transAxes, "va": "center"}
+        axis.text(1.02, place, text, color=dark, linespacing=1, **where)
+
+
+def _right_end(axis: Axes, line: Any) -> float:
+    """Return the height of a curve's last point, as a share of the axes."""
+    data = np.column_stack(line.get_data()).astype(float)
+    points = axis.transData.transform(data)
+    points = points[np.isfinite(points).all(axis=1)]
+    end = points[points[:, 0].argmax(), 1] if len(points) else 0.0
+    return float(axis.transAxes.inverted().transform((0, end))[1])
+
+
+def _moved_apart(
+    middles: NDArray[np.float64], heights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Middles of boxes in rising order that touch none, near given middles, within 0 and 1."""
+    stacked = np.cumsum(heights) - heights / 2
+    offset = middles - stacked
+    n = len(middles)
     # isotonic regression, by its formula, as scipy's is slow to import
     rising = [
-        max(min(apart[i:j].mean() for j in range(k + 1, n + 1)) for i in range(k + 1))
+        max(min(offset[i:j].mean() for j in range(k + 1, n + 1)) for i in range(k + 1))
         for k in range(n)
     ]
-    place = np.clip(rising, 0, max(1 - row * lines.sum(), 0)) + middle
-    for height, (_, text, color) in zip(place, found, strict=True):
-        dark = tuple(0.75 * part for part in to_rgb(color))
-        axis.text(
-            1.02,
-            height,
-            text,
-            transform=axis.transAxes,
-            color=dark,
-            va="center",
-            linespacing=1,
-        )
+    places: NDArray[np.float64] = np.clip(rising, 0, max(1 - heights.sum(), 0))
+    return places + stacked
 
 
 def label_of(method: str) -> str:
@@ -213,7 +210,7 @@ def label_of(method: str) -> str:
 def policy_label(
     policy: str, rows: pd.DataFrame, labels: Mapping[str, str] | None = None
 ) -> str:
-    r"""The policy's name for a legend, with what must be said of its cost: leakages compare at equal cost only.
+    r"""Return the policy's name for a legend, with what must be said of its cost: leakages compare at equal cost only.
 
     ``rows`` are the policy's rows of a leakage table.  A budget counts as unreached where the cost is NaN, and the cost
     as another one where it is off by more than 1e-6 of :math:`\nu`.  ``labels`` are the table's ``attrs["labels"]``; a
@@ -229,7 +226,7 @@ def policy_label(
 
 
 def label_budgets(axis: Axes, nu: Iterable[float]) -> None:
-    """The budgets themselves as the ticks of the horizontal axis."""
+    """Take the budgets as the ticks of the horizontal axis."""
     axis.set_xticks(sorted(set(nu)))
     axis.xaxis.set_major_formatter(ScalarFormatter())
     axis.xaxis.set_minor_locator(NullLocator())

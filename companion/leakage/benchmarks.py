@@ -28,7 +28,7 @@ CHOICES += [
 
 
 def both_protocols(table: pd.DataFrame, levels: Sequence[float]) -> pd.DataFrame:
-    r"""The paper's methods and a constant level, tuned in hindsight and without the future, from a table of both.
+    r"""Compare the paper's methods and a constant level, tuned in hindsight and without the future.
 
     A constant tuned in hindsight is Optimal (:prf:ref:`thm-water-filling`); EstimFuture and EqualAlloc have nothing to
     tune.  A row a method and level: the mean of ``epsilon`` over Optimal's ``in_hindsight`` and ``unseen``, on the same
@@ -47,13 +47,14 @@ def both_protocols(table: pd.DataFrame, levels: Sequence[float]) -> pd.DataFrame
         "EstimFuture": "EstimFuture",
         "EqualAlloc": "EqualAlloc",
     }
-    kept = promises(table).set_index(["policy", "nu"])
-    unseen = kept.loc[
+    summary = promises(table).set_index(["policy", "nu"])
+    unseen = summary.loc[
         pd.MultiIndex.from_product([names, levels], names=["policy", "nu"]),
         ["epsilon", "cost", "spread"],
     ]
     tuned = [
-        kept.epsilon[seen.get(name, name + HINDSIGHT), nu] for name, nu in unseen.index
+        summary.epsilon[seen.get(name, name + HINDSIGHT), nu]
+        for name, nu in unseen.index
     ]
     return unseen.rename(columns={"epsilon": "unseen"}).assign(in_hindsight=tuned)
 
@@ -61,7 +62,7 @@ def both_protocols(table: pd.DataFrame, levels: Sequence[float]) -> pd.DataFrame
 def late_share(
     problem: ReceiveScalingProblem, w: FloatArray, rounds: int
 ) -> FloatArray:
-    """The share of the RDP leakage that the last ``rounds`` rounds carry, of every lane."""
+    """Return the share of the RDP leakage that the last ``rounds`` rounds carry, of every lane."""
     loss = RoundLeakage(problem.scenario)(w)
     return np.asarray(loss[..., -rounds:].sum(axis=-1) / loss.sum(axis=-1))
 
@@ -73,14 +74,18 @@ def full_power(problem: ReceiveScalingProblem, w: FloatArray) -> dict[str, Float
     """
     loss = RoundLeakage(problem.scenario)(w)
     floor = problem.min_noise_energy
-    full, optimal = w <= floor, policies.Optimal().schedule(problem) <= floor
-    needless, total = full & ~optimal, loss.sum(axis=-1)
+    full = w <= floor
+    optimal = policies.Optimal().schedule(problem) <= floor
+    needless = full & ~optimal
+    total = loss.sum(axis=-1)
     rounds = {
         "at full power": full,
         "... under the optimum": optimal,
         "needlessly": needless,
     }
-    return {name: each.mean(axis=-1) for name, each in rounds.items()} | {
+    return {
+        name: rounds_of_kind.mean(axis=-1) for name, rounds_of_kind in rounds.items()
+    } | {
         "RDP of needless rounds": (loss * needless).sum(axis=-1) / total,
         "... of the first ten": (loss * needless)[..., :10].sum(axis=-1) / total,
         "... of round 0": loss[..., 0] / total,
@@ -90,8 +95,9 @@ def full_power(problem: ReceiveScalingProblem, w: FloatArray) -> dict[str, Float
 def order_table(
     dataset: str, levels: Sequence[float], seeds: Iterable[int], orders: Sequence[float]
 ) -> pd.DataFrame:
-    r"""The epsilon of AdaScale, tuned at several orders, over that at the first of them; a row a level and seed."""
-    scenario, seeds = presets.load(dataset).scenario, list(seeds)
+    r"""Compute AdaScale's epsilon, tuned at several orders, over that at the first; a row per level and seed."""
+    scenario = presets.load(dataset).scenario
+    seeds = list(seeds)
     tables = {
         order: leakage_table(
             replace(scenario, order=order),
@@ -113,12 +119,13 @@ def order_table(
 def choices_table(
     dataset: str, levels: Sequence[float], seeds: Iterable[int]
 ) -> pd.DataFrame:
-    """What each choice that the paper leaves open does: epsilon with it, over epsilon as in the figures.
+    """Compute what each choice that the paper leaves open does: epsilon with it, over epsilon as in the figures.
 
     A row a choice and level: ``choice, nu, ratio, low, high`` (geometric mean and 95 % interval).
     """
-    scenario, seeds = presets.load(dataset).scenario, list(seeds)
-    known = (
+    scenario = presets.load(dataset).scenario
+    seeds = list(seeds)
+    by_name = (
         METHODS
         | VARIANTS
         | {CHOICES[2]: TunedOnRealisation(policies.PowerControl, contraction=0.999)}
@@ -127,9 +134,9 @@ def choices_table(
         scenario,
         levels,
         seeds,
-        {name: known[name] for name in ("EstimFuture", "PowerControl", *CHOICES)},
+        {name: by_name[name] for name in ("EstimFuture", "PowerControl", *CHOICES)},
     )
-    made = [
+    tables = [
         compare(table, "epsilon", name, name.partition(",")[0]).assign(choice=name)
         for name in CHOICES
     ]
@@ -139,34 +146,32 @@ def choices_table(
         scenario, scenario.min_gain(gain), np.array(levels)[:, None]
     )
     matched = match_lyapunov(problem)
-    by_lane, kept = (
-        matched.pairs.groupby("lane")["epsilon"],
-        matched.penalty / matched.rate**3,
-    )
+    by_lane = matched.pairs.groupby("lane")["epsilon"]
+    multiples = matched.penalty / matched.rate**3
     kindest = by_lane.min().to_numpy()
     others = {"worst pair on the grid": by_lane.max().to_numpy()}
     for r in (0.999, 0.99):
         pairs = match_lyapunov(problem, contraction=r).pairs
         others[f"r = {r:g}"] = pairs.groupby("lane")["epsilon"].min().to_numpy()
     for name, multiple in (
-        ("queue filled at the start", kept),
+        ("queue filled at the start", multiples),
         ("filled, and V = 30 η̄³", 30.0),
     ):
         others[name] = problem.epsilon(
             filled_lyapunov(problem, multiple=multiple).schedule(problem)
         ).ravel()
     ratios = {
-        f"LyapunovPowerControl, {name}": (each / kindest).reshape(problem.lanes)
-        for name, each in others.items()
+        f"LyapunovPowerControl, {name}": (ratio / kindest).reshape(problem.lanes)
+        for name, ratio in others.items()
     }
     by_order = order_table(dataset, levels, seeds, (scenario.order, 32))[32]
     ratios["AdaScale, order 32"] = by_order.to_numpy().reshape(problem.lanes)
     columns = ["choice", "nu", "ratio", "low", "high"]
     rows = [
         (name, nu, *log_interval(row))
-        for name, each in ratios.items()
-        for nu, row in zip(levels, each, strict=True)
+        for name, ratio in ratios.items()
+        for nu, row in zip(levels, ratio, strict=True)
     ]
-    return pd.concat([*made, pd.DataFrame(rows, columns=columns)], ignore_index=True)[
+    return pd.concat([*tables, pd.DataFrame(rows, columns=columns)], ignore_index=True)[
         columns
     ]

@@ -23,7 +23,8 @@ from companion.methods import METHODS
 from companion.privacy.sharp import SharpAccountant
 from companion.results import Made, wide_csv
 
-SEEDS, DATASETS = range(100), ("mnist", "cifar10")
+SEEDS = range(100)
+DATASETS = ("mnist", "cifar10")
 """The realisations of the figures of a hundred, and their scenarios."""
 _FIRST_PAGE = (
     "Optimal",
@@ -48,12 +49,11 @@ def exact_table(
     budgets: Sequence[float] | None = None,
     chosen: Mapping[str, Method] = METHODS,
 ) -> pd.DataFrame:
-    r"""The DP leakage of methods by both accountants, ``policy, nu, seed, epsilon, exact``, at a preset's levels."""
-    preset, seeds = presets.load(dataset), list(seeds)
-    levels, progress = (
-        preset.levels if budgets is None else budgets,
-        sys.stderr.isatty(),
-    )
+    r"""Compute the DP leakage of methods by both accountants: ``policy, nu, seed, epsilon, exact``."""
+    preset = presets.load(dataset)
+    seeds = list(seeds)
+    levels = preset.levels if budgets is None else budgets
+    progress = sys.stderr.isatty()
     by = {
         name: leakage_table(
             preset.scenario,
@@ -69,19 +69,19 @@ def exact_table(
 
 
 def with_exact(table: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
-    r"""A leakage table with a column ``exact``, from the committed table of the same schedules; or a ``ValueError``."""
-    found = table[_KEYS].merge(stored, on=_KEYS, how="left", validate="one_to_one")
+    r"""Add the column ``exact`` to a leakage table, from the committed table of the same schedules."""
+    joined = table[_KEYS].merge(stored, on=_KEYS, how="left", validate="one_to_one")
     if not np.allclose(
-        found["epsilon"], table["epsilon"], rtol=3e-6, atol=0
+        joined["epsilon"], table["epsilon"], rtol=3e-6, atol=0
     ):  # seven digits are stored
         raise ValueError(
             "the stored epsilon must be that of the table, got another one: schedules differ"
         )
-    return table.assign(exact=found["exact"].to_numpy())
+    return table.assign(exact=joined["exact"].to_numpy())
 
 
 def looseness(table: pd.DataFrame) -> pd.DataFrame:
-    r"""How much of AdaScale's lead was the looseness of the Rényi conversion, from a table with both epsilons.
+    r"""Compute how much of AdaScale's lead was the looseness of the Rényi conversion, from a table with both epsilons.
 
     A row a policy and :math:`\nu`: ``loose``, the geometric mean of ``epsilon`` over ``exact``; ``lead`` and
     ``lead_exact``, the geometric mean of the policy's leakage over AdaScale's, by either; ``ahead`` and
@@ -93,7 +93,9 @@ def looseness(table: pd.DataFrame) -> pd.DataFrame:
         renyi, exact = (
             compare(table, metric, policy, "AdaScale") for metric in _STORED
         )
-        own = [log_interval(loose.get_group((policy, nu))).centre for nu in renyi.nu]
+        loose_means = [
+            log_interval(loose.get_group((policy, nu))).centre for nu in renyi.nu
+        ]
         columns = {
             "lead": renyi.ratio,
             "lead_exact": exact.ratio,
@@ -101,7 +103,9 @@ def looseness(table: pd.DataFrame) -> pd.DataFrame:
             "ahead_exact": exact.share,
         }
         parts.append(
-            pd.DataFrame({"policy": policy, "nu": renyi.nu, "loose": own} | columns)
+            pd.DataFrame(
+                {"policy": policy, "nu": renyi.nu, "loose": loose_means} | columns
+            )
         )
     return pd.concat(parts, ignore_index=True)
 
@@ -133,10 +137,10 @@ def leads(loose: pd.DataFrame) -> pd.DataFrame:
 
 
 def committed() -> Made:
-    """The committed tables: a data set each, and the headline's."""
-    made = [(dataset, SEEDS, METHODS) for dataset in DATASETS] + [
+    """Return the committed tables: a data set each, and the headline's."""
+    studies = [(dataset, SEEDS, METHODS) for dataset in DATASETS] + [
         ("mnist", causal.SEEDS, HEADLINE)
     ]
-    for dataset, seeds, chosen in made:
+    for dataset, seeds, chosen in studies:
         about = {"scenario": dataset, "seeds": f"{seeds[0]}-{seeds[-1]}", "threads": 1}
         yield wide_csv(exact_table(dataset, seeds, chosen=chosen), _STORED), about

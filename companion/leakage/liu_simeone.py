@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import lambertw
 
-from adascale import checks as check
 from adascale.policies import Policy
-from adascale.policies.power_control import check_contraction
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import FloatArray, Scenario
 from companion.shi import capped_level
@@ -26,16 +24,7 @@ class OfflinePowerControl(Policy):
     privacy_budget: FloatArray
     contraction: float = 1.0
 
-    def __post_init__(self) -> None:
-        object.__setattr__(
-            self,
-            "privacy_budget",
-            check.positive("privacy_budget", self.privacy_budget),
-        )
-        check_contraction(self.contraction)
-
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        check_contraction(self.contraction, problem.num_rounds)
         weight = self.contraction ** (-0.5 * np.arange(problem.num_rounds))
         mean = np.broadcast_to(self.privacy_budget, problem.lanes) / problem.num_rounds
         tau = capped_level(problem.max_eta, mean, weight)
@@ -56,9 +45,7 @@ def scaling_budget(
     with Lambert's W and :math:`B = \min_m B_m` (:eq:`eq:scaling-budget`).
     """
     c = _tail(delta)
-    return (
-        _unit(scenario) * (np.sqrt(check.positive("epsilon", epsilon) + c**2) - c) ** 2
-    )
+    return _unit(scenario) * (np.sqrt(np.asarray(epsilon) + c**2) - c) ** 2
 
 
 def spent_epsilon(
@@ -68,15 +55,13 @@ def spent_epsilon(
 
     .. math:: \varepsilon = R + 2 c \sqrt R, \qquad R = \frac{G^2}{M^2 B^2 \sigma_n^2} \sum_t \eta_t
     """
-    spent = check.positive("total_eta", total_eta) / _unit(scenario)
+    spent = np.asarray(total_eta) / _unit(scenario)
     return spent + 2 * _tail(delta) * np.sqrt(spent)
 
 
 def _tail(delta: float) -> float:
     """Return c with exp(-c^2) / (c sqrt(pi)) = delta."""
-    return float(
-        np.sqrt(lambertw(2 / np.pi / check.fraction("delta", delta) ** 2).real / 2)
-    )
+    return float(np.sqrt(lambertw(2 / np.pi / delta**2).real / 2))
 
 
 def _unit(scenario: Scenario) -> float:

@@ -20,7 +20,6 @@ from numpy.typing import ArrayLike
 from scipy.io import loadmat
 from scipy.special import lambertw
 
-from adascale import checks as check
 from adascale.policies import PowerControl
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import FloatArray, Scenario
@@ -39,15 +38,14 @@ _SMALLEST = np.finfo(float).tiny
 
 
 def published_budget(epsilon: ArrayLike, delta: float) -> FloatArray:
-    r"""The sum of the :math:`a_t` that :math:`(\varepsilon, \delta)` allows, as published, without unit.
+    r"""Return the sum of the :math:`a_t` that :math:`(\varepsilon, \delta)` allows, as published, without unit.
 
     .. math::
         \big(\sqrt{\varepsilon + C^2} - C\big)^2, \qquad
         C = \frac{1}{\delta \sqrt\pi} \exp\Big(-\tfrac12 W_0\Big(\frac{2}{\pi \delta^2}\Big)\Big)
     """
-    delta = check.fraction("delta", delta)
     c = np.exp(-lambertw(2 / (np.pi * delta**2)).real / 2) / (delta * np.sqrt(np.pi))
-    return np.asarray((np.sqrt(check.positive("epsilon", epsilon) + c**2) - c) ** 2)
+    return np.asarray((np.sqrt(np.asarray(epsilon) + c**2) - c) ** 2)
 
 
 def published_plan(
@@ -58,7 +56,7 @@ def published_plan(
     stop: tuple[float, float],
     root: bool = False,
 ) -> FloatArray:
-    r"""The :math:`a_j` of a plan, its multiplier found as in the scripts: an interval is halved down to a given width.
+    r"""Return the :math:`a_j` of a plan, its multiplier found as in the scripts, by halving an interval.
 
     .. math:: a_j = \min\big(\omega_j / \lambda, \mathrm{cap}_j\big), \qquad \sum_j a_j \le S
 
@@ -66,24 +64,26 @@ def published_plan(
     ends at a width of the second, 0 for the last digit.  With ``root``, as in the scripts for online transmission,
     :math:`\lambda` is the square root of what is halved.
     """
-    caps, weights = check.positive("caps", caps), check.positive("weights", weights)
-    budget = float(check.positive("budget", budget))
-    if caps.sum() < budget:
-        return caps
+    limits: FloatArray = np.asarray(caps, dtype=float)
+    shares: FloatArray = np.asarray(weights, dtype=float)
+    if limits.sum() < budget:
+        return limits
 
     def plan(multiplier: float) -> FloatArray:
-        return np.minimum(weights / (np.sqrt(multiplier) if root else multiplier), caps)
+        price = np.sqrt(multiplier) if root else multiplier
+        return np.minimum(shares / price, limits)
 
     low, (high, width) = 0.0, stop
-    while (
-        high - low > max(width, _SMALLEST) and low < (middle := (low + high) / 2) < high
-    ):
+    while high - low > max(width, _SMALLEST):
+        middle = (low + high) / 2
+        if not low < middle < high:
+            break
         low, high = (low, middle) if plan(middle).sum() <= budget else (middle, high)
     return plan((low + high) / 2)
 
 
 def forecast(gain: ArrayLike, later: int, rice: float) -> FloatArray:
-    r"""The squared channel norms that the scripts expect of this round and the ``later`` next, shape (later + 1, M).
+    r"""Return the squared channel norms that the scripts expect of this and later rounds, shape (later + 1, M).
 
     .. math:: |h_t|^2, \qquad \frac{\kappa |h_t|^2 + 1}{\kappa + 1} \quad \text{in later rounds}
 
@@ -92,8 +92,7 @@ def forecast(gain: ArrayLike, later: int, rice: float) -> FloatArray:
     """
     faded = (np.arange(later + 1) == 0)[:, None]
     return np.asarray(
-        (rice + faded) / (rice + 1) * check.positive("gain", gain)
-        + (1 - faded) / (rice + 1)
+        (rice + faded) / (rice + 1) * np.asarray(gain) + (1 - faded) / (rice + 1)
     )
 
 
@@ -143,8 +142,11 @@ def training(
     faded = line + scatter * (
         rng.standard_normal((T, M)) + 1j * rng.standard_normal((T, M))
     )
-    gain, noise, share = np.abs(faded) ** 2, rng.standard_normal((T, d)), n // M
-    model, bound = np.zeros(d), n / M * clip
+    gain = np.abs(faded) ** 2
+    noise = rng.standard_normal((T, d))
+    share = n // M
+    model = np.zeros(d)
+    bound = n / M * clip
     for t in range(T):
         gradients = features * (features @ model - targets)[:, None]
         gradients *= np.minimum(1, clip / np.linalg.norm(gradients, axis=1))[:, None]
@@ -168,7 +170,7 @@ def training(
 
 
 def our_first(plan: Plan, budget: float, contraction: float) -> float:
-    """What :class:`~adascale.policies.PowerControl` spends in the first round of a plan with one later cap."""
+    """Compute what :class:`~adascale.policies.PowerControl` spends in the first round of a plan with one later cap."""
     scenario = replace(Scenario.mnist(), num_rounds=plan.caps.size)
     now, later = plan.caps[[0, -1]] * (_WATT / scenario.x_max)
     policy = PowerControl(np.array([later]), np.array(budget * _WATT), contraction)
@@ -179,8 +181,9 @@ def our_first(plan: Plan, budget: float, contraction: float) -> float:
 
 
 def budgets() -> dict[str, Any]:
-    """A row of the table: :func:`published_budget` beside :func:`~companion.leakage.liu_simeone.scaling_budget`."""
-    scenario, epsilon = Scenario.mnist(), np.arange(1.0, 101.0)
+    """Compare :func:`published_budget` with :func:`~companion.leakage.liu_simeone.scaling_budget`."""
+    scenario = Scenario.mnist()
+    epsilon = np.arange(1.0, 101.0)
     unit = (
         scenario.noise_power
         * (scenario.num_devices * np.min(scenario.batch_size) / scenario.clip_norm) ** 2
@@ -199,13 +202,11 @@ def budgets() -> dict[str, Any]:
 
 
 def offline(contraction: float, seeds: int = 30) -> dict[str, Any]:
-    """A row: whole schedules beside :class:`~companion.leakage.liu_simeone.OfflinePowerControl`, a channel a round."""
+    """Compare schedules with :class:`~companion.leakage.liu_simeone.OfflinePowerControl`."""
     rounds, rice = 30, 10.0
-    rng, scenario, solved = (
-        np.random.default_rng(0),
-        replace(Scenario.mnist(), num_rounds=rounds),
-        [],
-    )
+    rng = np.random.default_rng(0)
+    scenario = replace(Scenario.mnist(), num_rounds=rounds)
+    solved = []
     weights = contraction ** ((rounds - np.arange(1, rounds + 1)) / 2)
     for _ in range(seeds):
         faded = np.sqrt(rice) + np.sqrt(0.5) * (
@@ -239,17 +240,15 @@ def online(
     settings: Published,
     seeds: int = 10,
 ) -> dict[str, Any]:
-    """A row: every round's plan of their experiment beside :class:`~adascale.policies.PowerControl`.
+    """Compare every round's plan of their experiment with :class:`~adascale.policies.PowerControl`.
 
     ``solved`` is the largest relative difference with the multiplier found to the last digit, ``stopped`` theirs over
     ours with the multiplier found as their scripts do, ``spent`` what a training spends over its budget.
     """
-    budget, solved, stopped, total = (
-        float(published_budget(settings.epsilon, settings.delta)),
-        [],
-        [],
-        [],
-    )
+    budget = float(published_budget(settings.epsilon, settings.delta))
+    solved = []
+    stopped = []
+    total = []
     for seed in range(seeds):
         plans = list(
             training(
@@ -276,21 +275,21 @@ def online(
 
 
 def committed(source: Path) -> Made:
-    """The committed table, of a clone at :data:`COMMIT`: a row a comparison."""
+    """Return the committed table, of a clone at :data:`COMMIT`: a row a comparison."""
     git = subprocess.run(
         ["git", "-C", str(source), "rev-parse", "HEAD"],
         capture_output=True,
         text=True,
         check=True,
     )
-    if (found := git.stdout.strip()) != COMMIT:
-        raise SystemExit(f"{source} must be at commit {COMMIT}, it is at {found}")
+    if (head := git.stdout.strip()) != COMMIT:
+        raise SystemExit(f"{source} must be at commit {COMMIT}, it is at {head}")
     data = loadmat(source / "generated_Data_dim10.mat")
     contraction = 1 - data["mu"].item() / data["L"].item()
-    given = data["X"].astype(float), data["Y"].astype(float).ravel(), contraction
+    experiment = data["X"].astype(float), data["Y"].astype(float).ravel(), contraction
     rows = [budgets(), offline(contraction), offline(1 - 1e-3)]
     rows += [
-        online(*given, Published(rounds, clip))
+        online(*experiment, Published(rounds, clip))
         for clip in (4.0, 20.0)
         for rounds in (10, 20, 30, 70)
     ]

@@ -11,31 +11,29 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale.accounting import ExactAccountant, epsilon_by
 from adascale.channel import AntennaSelection, ChannelModel, Rayleigh
-from adascale.policies import Best, Optimal, Selection, Truncated, water_level
+from adascale.policies import Best, Optimal, Selection, Truncated
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.scenario import FloatArray, Scenario
+from companion.bounds.guarantees import optimum
 from companion.results import Made
 
 SCENARIOS = {"MNIST": Scenario.mnist(), "CIFAR-10": Scenario.cifar10()}
-BUDGETS, CURVE, SEEDS, PARTS = (
-    (0.01, 0.04, 0.16),
-    (0.0025, 0.02, 0.08, 0.32, 0.64, 1.28),
-    range(20),
-    (0, -3, -6, -10),
-)
+BUDGETS = (0.01, 0.04, 0.16)
+CURVE = (0.0025, 0.02, 0.08, 0.32, 0.64, 1.28)
+SEEDS = range(20)
+PARTS = (0, -3, -6, -10)
 
 
 def at_level(
     scenario: Scenario, gain: FloatArray, number: ArrayLike, total: float
 ) -> Selection:
     """Let the best ``number`` devices of each round send, with the noise energy at one level above their floors."""
-    scaled, number = scenario.scaled_gain(gain), np.broadcast_to(number, gain.shape[-1])
+    scaled = scenario.scaled_gain(gain)
+    number = np.broadcast_to(number, gain.shape[-1])
     senders = np.argsort(np.argsort(-scaled, axis=0, kind="stable"), axis=0) < number
     weakest = np.where(senders, scaled, np.inf).min(axis=0)
-    floor = scenario.noise_scale / (
-        scenario.x_max * weakest * (number / scenario.num_devices) ** 2
-    )
-    energy = np.maximum(water_level(floor, total - floor.mean()), floor)
+    floor = scenario.floor(weakest * (number / scenario.num_devices) ** 2)
+    energy = optimum(floor, total - floor.mean())
     return Selection(scenario, scenario.noise_scale / energy, senders)
 
 
@@ -45,7 +43,7 @@ def by_error(scenario: Scenario, gain: FloatArray) -> NDArray[np.intp]:
     weakest = -np.sort(
         -scenario.scaled_gain(gain), axis=0
     )  # of the best 1, 2, ... M devices
-    noise = scenario.noise_scale / (scenario.x_max * weakest * share**2) / 2
+    noise = scenario.floor(weakest * share**2) / 2
     return np.asarray(
         1 + np.argmin(noise + 4 * scenario.clip_norm**2 * (1 - share) ** 2, axis=0)
     )
@@ -53,14 +51,14 @@ def by_error(scenario: Scenario, gain: FloatArray) -> NDArray[np.intp]:
 
 def optimum_on(chosen: Selection, gain: FloatArray) -> Selection:
     r"""Minimise :math:`\sum_t \kappa_t f(\kappa_t^2 w_t)` for given senders and total, :math:`\kappa_t = K_t / M`."""
-    s, grid = chosen.scenario, np.geomspace(1e-6, 1e4, 6000)
-    slope, share = np.log(-RoundLeakage(s).slope(grid)), chosen.senders.mean(axis=0)
+    s = chosen.scenario
+    grid = np.geomspace(1e-6, 1e4, 6000)
+    slope = np.log(-RoundLeakage(s).slope(grid))
+    share = chosen.senders.mean(axis=0)
     weakest = np.where(chosen.senders, s.scaled_gain(gain), np.inf).min(axis=0)
-    floor, low, high = (
-        s.noise_scale / (s.x_max * weakest * share**2),
-        slope[-1],
-        slope[0],
-    )
+    floor = s.floor(weakest * share**2)
+    low = slope[-1]
+    high = slope[0]
     for _ in range(
         100
     ):  # off its floor a round has kappa^3 f'(kappa^2 w) = -exp(price)
@@ -90,16 +88,19 @@ def senders_rows(
         or nu + ReceiveScalingProblem(s, s.min_gain(gain), 1.0).min_noise_energy.mean()
     )
     cut = Truncated.of_total(s, gain, W).select(s, gain)
-    found = {
+    selections = {
         "Optimal": at_level(s, gain, s.num_devices, W),
         "truncated": cut,
         "same senders": optimum_on(cut, gain),
     }
     for number in (8, 5, 9) if more else (8,):
-        found[f"{number} best"] = Best.of_total(s, gain, W, number).select(s, gain)
-    found |= {"least error": at_level(s, gain, by_error(s, gain), W)} if more else {}
-    for name, each in found.items():
-        epsilon, sent = each.epsilons(ExactAccountant()), each.participation
+        selections[f"{number} best"] = Best.of_total(s, gain, W, number).select(s, gain)
+    selections |= (
+        {"least error": at_level(s, gain, by_error(s, gain), W)} if more else {}
+    )
+    for name, selection in selections.items():
+        epsilon = selection.epsilons(ExactAccountant())
+        sent = selection.participation
         row = {
             "dataset": dataset,
             "antennas": getattr(model, "antennas", 1),
@@ -108,59 +109,66 @@ def senders_rows(
             "seed": seed,
         }
         row |= {
-            "total": float(each.total),
+            "total": float(selection.total),
             "epsilon": epsilon.max(),
             "epsilon_mean": epsilon.mean(),
         }
         row |= {"participation": sent.mean(), "participation_min": sent.min()}
         yield row | {
-            "bias": np.mean((2 * s.clip_norm * (1 - each.senders.mean(axis=0))) ** 2)
+            "bias": np.mean(
+                (2 * s.clip_norm * (1 - selection.senders.mean(axis=0))) ** 2
+            )
         }
+
+
+def _four_antennas(
+    scenario: Scenario, path_loss: FloatArray, seed: int
+) -> Iterator[tuple[str, int, FloatArray, Any]]:
+    """Yield the gains of the best of four antennas and of the best beam, and how much better all four chains hear."""
+    normal = np.random.default_rng((seed, 4)).standard_normal
+    fading = normal((scenario.num_rounds, scenario.num_devices, 8)).view(np.complex128)
+    h = fading / np.sqrt(2 * path_loss[:, None])
+    energy = abs(h) ** 2
+    antenna = energy.min(axis=1).argmax(axis=-1)
+    beam = np.eye(4, dtype=complex)[antenna]
+    for name, steps in ("antenna", ()), ("beam", np.geomspace(1, 0.02, 12)):
+        for step in steps:
+            aside = normal((len(h), 200, 8)).view(np.complex128)
+            beam = _best_beam(h, beam[:, None] + step * np.insert(aside, 0, 0, axis=1))
+        gain = abs(np.einsum("tmn,tn->mt", h, beam.conj())) ** 2
+        yield f"{name}, one chain", 0, gain, 1.0
+        yield f"{name}, four chains", 0, gain, energy.sum(axis=-1).T / gain
+
+
+def _best_beam(
+    h: NDArray[np.complex128], beams: NDArray[np.complex128]
+) -> NDArray[np.complex128]:
+    """Return the beam of each round, of several, in which the weakest device is the strongest; of length 1."""
+    beams = beams / np.linalg.norm(beams, axis=-1, keepdims=True)
+    weakest = abs(np.einsum("tmn,tkn->tmk", h, beams.conj())).min(axis=1)
+    best: NDArray[np.complex128] = beams[np.arange(len(h)), weakest.argmax(axis=-1)]
+    return best
 
 
 def noise_rows(nu: float, seed: int) -> Iterator[dict[str, Any]]:
     """Yield Optimal's mean epsilon for parts of the noise that protect, and for one and four antennas and chains."""
     s = SCENARIOS["MNIST"]
-    drawn, best = (
-        each.draw(s.num_devices, s.num_rounds, seed)
-        for each in (Rayleigh(), AntennaSelection(antennas=4))
+    rayleigh, selected = (
+        model.draw(s.num_devices, s.num_rounds, seed)
+        for model in (Rayleigh(), AntennaSelection(antennas=4))
     )
     cases: list[tuple[str, int, Any, Any]] = [
-        ("one antenna", x, drawn.gain, 10 ** (-x / 10)) for x in PARTS
+        ("one antenna", x, rayleigh.gain, 10 ** (-x / 10)) for x in PARTS
     ]
     cases += [
-        ("best of four, equal nu", 0, best.gain, 1.0),
-        ("best of four", 0, best.gain, 1.0),
+        ("best of four, equal nu", 0, selected.gain, 1.0),
+        ("best of four", 0, selected.gain, 1.0),
     ]
     if nu == BUDGETS[1]:
-        normal = np.random.default_rng((seed, 4)).standard_normal
-        h = normal((s.num_rounds, s.num_devices, 8)).view(np.complex128) / np.sqrt(
-            2 * drawn.path_loss[:, None]
-        )
-        energy, rounds = abs(h) ** 2, np.arange(s.num_rounds)
-        beam = np.eye(4, dtype=complex)[
-            energy.min(axis=1).argmax(axis=-1)
-        ]  # the best antenna, then a random search
-        for name, steps in ("antenna", ()), ("beam", np.geomspace(1, 0.02, 12)):
-            for step in steps:
-                near = beam[:, None] + step * np.insert(
-                    normal((len(h), 200, 8)).view(np.complex128), 0, 0, axis=1
-                )
-                near /= np.linalg.norm(near, axis=-1, keepdims=True)
-                beam = near[
-                    rounds,
-                    abs(np.einsum("tmn,tkn->tmk", h, near.conj()))
-                    .min(axis=1)
-                    .argmax(axis=-1),
-                ]
-            gain = abs(np.einsum("tmn,tn->mt", h, beam.conj())) ** 2
-            chains = ("one chain", 1.0), ("four chains", energy.sum(axis=-1).T / gain)
-            cases += [
-                (f"{name}, {each}", 0, gain, exposure) for each, exposure in chains
-            ]
+        cases += _four_antennas(s, rayleigh.path_loss, seed)
     floors = [
-        ReceiveScalingProblem(s, s.min_gain(each[2]), 1.0).min_noise_energy.mean()
-        for each in cases
+        ReceiveScalingProblem(s, s.min_gain(case[2]), 1.0).min_noise_energy.mean()
+        for case in cases
     ]
     for (name, decibel, gain, exposure), floor in zip(cases, floors, strict=True):
         budget = nu if "equal nu" in name else nu + floors[0] - floor
@@ -183,7 +191,7 @@ def noise_rows(nu: float, seed: int) -> Iterator[dict[str, Any]]:
 
 
 def committed() -> Made:
-    """The committed table of senders."""
+    """Return the committed table of senders."""
     rows = [
         row
         for nu in (*BUDGETS, *CURVE)
@@ -209,7 +217,7 @@ def committed() -> Made:
 
 
 def committed_noise() -> Made:
-    """The committed table of receivers."""
+    """Return the committed table of receivers."""
     rows = [row for nu in BUDGETS for seed in SEEDS for row in noise_rows(nu, seed)]
     yield (
         pd.DataFrame(rows).to_csv(index=False, float_format="%.7g"),

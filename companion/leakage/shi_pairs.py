@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from adascale import checks as check
 from adascale.comparison.shi_tuning import LyapunovMatch, match_lyapunov
 from adascale.policies import LyapunovPowerControl, Optimal
 from adascale.problem import ReceiveScalingProblem
@@ -25,24 +24,25 @@ def penalty_scan(
     The R rates :math:`\bar\eta` are relative to the optimum's mean scaling, and the P penalties are
     :math:`V / \bar\eta^3`.
     """
-    relative = check.positive("relative_rates", relative_rates)[:, None]
-    multiple = check.positive("relative_penalties", relative_penalties)
+    relative = np.asarray(relative_rates)[:, None]
+    multiple = np.asarray(relative_penalties)
     rate = np.broadcast_to(
         relative * problem.eta(Optimal().schedule(problem)).mean(),
         (relative.size, multiple.size),
     )
-    lanes = ReceiveScalingProblem(
+    grid = ReceiveScalingProblem(
         problem.scenario, problem.min_gain, np.full(rate.shape, problem.budget)
     )
     return np.asarray(
-        lanes.cost(LyapunovPowerControl(multiple * rate**3, rate).schedule(lanes))
+        grid.cost(LyapunovPowerControl(multiple * rate**3, rate).schedule(grid))
         / problem.budget
     )
 
 
 def pair_table(problem: ReceiveScalingProblem, matched: LyapunovMatch) -> pd.DataFrame:
-    r"""All pairs, with ``nu``; ``relative_penalty``, :math:`V / \bar\eta^3`; and ``over``, epsilon over Optimal's."""
-    pairs, optimal = matched.pairs, problem.epsilon(Optimal().schedule(problem)).ravel()
+    r"""Add ``nu``; ``relative_penalty``, :math:`V / \bar\eta^3`; and ``over``, epsilon over Optimal's, to all pairs."""
+    pairs = matched.pairs
+    optimal = problem.epsilon(Optimal().schedule(problem)).ravel()
     return pairs.assign(
         nu=np.broadcast_to(problem.budget, problem.lanes).ravel()[pairs["lane"]],
         relative_penalty=pairs["penalty"] / pairs["rate"] ** 3,
@@ -64,19 +64,17 @@ def lyapunov_starts(
     optimum's (geometric mean); ``gone``, the share of the kindest pair's excess of that mean over 1 that goes, negative
     where leakage grows; and ``fill``, the queue at the start over what it holds at rest, a geometric mean.
     """
-    found = match_lyapunov(problem) if matched is None else matched
-    mean_eta, kept = (
-        problem.eta(Optimal().schedule(problem)).mean(axis=-1),
-        found.penalty / found.rate**3,
-    )
+    match = match_lyapunov(problem) if matched is None else matched
+    mean_eta = problem.eta(Optimal().schedule(problem)).mean(axis=-1)
+    multiples = match.penalty / match.rate**3
 
     def empty(rate: FloatArray) -> LyapunovPowerControl:
         return LyapunovPowerControl(30 * rate**3, rate)
 
     chosen = {
-        "empty": LyapunovPowerControl(found.penalty, found.rate),
-        "filled": filled_lyapunov(problem, multiple=kept),
-        "at rest": filled_lyapunov(problem, multiple=kept, capped=True),
+        "empty": LyapunovPowerControl(match.penalty, match.rate),
+        "filled": filled_lyapunov(problem, multiple=multiples),
+        "at rest": filled_lyapunov(problem, multiple=multiples, capped=True),
         "empty, 30": empty(match_budget(empty, problem, guess=mean_eta)),
         **{
             f"filled, {k}": filled_lyapunov(problem, multiple=float(k))
@@ -92,12 +90,12 @@ def lyapunov_starts(
         )
         fill = np.zeros(len(ratio))
         if not name.startswith("empty"):
-            held = (
+            relative_fill = (
                 np.asarray(policy.initial_queue)
                 * capped_level(caps, policy.rate) ** 2
                 / np.asarray(policy.penalty)
             )
-            fill = np.exp(np.log(held).mean(axis=-1))
+            fill = np.exp(np.log(relative_fill).mean(axis=-1))
         rows.append(
             pd.DataFrame(
                 {

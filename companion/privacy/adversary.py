@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from adascale import checks as check
 from adascale.accounting import exact_delta, trade_off
 from companion.privacy.sharp import sharp_epsilon
 
@@ -35,19 +34,14 @@ class Adversary(NamedTuple):
 def matched_noise(
     epsilon: float, sampling_rate: float, rounds: int, delta: float = 1e-5
 ) -> float:
-    r"""The :math:`\sigma` of every round that gives a training an exact :math:`\varepsilon`, to a millionth."""
-    target, q = (
-        float(check.positive("epsilon", epsilon)),
-        float(check.sampling_rate("sampling_rate", sampling_rate)),
-    )
-    size = check.whole("rounds", rounds)
+    r"""Return the :math:`\sigma` of every round that gives a training an exact :math:`\varepsilon`, to a millionth."""
 
     def excess(log_sigma: float) -> float:
-        return (
-            float(sharp_epsilon(q, np.full(size, math.exp(log_sigma)), delta)) - target
-        )
+        schedule = np.full(rounds, math.exp(log_sigma))
+        return float(sharp_epsilon(sampling_rate, schedule, delta)) - epsilon
 
-    low, high = math.log(0.5), math.log(2.0)
+    low = math.log(0.5)
+    high = math.log(2.0)
     while excess(high) > 0:
         low, high = high, high + math.log(2)
     while excess(low) < 0:
@@ -55,14 +49,12 @@ def matched_noise(
     return math.exp(brentq(excess, low, high, xtol=1e-6))
 
 
-def adversary(
-    epsilon: float, sampling_rate: float, rounds: int, delta: float = 1e-5
-) -> Adversary:
-    r"""What an exact :math:`(\varepsilon, \delta)` means to an adversary who sees a training of constant noise.
+def adversary(epsilon: float, sampling_rate: float, rounds: int) -> Adversary:
+    r"""Compute what an exact :math:`(\varepsilon, 10^{-5})` lets an adversary do who sees a training.
 
     .. math:: \Pr[\text{best guess is right}] = \tfrac12 (1 + \delta(0))
     """
-    sigma = matched_noise(epsilon, sampling_rate, rounds, delta)
+    sigma = matched_noise(epsilon, sampling_rate, rounds)
     schedule = np.full(rounds, sigma)
     return Adversary(
         noise_multiplier=sigma,

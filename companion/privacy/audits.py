@@ -47,9 +47,10 @@ SIZES = {"digits": Size(8000, 1, 1000, 280), "mnist": Size(20_000, 2, 1000, 2000
 
 
 def audit_rows(dataset: str, nu: float, size: Size) -> list[dict[str, Any]]:
-    """A row of each of :data:`SETTINGS`, of the training of a preset at seed 0 with the optimum's schedule."""
-    given, short = _given(dataset, nu, None), _given(dataset, nu, size.broken_rounds)
-    claimed = audit_gradients(*given, size.canaries, runs=size.runs)
+    """Audit the training of a preset at seed 0 with the optimum's schedule: a row for each of :data:`SETTINGS`."""
+    full = _given(dataset, nu, None)
+    short = _given(dataset, nu, size.broken_rounds)
+    claimed = audit_gradients(*full, size.canaries, runs=size.runs)
     broken = [
         audit_gradients(*short, size.broken, noise=False),
         audit_gradients(*short, size.broken, norm=10.0),
@@ -57,29 +58,29 @@ def audit_rows(dataset: str, nu: float, size: Size) -> list[dict[str, Any]]:
     return _rows(
         dataset,
         nu,
-        [given, short, short, given],
-        [claimed, *broken, audit_samples(*given, size.scans)],
+        [full, short, short, full],
+        [claimed, *broken, audit_samples(*full, size.scans)],
     )
 
 
 def paired_rows(
     nu: float, runs: int = 1000, broken_runs: int = 400, rounds: int = 20
 ) -> list[dict[str, Any]]:
-    """The same of paired runs on the digits: what the server hears in three settings, and the final model.
+    """Audit paired runs on the digits: what the server hears in three settings, and the final model.
 
     Each run is one trial, so it takes many, and short ones.
     """
-    given = _given("digits", nu, rounds)
-    heard, final = audit_paired(given, runs)
+    audited = _given("digits", nu, rounds)
+    heard, final = audit_paired(audited, runs)
     broken = [
-        audit_paired(given, broken_runs, **how)[0]
+        audit_paired(audited, broken_runs, **how)[0]
         for how in ({"noise": False}, {"norm": 10.0})
     ]
-    return _rows("digits", nu, [given] * 4, [heard, *broken, final])
+    return _rows("digits", nu, [audited] * 4, [heard, *broken, final])
 
 
 def _given(dataset: str, nu: float, rounds: int | None) -> Audited:
-    """What every audit takes first."""
+    """Return what every audit takes first."""
     run = make_run(dataset, POLICY, nu, 0, rounds=rounds)
     problem, mean_gain = problem_of(run)
     w = as_method(find_method(run.policy)[1], run.channel)(problem, mean_gain).schedule(
@@ -95,10 +96,10 @@ def _given(dataset: str, nu: float, rounds: int | None) -> Audited:
 
 
 def _rows(
-    dataset: str, nu: float, given: Sequence[Audited], audits: Sequence[Audit]
+    dataset: str, nu: float, audited: Sequence[Audited], audits: Sequence[Audit]
 ) -> list[dict[str, Any]]:
     rows = []
-    for setting, what, audit in zip(SETTINGS, given, audits, strict=True):
+    for setting, what, audit in zip(SETTINGS, audited, audits, strict=True):
         about = {
             "dataset": dataset,
             "nu": nu,
@@ -111,11 +112,11 @@ def _rows(
 
 
 def committed(name: str) -> Made:
-    """A committed table: of a data set, or ``paired``."""
+    """Return a committed table: of a data set, or ``paired``."""
     torch.set_num_threads(1)
-    made = [
+    tables = [
         paired_rows(nu) if name == "paired" else audit_rows(name, nu, SIZES[name])
         for nu in BUDGETS[name]
     ]
-    table = pd.DataFrame([row for rows in made for row in rows])
+    table = pd.DataFrame([row for rows in tables for row in rows])
     yield table.to_csv(index=False, float_format="%.7g"), {"seed": 0, "threads": 1}

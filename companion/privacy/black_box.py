@@ -85,7 +85,8 @@ def from_losses(
     accuracy: float,
 ) -> Audit:
     """Compute the bound of a black box: guess the quarter of least loss to be in, and that of largest loss out."""
-    m, quarter = loss.size, loss.size // 4
+    m = loss.size
+    quarter = loss.size // 4
     right = right_guesses(-loss, present, quarter) + right_guesses(
         loss, ~present, quarter
     )
@@ -105,8 +106,8 @@ def audit_samples(
 ) -> Audit:
     """Audit with mislabelled samples; for the parameters see :func:`~adascale.audit.audit_gradients`."""
     claim = claimed(problem, w, delta=1e-5, confidence=0.95)
-    drawn = SampleCanaries.mislabelled(dataset, training, canaries, seed)
-    accuracy, last, _ = observe(problem, w, training, dataset, seed, drawn)
+    samples = SampleCanaries.mislabelled(dataset, training, canaries, seed)
+    accuracy, last, _ = observe(problem, w, training, dataset, seed, samples)
     return from_losses(
-        "samples", 1, claim, drawn.losses(last.parameters), drawn.present, accuracy
+        "samples", 1, claim, samples.losses(last.parameters), samples.present, accuracy
     )

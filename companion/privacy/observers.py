@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from adascale import accounting, channel, policies
-from adascale import checks as check
 from adascale.problem import ReceiveScalingProblem
 from adascale.rootfind import solve
 from adascale.scenario import FloatArray, Scenario
@@ -47,7 +46,7 @@ class Realisation(NamedTuple):
 
 
 def heard_better(rng: np.random.Generator, fade: FloatArray) -> dict[str, FloatArray]:
-    r"""How much better each of :data:`ROWS` hears than the server, :math:`\kappa_t` (:eq:`eq:heard-better`).
+    r"""Compute how much better each of :data:`ROWS` hears than the server, :math:`\kappa_t` (:eq:`eq:heard-better`).
 
     Strangers, and the server's other antennas, of which it has four in all, are as far from the victim as the server,
     and fade on their own, Rayleigh.  For the neighbour fading is left out.  ``fade`` is
@@ -71,7 +70,7 @@ def heard_better(rng: np.random.Generator, fade: FloatArray) -> dict[str, FloatA
 def epsilon_at(
     rate: float, sigma: FloatArray, delta: float = 1e-5
 ) -> tuple[float, bool]:
-    r"""The exact :math:`\varepsilon`, and whether it is only a lower bound: where :data:`LEAST_SIGMA` was put in."""
+    r"""Return the exact :math:`\varepsilon`, and whether it is only a lower bound (:data:`LEAST_SIGMA`)."""
     low = sigma < LEAST_SIGMA
     value = float(sharp_epsilon(rate, np.where(low, LEAST_SIGMA, sigma), delta))
     return value, bool(low.any())
@@ -80,45 +79,49 @@ def epsilon_at(
 def realisations(
     scenario: Scenario, nu: float, seeds: Iterable[int]
 ) -> list[Realisation]:
-    r"""What a victim has under Optimal at the budget :math:`\nu`, for each seed; the scenario's devices are alike."""
-    found = []
+    r"""Draw what a victim has under Optimal at the budget :math:`\nu`, for each seed, where devices are alike."""
+    cells = []
     for seed in seeds:
-        drawn = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
-        problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), nu)
-        victim = int(drawn.path_loss.argmax())
+        fading = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
+        problem = ReceiveScalingProblem(scenario, scenario.min_gain(fading.gain), nu)
+        victim = int(fading.path_loss.argmax())
         sigma = problem.noise_multiplier(policies.Optimal().schedule(problem))[victim]
-        found.append(Realisation(drawn.gain[victim] * drawn.path_loss[victim], sigma))
-    return found
+        cells.append(Realisation(fading.gain[victim] * fading.path_loss[victim], sigma))
+    return cells
 
 
 def listeners_table(
     budgets: Iterable[float] = (0.01, 0.16), seeds: Iterable[int] = range(9)
 ) -> pd.DataFrame:
-    r"""What each listener is left with, in the MNIST scenario with the policy Optimal.
+    r"""Compute what each listener is left with, in the MNIST scenario with the policy Optimal.
 
     A row a listener and budget: ``listener, nu, sigma`` (the median of all rounds), ``epsilon`` (the exact one of the
     median realisation), ``beyond`` (whether that is a lower bound), ``restored``.
     """
     scenario = Scenario.mnist()
-    drawn, rows, rate = list(seeds), [], float(np.ravel(scenario.sampling_rate)[0])
+    all_seeds = list(seeds)
+    rows = []
+    rate = float(np.ravel(scenario.sampling_rate)[0])
     for nu in budgets:
-        own: dict[str, list[FloatArray]] = {listener: [] for listener in ROWS}
+        heard: dict[str, list[FloatArray]] = {listener: [] for listener in ROWS}
         for seed, (fade, sigma) in zip(
-            drawn, realisations(scenario, nu, drawn), strict=True
+            all_seeds, realisations(scenario, nu, all_seeds), strict=True
         ):
             for listener, ratio in heard_better(
                 np.random.default_rng([seed, 18]), fade
             ).items():
-                own[listener].append(sigma / np.sqrt(ratio))
+                heard[listener].append(sigma / np.sqrt(ratio))
         for listener, restored in ROWS.items():
             if listener != "model":  # which hears what the server does
-                found = sorted(epsilon_at(rate, each) for each in own[listener])
-            epsilon, beyond = found[len(found) // 2]
+                epsilons = sorted(
+                    epsilon_at(rate, schedule) for schedule in heard[listener]
+                )
+            epsilon, beyond = epsilons[len(epsilons) // 2]
             rows.append(
                 (
                     listener,
                     nu,
-                    float(np.median(own[listener])),
+                    float(np.median(heard[listener])),
                     epsilon,
                     beyond,
                     restored,
@@ -130,15 +133,13 @@ def listeners_table(
 
 
 def energy_multiplier(sigma: ArrayLike, dimension: int, norm: float) -> FloatArray:
-    r""":math:`\sigma_E` of a listener with a power meter and no more (:eq:`eq:power-meter`), for large d.
+    r"""Return :math:`\sigma_E` of a listener with a power meter and no more (:eq:`eq:power-meter`), for large d.
 
     ``sigma`` is :math:`\sigma' > 0` of the listener who demodulates, and ``norm`` is x, in units of what one sample can
     change.
     """
-    sigma = check.positive("sigma", sigma)
-    return np.asarray(
-        sigma * np.sqrt(1 + dimension * (sigma / check.positive("norm", norm)) ** 2)
-    )
+    sigma = np.asarray(sigma)
+    return np.asarray(sigma * np.sqrt(1 + dimension * (sigma / norm) ** 2))
 
 
 def whole_device(scenario: Scenario, sigma: FloatArray) -> float:
@@ -194,14 +195,17 @@ def opposite_gradients(
     # less noise than there is, by a thousandth of a sensitivity at most, so that few values are left
     values, count = np.unique(np.floor(1000 * sigma) / 1000, return_counts=True)
     total = np.zeros(chosen.shape)
-    for each, times in zip(values, count, strict=True):
+    for deviation, times in zip(values, count, strict=True):
         z = np.arange(
-            -1 - 2 * chosen[-1] - 14 * each, 1 + 2 * chosen[-1] + 14 * each, each / 8
+            -1 - 2 * chosen[-1] - 14 * deviation,
+            1 + 2 * chosen[-1] + 14 * deviation,
+            deviation / 8,
         )  # tilted means inside
-        base = -0.5 * (z / each) ** 2
+        base = -0.5 * (z / deviation) ** 2
         top, bottom = (
             np.logaddexp(
-                np.log1p(-rate) + base, np.log(rate) - 0.5 * ((z - mean) / each) ** 2
+                np.log1p(-rate) + base,
+                np.log(rate) - 0.5 * ((z - mean) / deviation) ** 2,
             )
             for mean in (1, -1)
         )
@@ -211,7 +215,7 @@ def opposite_gradients(
             area = np.trapezoid(np.exp(integrand - peak), z)
             total[i] += (
                 times
-                * (peak + math.log(area / each / math.sqrt(2 * math.pi)))
+                * (peak + math.log(area / deviation / math.sqrt(2 * math.pi)))
                 / (order - 1)
             )
     return float(accounting.to_dp(total, chosen, 1e-5).epsilon)

@@ -57,12 +57,10 @@ def paired_runs(
     scenario, (rate, sigma) = problem.scenario, noise_of(problem, w)
     inside, outside, sample = neighbours(audited, norm)
     eta = problem.eta(w) if noise else np.full(problem.num_rounds, math.inf)
-    present, score, loss, accuracy = (
-        coins(runs, seed),
-        np.zeros(runs),
-        np.zeros(runs),
-        0.0,
-    )
+    present = coins(runs, seed)
+    score = np.zeros(runs)
+    loss = np.zeros(runs)
+    accuracy = 0.0
     seeds = (
         stream(seed, AUDIT, RUNS)
         .integers(2**63, size=check.whole("runs", runs))
@@ -140,7 +138,8 @@ def neighbours(
     )
     place = int(dealt[device][-1])
     label = dataset.labels[place]
-    images, others = dataset.images.clone(), (dataset.test_labels != label).nonzero()
+    images = dataset.images.clone()
+    others = (dataset.test_labels != label).nonzero()
     images[place] = dataset.test_images[
         others[0, 0]
     ]  # same label, so the partition does not change

@@ -16,10 +16,8 @@ def sharp_epsilon(
     sampling_rate: float, noise_multiplier: ArrayLike, delta: float = 1e-5
 ) -> NDArray[np.float64]:
     r"""Compute :math:`\varepsilon` of schedules of shape (..., T) of two rounds or more, not for rare samples."""
-    sigma, delta = (
-        check.positive("noise_multiplier", noise_multiplier),
-        check.fraction("delta", delta),
-    )
+    sigma = check.positive("noise_multiplier", noise_multiplier)
+    delta = check.fraction("delta", delta)
 
     def value(lane: NDArray[np.float64]) -> float:
         try:
@@ -29,7 +27,8 @@ def sharp_epsilon(
                 )[0]
         except CannotCertify:
             return accounting.epsilon(
-                [(float(sampling_rate), float(each)) for each in lane], delta
+                [(float(sampling_rate), float(multiplier)) for multiplier in lane],
+                delta,
             ).estimate
 
     return np.apply_along_axis(value, -1, sigma)

@@ -49,14 +49,13 @@ def block_floors(
     rng: np.random.Generator, scales: ArrayLike, num_blocks: int, num_rounds: int
 ) -> BlockFloors:
     r"""Draw rounds of :math:`J` blocks with independent Rayleigh fading, for devices of the scales :math:`\omega_m`."""
-    worst, means, first = (
-        np.zeros((num_blocks, num_rounds)),
-        np.zeros(num_rounds),
-        np.zeros(num_rounds),
-    )
+    worst = np.zeros((num_blocks, num_rounds))
+    means = np.zeros(num_rounds)
+    first = np.zeros(num_rounds)
     for omega in np.asarray(scales):
         floor = omega / rng.exponential(size=worst.shape)
-        worst, means = np.maximum(worst, floor), np.maximum(means, floor.mean(axis=0))
+        worst = np.maximum(worst, floor)
+        means = np.maximum(means, floor.mean(axis=0))
         first = np.maximum(first, floor[0])
     return BlockFloors(first, worst.max(axis=0), means, worst.mean(axis=0))
 
@@ -67,7 +66,7 @@ def blocks_of(scenario: Scenario) -> int:
 
 
 def limit_of_scale(scenario: Scenario) -> float:
-    r"""The limit of :math:`M \omega` for many devices (:eq:`eq:scale-of-devices`), placed as the paper places them."""
+    r"""Return the limit of :math:`M \omega` for many devices, placed as in the paper (:eq:`eq:scale-of-devices`)."""
     near, far = channel.Rayleigh().distance_range
     grid = np.linspace(near, far, 100_001)
     mean_loss = float(np.trapezoid(channel.cost_hata_path_loss(grid), grid)) / (

@@ -35,7 +35,8 @@ def certificate_tables() -> tuple[pd.DataFrame, pd.DataFrame]:
     :data:`HORIZONS`.
     """
     scenario = Scenario.mnist()
-    F, rounds = RoundLeakage(scenario), scenario.num_rounds
+    F = RoundLeakage(scenario)
+    rounds = scenario.num_rounds
     path_loss = channel.draw(scenario.num_devices, 1, range(CELLS)).path_loss
     scales = RayleighFloors.of(scenario, scenario.mean_gain(path_loss)).scale
     rows, shorter = [], []
@@ -43,28 +44,30 @@ def certificate_tables() -> tuple[pd.DataFrame, pd.DataFrame]:
         scale = float(np.quantile(scales, place, method="nearest"))
         law = RayleighFloors(scale)
         floor = law.draw(np.random.default_rng(0), DRAWS, rounds)
-        gain = scenario.noise_scale / (scenario.x_max * floor)
+        gain = scenario.floor(floor)
         for nu in BUDGETS if place == 0.5 else BUDGETS[1:2]:
             value = level_value(F, law, nu)
             problem = ReceiveScalingProblem(
                 replace(scenario, num_rounds=rounds), gain, nu
             )
             for margin in MARGINS if place == 0.5 else (2.0,):
-                found = certify_regret(scenario, law, nu, rounds, margin)
+                certified = certify_regret(scenario, law, nu, rounds, margin)
                 policy = policies.ReSolve(
                     law=law, budget_mode="hard", safety_margin=margin
                 )
                 lost = surplus(F, value, floor, policy.schedule(problem)).sum(axis=-1)
                 half = 1.96 * lost.std(ddof=1) / DRAWS**0.5
                 A = float(value.log_coefficient)
-                constant = np.max(found.policy - A * np.log(np.arange(1, rounds + 1)))
-                bounds = A, found.optimum[-1], found.policy[-1], constant
+                constant = np.max(
+                    certified.policy - A * np.log(np.arange(1, rounds + 1))
+                )
+                bounds = A, certified.optimum[-1], certified.policy[-1], constant
                 rows.append(
                     (place, scale, nu, margin, rounds, *bounds, lost.mean(), half)
                 )
                 if (place, margin) == (0.5, 2.0):
                     shorter += [
-                        (nu, T, A, found.optimum[T - 1], found.policy[T - 1])
+                        (nu, T, A, certified.optimum[T - 1], certified.policy[T - 1])
                         for T in HORIZONS
                     ]
     columns = [
@@ -86,7 +89,7 @@ def certificate_tables() -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def committed() -> Made:
-    """The committed tables."""
+    """Return the committed tables."""
     for table in certificate_tables():
         about = {"scenario": "mnist", "nu": list(BUDGETS), "draws": DRAWS}
         yield table.to_csv(index=False, float_format="%.7g"), about

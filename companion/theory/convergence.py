@@ -42,28 +42,29 @@ class Training(NamedTuple):
         return float(self.problem.loss(self.start)) - self.problem.constants.f_star
 
     def signal_moment(self) -> SignalMoment:
-        """:math:`D_1` and :math:`D_2` for uncorrelated samples."""
+        """Return :math:`D_1` and :math:`D_2` for uncorrelated samples."""
         _, A1, A2, C1, C2, _ = self.problem.constants
         return SignalMoment.uncorrelated(
             A1, A2, C1, C2, len(self.problem.targets) * self.batch_size
         )
 
     def moments(self, model: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        r""":math:`\lVert\nabla f\rVert^2`, and :math:`\lVert\nabla f_m\rVert^2` and :math:`v_m` of every device."""
-        u, S = model - self.problem.targets, self.problem.feature_variance
+        r"""Return :math:`\lVert\nabla f\rVert^2`, and each device's :math:`\lVert\nabla f_m\rVert^2, v_m`."""
+        u = model - self.problem.targets
+        S = self.problem.feature_variance
         h2 = _square(S * u)
         v = h2 + (np.sum(S * u**2, axis=-1) + self.problem.label_noise**2) * S.sum()
         return _square(self.problem.gradient(model)), h2, v
 
     def exact(self, noise_split: ArrayLike | None = None) -> float:
-        """The left side, by recursion."""
+        """Return the left side, by recursion."""
         squares = self.problem.expected_squared_gradients(
             *self[1:], noise_split=noise_split
         )
         return float(squares.mean())
 
     def paper(self) -> ConvergenceBound:
-        """The right side of :prf:ref:`thm-convergence`."""
+        """Return the right side of :prf:ref:`thm-convergence`."""
         L, A1, A2, C1, C2, _ = self.problem.constants
         return convergence_bound(
             self.noise_energy,
@@ -77,7 +78,7 @@ class Training(NamedTuple):
         )
 
     def nearly_exact(self) -> ConvergenceBound:
-        """The right side of :prf:ref:`thm-nearly-exact`."""
+        """Return the right side of :prf:ref:`thm-nearly-exact`."""
         variance = self.problem.feature_variance
         return nearly_exact_bound(
             self.noise_energy,
@@ -89,7 +90,7 @@ class Training(NamedTuple):
         )
 
     def halved(self) -> float:
-        """The right side of :prf:ref:`thm-sharper`: 1/2 for the bracket, the largest curvature for the mean one."""
+        """Return the right side of :prf:ref:`thm-sharper`, with 1/2 for the bracket and the largest curvature."""
         flat = self.problem.feature_variance
         bound = self.nearly_exact()
         c = self.signal_moment().bracket(self.learning_rate, flat.max())
@@ -121,7 +122,7 @@ def example(
 def step_moments(
     training: Training, model: ArrayLike, rng: np.random.Generator, runs: int
 ) -> dict[str, tuple[FloatArray, float]]:
-    """Every expectation in the proofs of the two lemmas, by name: simulated rounds at one model, and the exact value.
+    """Return every expectation in the proofs of the two lemmas by name: simulated rounds, and the exact value.
 
     The first noise energy of the training counts.  Each of the ``runs`` rounds has fresh samples.
     """
@@ -139,9 +140,11 @@ def step_moments(
     count = batch.sum(axis=-1)
     p = (count[..., None] / B * local).mean(axis=1)
     xi = (np.einsum("rmi,rmid->rmd", batch, z) / B).mean(axis=1)
-    signal, noise = p + xi, np.sqrt(w / (2 * d)) * rng.standard_normal((runs, d))
+    signal = p + xi
+    noise = np.sqrt(w / (2 * d)) * rng.standard_normal((runs, d))
     gradient, (g2, h2, v) = problem.gradient(model), training.moments(model)
-    k2, averaged = 1 + (1 - B / n) / B, M * B
+    k2 = 1 + (1 - B / n) / B
+    averaged = M * B
     within = (count * np.einsum("rmi,rmi->rm", batch, _square(z))).mean(axis=1) / B**2
     return {
         "squared batch size / B²": ((count**2 / B**2).mean(axis=1), k2),
@@ -165,7 +168,7 @@ def _square(vector: FloatArray) -> FloatArray:
 def relative_bias(
     training: Training, rng: np.random.Generator, runs: int, *, reuse: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """The relative bias of the sampled gradient (:eq:`eq:reuse-bias`) and its standard error, each of shape (T,).
+    """Return the relative bias of the sampled gradient and its standard error, shape (T,) (:eq:`eq:reuse-bias`).
 
     Each run has its own data set; with ``reuse`` it keeps it over all rounds, without it draws a new one in every
     round.
@@ -176,7 +179,8 @@ def relative_bias(
         simulate(training.problem, rng, *training[1:], runs=runs, data=data)
     ):
         true = training.problem.gradient(now.model)
-        top, bottom = np.sum(true * (now.full_gradient - true), axis=-1), _square(true)
+        top = np.sum(true * (now.full_gradient - true), axis=-1)
+        bottom = _square(true)
         estimate[t] = top.mean() / bottom.mean()
         error[t] = (top - estimate[t] * bottom).std(ddof=1) / (
             math.sqrt(runs) * bottom.mean()
@@ -185,7 +189,7 @@ def relative_bias(
 
 
 def reuse_left_side(samples: int, rounds: ArrayLike) -> FloatArray:
-    r"""The left side in :prf:ref:`prop-reuse` over :math:`\sigma_y^2`, for :math:`\lambda = 1/\sqrt T`.
+    r"""Return the left side in :prf:ref:`prop-reuse` over :math:`\sigma_y^2`, for :math:`\lambda = 1/\sqrt T`.
 
     .. math::
         \frac1n \Big(1 - \frac{2 (1 - x^T)}{\lambda T} + \frac{1 - x^{2T}}{(1 - x^2)\, T}\Big), \qquad x = 1 - \lambda
@@ -202,7 +206,7 @@ def reuse_left_side(samples: int, rounds: ArrayLike) -> FloatArray:
 
 
 def reuse_breaks(samples: int, batch_second_moment: float) -> int:
-    """The least T from which on reused data always break the bound in :prf:ref:`prop-reuse`.
+    """Return the least T from which on reused data always break the bound in :prf:ref:`prop-reuse`.
 
     Beyond :math:`(k^2 n + 2)^2` they do so surely; below, every :math:`T` is tried.
     """
@@ -224,7 +228,8 @@ def server_decay(
     with :math:`\lambda = 1 / (4 (1 + \zeta))` and :math:`\delta_t = |\mathcal B_t| / B - 1`, of variance
     :math:`(1 - q)/B`.  The right side is 4 over the number of rounds, whatever :math:`\zeta` is.
     """
-    variance, rate = (1 - batch_size / dataset_size) / batch_size, 1 / (4 * (1 + zeta))
+    variance = (1 - batch_size / dataset_size) / batch_size
+    rate = 1 / (4 * (1 + zeta))
     mean, keep = 0.75, 0.75**2 + rate**2 * variance  # of e and of e squared, in a round
     rest = rate**2 * zeta**2 * variance / (1 - keep)  # E e^2 in the long run
     push = (
@@ -248,16 +253,17 @@ def used_power(
     sampling_rate: float,
     rng: np.random.Generator,
 ) -> float:
-    r"""The most demanding device's :math:`\mathbb E\lVert\mathbf g_m\rVert^2 / (G^2 k_m^2)`, fresh samples clipped.
+    r"""Return the largest :math:`\mathbb E\lVert\mathbf g_m\rVert^2 / (G^2 k_m^2)` of fresh samples, clipped.
 
     40,000 samples stand for the law of each device; the batch size and the sampling rate are those of all devices.
     """
     (features,), (labels,) = problem.draw(rng, 1, 40_000)
-    each = features * (features @ np.asarray(model) - labels)[..., None]
-    each = each * np.minimum(
-        1, clip_norm / np.linalg.norm(each, axis=-1, keepdims=True)
+    gradients = features * (features @ np.asarray(model) - labels)[..., None]
+    gradients = gradients * np.minimum(
+        1, clip_norm / np.linalg.norm(gradients, axis=-1, keepdims=True)
     )
-    mean, second = _square(each.mean(axis=1)), _square(each).mean(axis=1)
+    mean = _square(gradients.mean(axis=1))
+    second = _square(gradients).mean(axis=1)
     power = (1 - sampling_rate / batch_size) * mean + second / batch_size
     return float(
         np.max(power / (clip_norm**2 * (1 + (1 - sampling_rate) / batch_size)))
@@ -265,28 +271,29 @@ def used_power(
 
 
 def compare(cases: Sequence[Training]) -> dict[str, FloatArray]:
-    """Both theorems and the exact left side of every training, each of shape (cases,).
+    """Return both theorems and the exact left side of every training, each of shape (cases,).
 
     The paper's four terms by name, ``total`` their sum, ``near`` the nearly exact bound, ``exact`` the left side.
     """
     papers = [case.paper() for case in cases]
     curves = {
-        term: np.array([float(getattr(one, term)) for one in papers])
+        term: np.array([float(getattr(bound, term)) for bound in papers])
         for term in ConvergenceBound._fields
     }
-    curves["total"] = np.array([float(one.total) for one in papers])
+    curves["total"] = np.array([float(bound.total) for bound in papers])
     curves["near"] = np.array([float(case.nearly_exact().total) for case in cases])
     curves["exact"] = np.array([case.exact() for case in cases])
     return curves
 
 
 def momentum_over_bound(momentum: ArrayLike, learning_rate: ArrayLike) -> FloatArray:
-    r"""The squared gradient in the long run over the paper's bound, on :math:`\theta^2/2` with noise alone.
+    r"""Return the squared gradient in the long run over the paper's bound, on :math:`\theta^2/2` with noise alone.
 
     .. math:: \frac{1 + \mu}{(1 - \mu)(2 (1 + \mu) - \lambda)}
 
     for :math:`v \leftarrow \mu v + \theta + \xi`, :math:`\theta \leftarrow \theta - \lambda v`,
     :math:`\mathbb E \xi^2 = w/2`, over :math:`\lambda w/2`.
     """
-    mu, rate = np.asarray(momentum), np.asarray(learning_rate)
+    mu = np.asarray(momentum)
+    rate = np.asarray(learning_rate)
     return np.asarray((1 + mu) / ((1 - mu) * (2 * (1 + mu) - rate)))

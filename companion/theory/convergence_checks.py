@@ -32,12 +32,12 @@ from companion.theory.least_squares import (
 
 def mean_interval(values: ArrayLike, tests: int = 1) -> tuple[float, float]:
     """Mean of independent runs, and the half width of its t interval: ``tests`` of them hold together at 95 %."""
-    found = interval(values, 1 - 0.05 / tests)
-    return found.centre, found.high - found.centre
+    ends = interval(values, 1 - 0.05 / tests)
+    return ends.centre, ends.high - ends.centre
 
 
 def signal_bounds(training: Training, model: ArrayLike) -> dict[str, float]:
-    r"""What each step of :prf:ref:`lem-length` gives away of :math:`\mathbb E\lVert\mathbf s_t\rVert^2` at a model.
+    r"""Bound :math:`\mathbb E\lVert\mathbf s_t\rVert^2` at a model after each step of :prf:ref:`lem-length`.
 
     Name of the step to the bound after it, from the paper's to the exact value of :prf:ref:`prop-second-moment`, in
     falling order.
@@ -45,7 +45,8 @@ def signal_bounds(training: Training, model: ArrayLike) -> dict[str, float]:
     problem, _, _, _, B, n = training
     _, A1, A2, C1, C2, _ = problem.constants
     (g2, h2, v), rest = training.moments(np.asarray(model, dtype=float)), 1 - B / n
-    psi, k2 = 1 / (len(v) * B), 1 + rest / B
+    psi = 1 / (len(v) * B)
+    k2 = 1 + rest / B
     similar = float((C1 + 1) * g2 + C2)
     return {
         "the paper": 4 * (A1 + 1) * similar + 2 * A2,
@@ -58,7 +59,7 @@ def signal_bounds(training: Training, model: ArrayLike) -> dict[str, float]:
 
 
 def over_exact(training: Training) -> dict[str, float]:
-    r"""Every bound of the chapter over the exact left side.
+    r"""Return every bound of the chapter over the exact left side.
 
     ``shorter form`` is :prf:ref:`thm-sharper`, and ``nearly exact`` :prf:ref:`thm-nearly-exact`: this also for the
     paper's assumptions alone, and with :math:`L` in the place of :math:`\operatorname{tr}\mathbf H/d`.
@@ -68,20 +69,21 @@ def over_exact(training: Training) -> dict[str, float]:
     alone = SignalMoment.any_samples(
         A1, A2, C1, C2, batch_second_moment=1 + (1 - B / n) / B
     )
-    given, mean = (energy, rate, training.initial_gap), problem.feature_variance.mean()
+    schedule = (energy, rate, training.initial_gap)
+    mean = problem.feature_variance.mean()
     bounds: dict[str, ArrayLike] = {
         "the paper's": training.paper().total,
         "shorter form": training.halved(),
         "nearly exact": training.nearly_exact().total,
         "the paper's assumptions": nearly_exact_bound(
-            *given, smoothness=L, signal=alone, mean_curvature=mean
+            *schedule, smoothness=L, signal=alone, mean_curvature=mean
         ).total,
         "L for tr H/d": nearly_exact_bound(
-            *given, smoothness=L, signal=training.signal_moment()
+            *schedule, smoothness=L, signal=training.signal_moment()
         ).total,
     }
-    left = training.exact()
-    return {name: float(np.asarray(value)) / left for name, value in bounds.items()}
+    exact = training.exact()
+    return {name: float(np.asarray(value)) / exact for name, value in bounds.items()}
 
 
 def broken_bounds(
@@ -93,7 +95,7 @@ def broken_bounds(
     initial term vanishes.  At the noise energy ``loud``, beside which the other terms are small, noise goes along the
     axis of the largest curvature, or the curvature matrix is four fifths as large as it is.
     """
-    found = {}
+    over_the_exact = {}
     for rate in rates:
         case = training._replace(
             learning_rate=rate, noise_energy=np.full(rounds, training.noise_energy[0])
@@ -103,49 +105,48 @@ def broken_bounds(
                 rate, training.problem.constants.smoothness
             )
         )
-        found[f"c = 1, λ = {rate:g}"] = (
+        over_the_exact[f"c = 1, λ = {rate:g}"] = (
             float(case.nearly_exact().total) * c / case.exact()
         )
     case = training._replace(noise_energy=np.full(len(training.noise_energy), loud))
-    bound, axis = case.nearly_exact(), np.zeros(len(training.start))
+    bound = case.nearly_exact()
+    axis = np.zeros(len(training.start))
     axis[int(np.argmax(training.problem.feature_variance))] = 1
-    found["all noise along an axis of curvature L"] = float(bound.total) / case.exact(
-        axis
-    )
-    found["H four fifths of the curvature"] = (
+    over_the_exact["all noise along an axis of curvature L"] = float(
+        bound.total
+    ) / case.exact(axis)
+    over_the_exact["H four fifths of the curvature"] = (
         float(bound.total - 0.2 * bound.noise) / case.exact()
     )
-    return found
+    return over_the_exact
 
 
 def measured(
     cases: Sequence[Training], seed: int, runs: int = 100, tests: int = 1
 ) -> tuple[FloatArray, FloatArray]:
-    """The left side of simulated trainings: means and half widths of joint intervals (:func:`mean_interval`).
+    """Return the left side of simulated trainings: means and half widths of joint intervals (:func:`mean_interval`).
 
     Case k draws its ``runs`` trainings from the seed (``seed``, k).
     """
-    drawn = [
+    simulated = [
         case.squared_gradients(np.random.default_rng((seed, k)), runs)
         for k, case in enumerate(cases)
     ]
     mean, half = np.array(
-        [mean_interval(squares.mean(axis=1), tests) for squares in drawn]
+        [mean_interval(squares.mean(axis=1), tests) for squares in simulated]
     ).T
     return mean, half
 
 
 def allowances(training: Training, target: float) -> pd.DataFrame:
-    r"""What the noise of a training stands for, and what a target admits, by each bound (:eq:`eq:budget-price`).
+    r"""Compute what the noise of a training stands for, and what a target admits (:eq:`eq:budget-price`).
 
     A row for each bound: ``rest`` :math:`\phi`; ``price`` :math:`p`; ``stands_for``, the :math:`\gamma` of this noise;
     ``at_reached`` and ``at_target``, the mean noise energies that the left side reached and ``target`` admit.
     """
     problem, _, rate, energy, _, _ = training
-    L, mean_curvature = (
-        problem.constants.smoothness,
-        float(problem.feature_variance.mean()),
-    )
+    L = problem.constants.smoothness
+    mean_curvature = float(problem.feature_variance.mean())
     c = float(training.signal_moment().bracket(rate, L))
     bounds = {
         "the paper's": (float(training.paper().total), rate * L / 2),
@@ -171,16 +172,18 @@ def allowances(training: Training, target: float) -> pd.DataFrame:
 
 
 def promised(
-    known: Constants, gap: float, target: float, rounds: int
+    constants: Constants, gap: float, target: float, rounds: int
 ) -> dict[str, float]:
-    r"""What the paper's theorem makes of some constants, at the largest learning rate that it admits.
+    r"""Compute what the paper's theorem makes of some constants, at the largest learning rate that it admits.
 
     The constants, the gap, the learning rate, :math:`\phi` there, and the noise energy that the target :math:`\gamma`
     leaves; it is negative where the target is out of reach.
     """
-    rate = float(largest_learning_rate(known.smoothness, known.A1, known.C1))
+    rate = float(
+        largest_learning_rate(constants.smoothness, constants.A1, constants.C1)
+    )
     others = {
-        name: value for name, value in known._asdict().items() if name != "f_star"
+        name: value for name, value in constants._asdict().items() if name != "f_star"
     }
     rest = float(convergence_bound(np.zeros(rounds), rate, gap, **others).total)
     names = (
@@ -199,7 +202,7 @@ def promised(
         gap,
         rate,
         rest,
-        (target - rest) / (rate * known.smoothness / 2),
+        (target - rest) / (rate * constants.smoothness / 2),
     )
     return dict(zip(names, map(float, values), strict=True))
 
@@ -229,10 +232,12 @@ def fixed_data(
     runs: int,
 ) -> FixedData:
     """Draw data once, train on them again and again from the zero model, and compare with both theorems."""
-    held, (M, d) = problem.draw(rng, 1, dataset_size), problem.targets.shape
-    features, labels = held[0][0], held[1][0]
-    found, energy = empirical_constants(features, labels), np.asarray(noise_energy)
-    gap = float(np.mean(labels**2) / 2) - found.f_star
+    data, (M, d) = problem.draw(rng, 1, dataset_size), problem.targets.shape
+    features = data[0][0]
+    labels = data[1][0]
+    constants = empirical_constants(features, labels)
+    energy = np.asarray(noise_energy)
+    gap = float(np.mean(labels**2) / 2) - constants.f_star
     history = simulate(
         problem,
         rng,
@@ -242,13 +247,13 @@ def fixed_data(
         batch_size,
         dataset_size,
         runs=runs,
-        data=held,
+        data=data,
     )
     squares = np.stack(
         [np.sum(now.full_gradient**2, axis=-1) for now in history], axis=-1
     )
-    left, half = mean_interval(squares.mean(axis=1))
-    L, A1, A2, C1, C2, _ = found
+    mean, half = mean_interval(squares.mean(axis=1))
+    L, A1, A2, C1, C2, _ = constants
     hessian = np.einsum("mid,mie->de", features, features) / (M * dataset_size)
     signal = SignalMoment.uncorrelated(
         A1, A2, C1, C2, M * batch_size / (1 - batch_size / dataset_size)
@@ -264,13 +269,13 @@ def fixed_data(
         signal=signal,
         mean_curvature=float(np.trace(hessian) / d),
     )
-    return FixedData(found, gap, left, half, float(paper.total), float(near.total))
+    return FixedData(constants, gap, mean, half, float(paper.total), float(near.total))
 
 
 def running_floors(
     rng: np.random.Generator, rounds: ArrayLike, lanes: int
 ) -> FloatArray:
-    r"""The mean of the first :math:`T` floors under Rayleigh fading, over :math:`\omega`; shape (lanes, rounds).
+    r"""Return the mean of the first :math:`T` floors under Rayleigh fading, over :math:`\omega`; shape (lanes, rounds).
 
     ``rounds`` are rising numbers :math:`T` (:eq:`eq:floor-law`).
     """

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from adascale import channel, policies
 from adascale.channel import RayleighFloors
-from adascale.policies import adascale_energies, water_level
+from adascale.policies import adascale_energies
 from adascale.policies.resolve import SEEN
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.scenario import FloatArray, Scenario
@@ -27,6 +27,7 @@ from companion.bounds import (
     stationary_level,
     stationary_regret_bound,
 )
+from companion.bounds.guarantees import optimum
 
 BLOCKS = (1, 5, 10, 25, 50, 100)
 BLOCK_OPTIMUM = "causal optimum"
@@ -38,8 +39,8 @@ def block_floors(
 ) -> FloatArray:
     """Draw realisations times rounds of floors, each of which stays for ``block`` rounds; 1 makes them independent."""
     lanes, rounds = shape
-    drawn = scale / rng.exponential(size=(lanes, -(-rounds // block)))
-    return np.repeat(drawn, block, axis=1)[:, :rounds]
+    blocks = scale / rng.exponential(size=(lanes, -(-rounds // block)))
+    return np.repeat(blocks, block, axis=1)[:, :rounds]
 
 
 def gauss_markov_floors(
@@ -55,13 +56,13 @@ def gauss_markov_floors(
     """
     r, floor = correlation, np.zeros(shape)
     for scale in np.asarray(scales):
-        drawn = (
+        fading = (
             rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
         ) / np.sqrt(2)
-        drawn[:, 1:] *= np.sqrt(1 - r**2)
+        fading[:, 1:] *= np.sqrt(1 - r**2)
         floor = np.maximum(
             floor,
-            scale / np.abs(scipy.signal.lfilter([1], [1, -r], drawn, axis=1)) ** 2,
+            scale / np.abs(scipy.signal.lfilter([1], [1, -r], fading, axis=1)) ** 2,
         )
     return floor
 
@@ -102,7 +103,7 @@ def compare(
         lag = np.arange(np.size(mixing))
         for penalty in penalties:
             free = float(stationary_regret_bound(scale, budget, penalty))
-            held = correlated_regret_bound(
+            least = correlated_regret_bound(
                 leakage, scale, budget, penalty, floor.shape[-1], lag, mixing
             ).min()
             rows.append(
@@ -111,7 +112,7 @@ def compare(
                     penalty,
                     *level_regret(floor, scale, budget, penalty, leakage),
                     free,
-                    float(held),
+                    float(least),
                 )
             )
     return pd.DataFrame(
@@ -123,7 +124,7 @@ def compare(
 def block_table(
     budget: float, blocks: Sequence[int] = BLOCKS, seeds: Iterable[int] = range(40)
 ) -> pd.DataFrame:
-    r"""A hard budget under block fading in the MNIST scenario: what can be reached, and what is.
+    r"""Compute what policies leak with a hard budget under block fading, and what can be reached.
 
     Blocks of c rounds with one floor are :math:`T/c` independent rounds of c times the cost and the leakage, so the
     dynamic programme of :math:`T/c` rounds is the optimum of all causal policies, and leaks :math:`T\,\Phi(\nu) + c A
@@ -132,34 +133,30 @@ def block_table(
     / (T\Phi + c A)`.
     """
     scenario = Scenario.mnist()
-    T, seeds, leakage, rows = (
-        scenario.num_rounds,
-        list(seeds),
-        RoundLeakage(scenario),
-        [],
-    )
+    T = scenario.num_rounds
+    seeds = list(seeds)
+    leakage = RoundLeakage(scenario)
+    rows = []
     law = RayleighFloors.of(
         scenario,
         scenario.mean_gain(channel.draw(scenario.num_devices, 1, seeds).path_loss),
     )
     value = level_value(leakage, law, budget)
     for c in blocks:
-        drawn = [
+        block_values = [
             scale / np.random.default_rng([19, seed]).exponential(size=T // c)
             for scale, seed in zip(law.scale, seeds, strict=True)
         ]
-        few, floor = replace(scenario, num_rounds=T // c), np.repeat(drawn, c, axis=-1)
-        problem = ReceiveScalingProblem(
-            scenario, scenario.noise_scale / (scenario.x_max * floor), budget
-        )
-        one = ReceiveScalingProblem(few, problem.min_gain[:, ::c], budget)
-        best = leakage(np.maximum(water_level(floor, budget)[:, None], floor)).sum(
-            axis=-1
-        )
-        steady, hard = T * value.leakage, c * value.log_coefficient
+        shorter = replace(scenario, num_rounds=T // c)
+        floor = np.repeat(block_values, c, axis=-1)
+        problem = ReceiveScalingProblem(scenario, scenario.floor(floor), budget)
+        of_blocks = ReceiveScalingProblem(shorter, problem.min_gain[:, ::c], budget)
+        best = leakage(optimum(floor, budget)).sum(axis=-1)
+        steady = T * value.leakage
+        hard = c * value.log_coefficient
         predicted = (steady + hard * np.log(T / c)) / (steady + hard)
-        optimum = policies.DynamicProgramme(law=law).schedule(one)
-        energies = {BLOCK_OPTIMUM: np.repeat(optimum, c, axis=-1)}
+        causal = policies.DynamicProgramme(law=law).schedule(of_blocks)
+        energies = {BLOCK_OPTIMUM: np.repeat(causal, c, axis=-1)}
         for name, policy in {
             "ReSolve, hard": policies.ReSolve(law=law, budget_mode="hard"),
             "ReSolve, coherence known, hard": policies.ReSolve(
@@ -175,13 +172,13 @@ def block_table(
         }.items():
             energies[name] = policy.schedule(problem)
         for name, energy in energies.items():
-            found = {
+            columns = {
                 "cost": (energy - floor).mean(axis=-1) / budget,
                 "ratio": leakage(energy).sum(axis=-1) / best,
             }
             rows.append(
                 pd.DataFrame(
-                    {"block": c, "policy": name, "nu": budget, "seed": seeds} | found
+                    {"block": c, "policy": name, "nu": budget, "seed": seeds} | columns
                 )
             )
         rows.append(rows[-1].assign(policy=BLOCK_PREDICTED, cost=1.0, ratio=predicted))

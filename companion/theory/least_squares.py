@@ -66,7 +66,8 @@ class LeastSquares:
     @property
     def constants(self) -> Constants:
         r"""The least constants (:eq:`eq:ls-constants`)."""
-        s, spread = self.feature_variance, self.targets - self.minimiser
+        s = self.feature_variance
+        spread = self.targets - self.minimiser
         return Constants(
             smoothness=float(s.max()),
             A1=float(s.sum() / s.min() + 1),
@@ -77,13 +78,13 @@ class LeastSquares:
         )
 
     def loss(self, model: ArrayLike) -> FloatArray:
-        r""":math:`f(\boldsymbol\theta)`, the mean of the devices' population losses; ``model`` of shape (..., d)."""
+        r"""Return :math:`f(\boldsymbol\theta)`, the mean of the devices' losses, for models of shape (..., d)."""
         offset = np.asarray(model)[..., None, :] - self.targets
         squares = np.sum(self.feature_variance * offset**2, axis=-1)
         return np.asarray((np.mean(squares, axis=-1) + self.label_noise**2) / 2)
 
     def gradient(self, model: ArrayLike) -> FloatArray:
-        r""":math:`\nabla f(\boldsymbol\theta) = \mathbf S(\boldsymbol\theta - \bar{\boldsymbol\tau})`, (..., d)."""
+        r"""Return :math:`\mathbf S(\boldsymbol\theta - \bar{\boldsymbol\tau})`, the gradient, shape (..., d)."""
         return np.asarray(self.feature_variance * (np.asarray(model) - self.minimiser))
 
     def draw(
@@ -109,7 +110,7 @@ class LeastSquares:
         *,
         noise_split: ArrayLike | None = None,
     ) -> FloatArray:
-        r""":math:`\mathbb E\lVert\nabla f(\boldsymbol\theta_t)\rVert^2` of FedSGD on fresh samples, exactly, (T,).
+        r"""Return the exact :math:`\mathbb E\lVert\nabla f(\boldsymbol\theta_t)\rVert^2` on fresh samples, shape (T,).
 
         The second moment of :math:`\boldsymbol\theta_t - \bar{\boldsymbol\tau}` obeys a linear recursion
         (:eq:`eq:ls-recursion`); its diagonal is closed, because :math:`\mathbf S` is diagonal.  The arguments are
@@ -138,7 +139,7 @@ class LeastSquares:
 
 
 def empirical_constants(features: FloatArray, labels: FloatArray) -> Constants:
-    r"""The constants when the data are fixed and :math:`f_m` is the mean loss over the samples of device m.
+    r"""Return the constants when the data are fixed and :math:`f_m` is the mean loss over the samples of device m.
 
     Within a device the mean square of the sample noise is a quadratic :math:`\mathbf v^\top \mathbf P \mathbf v +
     2 \mathbf j^\top \mathbf v + j_0` in the gradient :math:`\mathbf v = \nabla f_m`.  :math:`A_1` is 1.25 times
@@ -169,10 +170,8 @@ def empirical_constants(features: FloatArray, labels: FloatArray) -> Constants:
     A1, A2 = _dominate(quadratics)
     tilt = (hessian - mean) @ np.linalg.inv(mean)
     shift = hessian @ minimiser - moment
-    P, r = (
-        np.einsum("mde,mdf->ef", tilt, tilt) / len(tilt),
-        np.einsum("mde,md->e", tilt, shift) / len(tilt),
-    )
+    P = np.einsum("mde,mdf->ef", tilt, tilt) / len(tilt)
+    r = np.einsum("mde,md->e", tilt, shift) / len(tilt)
     C1, C2 = _dominate([(P, r, np.mean(np.sum(shift**2, axis=1)))])
     f_star = np.mean((features @ minimiser - labels) ** 2) / 2
     return Constants(

@@ -42,7 +42,7 @@ def _divergence(top: _Mixture, base: _Mixture, sigma: float, order: float) -> fl
 def size_follows_data(
     size: int = 100, batch: int = 10, sigma: float = 10.0
 ) -> OverTheLemma:
-    """The leakage of one opposite gradient among equal ones over the lemma's, at order 3, by numerical integration.
+    """Integrate the leakage of one opposite gradient among equal ones, at order 3, over the lemma's.
 
     All ``size`` gradients are 1, in the unit of the sensitivity, and the sample that is added has the gradient -1.  The
     sum of a batch, ``batch`` samples on average, is binomial, so that the outputs for both neighbours are mixtures of

@@ -27,7 +27,7 @@ class OptimalCvxpy(Policy):
     """
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        r""":math:`w^\star_t`, shape (..., T), or a ``RuntimeError`` if the solver does not report an optimum.
+        r"""Return :math:`w^\star_t`, shape (..., T), or a ``RuntimeError`` if the solver does not report an optimum.
 
         At order 3 it does; at orders and budgets where next to nothing is left to minimise, it may stop short of one.
         """
@@ -45,7 +45,7 @@ class OptimalCvxpy(Policy):
 
 
 def _solve(floor: FloatArray, budget: float, leakage: RoundLeakage) -> FloatArray:
-    """The optimal noise energies of one lane, at the tolerance of the interior-point method."""
+    """Return the optimal noise energies of one lane, at the tolerance of the interior-point method."""
     cp = import_module("cvxpy")  # an import statement would bring its partial types
 
     equal = floor + budget  # w = equal / v
@@ -93,7 +93,7 @@ def _solve(floor: FloatArray, budget: float, leakage: RoundLeakage) -> FloatArra
 
 
 def _first_log_weights(q: float, alpha: float) -> FloatArray:
-    """The terms k = 0 and 1 that the cancellation-free form leaves out."""
+    """Return the terms k = 0 and 1 that the cancellation-free form leaves out."""
     with np.errstate(divide="ignore"):
         log_miss = np.log1p(-q)
     return np.array(

@@ -43,16 +43,16 @@ def inside_table(
     seeds: Sequence[int] = range(100),
     cases: Mapping[tuple[str, str], ChannelModel] = INSIDE,
 ) -> pd.DataFrame:
-    """The median floor of a round, and the geometric mean of the optimum's ``epsilon`` by Rényi orders above it.
+    """Return the median floor of a round, and the geometric mean of the optimum's ``epsilon`` by Rényi orders above it.
 
     A row a data set and case of ``cases``.
     """
     rows = {}
     for (dataset, case), model in cases.items():
         scenario = SCENARIOS[dataset]
-        drawn = model.draw(scenario.num_devices, scenario.num_rounds, seeds)
+        fading = model.draw(scenario.num_devices, scenario.num_rounds, seeds)
         floor = ReceiveScalingProblem(
-            scenario, scenario.min_gain(drawn.gain), budget
+            scenario, scenario.min_gain(fading.gain), budget
         ).min_noise_energy
         leaked = leakage_table(
             scenario, [budget], seeds, {"Optimal": METHODS["Optimal"]}, channel=model

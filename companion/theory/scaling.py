@@ -13,11 +13,12 @@ import numpy as np
 import pandas as pd
 
 from adascale import channel
-from adascale.policies import adascale_energies, water_level
+from adascale.policies import adascale_energies
 from adascale.problem import ReceiveScalingProblem, RoundLeakage
 from adascale.scenario import Scenario
 from adascale.statistics import Interval, interval
 from companion.bounds import growth_constant, stationary_level
+from companion.bounds.guarantees import optimum
 from companion.results import Made
 
 BETAS = (0.5, 1.0, 1.25, 1.5, 1.75)
@@ -43,22 +44,25 @@ def scaling_table(
     ``least_floor``, ``above, square`` (means of :math:`(y^\star_t - \nu)_+` and of :math:`{y^\star_t}^2`).
     """
     scenario, budget = Scenario.mnist(), BUDGET
-    leakage, horizons, rows = RoundLeakage(scenario), sorted(horizons), []
+    leakage = RoundLeakage(scenario)
+    horizons = sorted(horizons)
+    rows = []
     for seed in seeds:
-        drawn = channel.draw(scenario.num_devices, horizons[-1], seed)
-        min_gain = scenario.min_gain(drawn.gain)
+        fading = channel.draw(scenario.num_devices, horizons[-1], seed)
+        min_gain = scenario.min_gain(fading.gain)
         scale = (
             scenario.noise_scale
             / scenario.x_max
-            * (1 / scenario.mean_gain(drawn.path_loss)).sum()
+            * (1 / scenario.mean_gain(fading.path_loss)).sum()
         )
         unit = budget / -float(leakage.slope(stationary_level(scale, budget)))
         for T in horizons:
             problem = ReceiveScalingProblem(scenario, min_gain[:T], budget)
             floor = problem.min_noise_energy
-            best = np.maximum(water_level(floor, budget), floor)
-            spend, optimum = best - floor, leakage(best).mean()
-            known = (
+            best = optimum(floor, budget)
+            spend = best - floor
+            least = leakage(best).mean()
+            ingredients = (
                 leakage(floor).mean(),
                 leakage(floor + budget).mean(),
                 floor.min(),
@@ -69,15 +73,17 @@ def scaling_table(
                 penalty = start * unit * (T / horizons[0]) ** beta
                 energy, last = adascale_energies(floor, budget, penalty, leakage)
                 cost = np.mean(energy - floor)
-                frontier = leakage(np.maximum(water_level(floor, cost), floor)).mean()
+                frontier = leakage(optimum(floor, cost)).mean()
                 reached = (
                     cost - budget,
                     float(last),
                     leakage(energy).mean(),
-                    optimum,
+                    least,
                     frontier,
                 )
-                rows.append((seed, scale, T, start, beta, penalty, *reached, *known))
+                rows.append(
+                    (seed, scale, T, start, beta, penalty, *reached, *ingredients)
+                )
     names = "seed scale T start beta penalty violation queue leakage optimum optimum_at_cost"
     return pd.DataFrame(
         rows, columns=f"{names} full_power equal least_floor above square".split()
@@ -87,7 +93,7 @@ def scaling_table(
 def end_slope(
     rows: pd.DataFrame, column: str, horizons: Sequence[int] = HORIZONS[-3:]
 ) -> Interval:
-    r"""The exponent of T in the size of a column over these horizons, fitted to each realisation: mean, 95 % interval.
+    r"""Fit the exponent of T in the size of a column over these horizons: mean and 95 % interval.
 
     ``rows`` are those of :func:`scaling_table` of one start and one :math:`\beta`.
     """
@@ -109,17 +115,16 @@ def exponents(table: pd.DataFrame) -> pd.DataFrame:
     """
     leakage, rows = RoundLeakage(Scenario.mnist()), []
     for (start, beta), group in table.groupby(["start", "beta"]):
-        slope, T = end_slope(group, "violation"), group["T"].max()
+        slope = end_slope(group, "violation")
+        T = group["T"].max()
         end = group[group["T"] == T]
         limit = growth_constant(leakage, end["penalty"].to_numpy() / T**beta) * T ** (
             (beta - 1) / 3
         )
         dearer = (end["leakage"] / end["optimum_at_cost"]).mean()
         proved = (beta - 1) / (3 if beta > 1 else 1)
-        constant, half = (
-            float(np.mean(end["violation"].to_numpy() / limit)),
-            slope.high - slope.centre,
-        )
+        constant = float(np.mean(end["violation"].to_numpy() / limit))
+        half = slope.high - slope.centre
         rows.append(
             (start, beta, (beta - 1) / 2, proved, slope.centre, half, constant, dearer)
         )
@@ -139,7 +144,7 @@ def exponents(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def committed() -> Made:
-    """The committed table."""
+    """Return the committed table."""
     about = {
         "scenario": "mnist",
         "nu": BUDGET,

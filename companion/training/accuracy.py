@@ -42,92 +42,60 @@ def verdict_within(low: float, high: float, least: float, most: float) -> str:
     return "fails" if high < least or low > most else "not settled"
 
 
-def accuracy_claims(
-    table: pd.DataFrame, quoted: tuple[float, float], reference: str = "AdaScale"
-) -> pd.DataFrame:
-    r"""The paper's statements on accuracy, each with its verdict, from a table of trainings.
+def accuracy_claims(table: pd.DataFrame, quoted: tuple[float, float]) -> pd.DataFrame:
+    r"""Return the paper's statements on accuracy, each with its verdict, from a table of trainings.
 
     In percentage points, with ``quoted`` accuracies (0 ... 1) for the smallest and for the largest :math:`\nu`:
 
     * *ends*, the mean accuracy there is within one point of what is quoted.
     * *falls*, the paired fall from the smallest :math:`\nu` to this one is above 0.
     * *amount*, that fall at the largest :math:`\nu` is within two points of the quoted one.
-    * *same*, the paired difference of a method's accuracy from that of the reference is within one point of 0.
+    * *same*, the paired difference of a method's accuracy from AdaScale's is within one point of 0.
 
-    The first three are about the reference; ``NoiseFree``, which no receiver has, is left out of the last.  An accuracy
+    The first three are about AdaScale; ``NoiseFree``, which no receiver has, is left out of the last.  An accuracy
     is NaN where a run has not been finished.
     """
     points = 100 * table.pivot(
         index="seed", columns=["policy", "nu"], values="test_accuracy"
     )
-    own = points[reference]
-    first, last = min(own), max(own)
-    rows = []
-
-    def add(
-        claim: str, policy: str, nu: float, values: pd.Series, low: float, high: float
-    ) -> None:
-        known = values.dropna()
-        found = interval(known) if len(known) else Interval(np.nan, -np.inf, np.inf)
-        rows.append(
-            (
-                claim,
-                policy,
-                nu,
-                len(known),
-                *found,
-                verdict_within(found.low, found.high, low, high),
-            )
-        )
-
-    for nu, accuracy in zip((first, last), quoted, strict=True):
-        add(
-            "ends",
-            reference,
-            nu,
-            own[nu],
-            100 * accuracy - CLOSE_POINTS,
-            100 * accuracy + CLOSE_POINTS,
-        )
-    for nu in sorted(own)[1:]:
-        add("falls", reference, nu, own[first] - own[nu], 0, np.inf)
+    own = points["AdaScale"]
+    first, *later = sorted(own)
+    last = max(own)
     fall = 100 * (quoted[0] - quoted[1])
-    add(
-        "amount",
-        reference,
-        last,
-        own[first] - own[last],
-        fall - FALL_POINTS,
-        fall + FALL_POINTS,
-    )
-    for policy in points.columns.unique("policy"):
-        if policy not in (reference, "NoiseFree"):
-            for nu in sorted(set(points[policy]) & set(own)):
-                add(
-                    "same",
-                    policy,
-                    nu,
-                    points[policy][nu] - own[nu],
-                    -CLOSE_POINTS,
-                    CLOSE_POINTS,
-                )
-    return pd.DataFrame(
-        rows,
-        columns=[
-            "claim",
-            "policy",
-            "nu",
-            "realisations",
-            "points",
-            "low",
-            "high",
-            "verdict",
-        ],
-    )
+    # statement, policy, nu, values, and between what they are to lie
+    statements: list[tuple[str, str, float, pd.Series, float, float]] = []
+    for nu, accuracy in zip((first, last), quoted, strict=True):
+        least = 100 * accuracy - CLOSE_POINTS
+        most = 100 * accuracy + CLOSE_POINTS
+        statements.append(("ends", "AdaScale", nu, own[nu], least, most))
+    for nu in later:
+        fallen = own[first] - own[nu]
+        statements.append(("falls", "AdaScale", nu, fallen, 0, np.inf))
+    ends = (fall - FALL_POINTS, fall + FALL_POINTS)
+    statements.append(("amount", "AdaScale", last, own[first] - own[last], *ends))
+    for policy, nu in points:
+        if policy not in ("AdaScale", "NoiseFree") and nu in own:
+            apart = points[policy][nu] - own[nu]
+            close = (-CLOSE_POINTS, CLOSE_POINTS)
+            statements.append(("same", policy, nu, apart, *close))
+    rows = [(*row[:3], *_evaluated(*row[3:])) for row in statements]
+    columns = ["claim", "policy", "nu", "realisations", "points", "low", "high"]
+    return pd.DataFrame(rows, columns=[*columns, "verdict"])
+
+
+def _evaluated(
+    values: pd.Series, least: float, most: float
+) -> tuple[int, float, float, float, str]:
+    """Count the values that are known, and return their mean, its interval and whether that is within two ends."""
+    finished = values.dropna()
+    mean = Interval(np.nan, -np.inf, np.inf)
+    if len(finished):
+        mean = interval(finished)
+    return len(finished), *mean, verdict_within(mean.low, mean.high, least, most)
 
 
 def accuracy_verdicts(claims: pd.DataFrame) -> pd.DataFrame:
-    """The claims as a table to read: a row a statement and method, a column a budget, points and mark in each.
+    """Return the claims as a table to read: a row a statement and method, a column a budget, points and mark in each.
 
     ✓ holds, ✗ fails, ? not settled; without points where no run has been finished.
     """
@@ -165,22 +133,23 @@ def reading_table(
         if run.policy == "AdaScale":
             runs.setdefault(reading, {}).setdefault(run.nu, run)
     for reading, levels in runs.items():
-        some, first = next(iter(levels.values())), min(levels)
+        any_run = next(iter(levels.values()))
+        first = min(levels)
         budgets = {nu: nu * run.budget_factor for nu, run in levels.items()}
         with (
             warnings.catch_warnings()
         ):  # at the paper's orders on purpose, though some budgets call for larger ones
             warnings.simplefilter("ignore", OrdersTooFew)
             leaked = leakage_table(
-                some.scenario,
+                any_run.scenario,
                 budgets.values(),
                 seeds,
                 _ENDS,
-                channel=some.channel,
-                delta=some.delta,
+                channel=any_run.channel,
+                delta=any_run.delta,
             )
-        own = results[(results.reading == reading) & (results.policy == "AdaScale")]
-        points = 100 * own.pivot(index="seed", columns="nu", values="test_accuracy")
+        trained = results[(results.reading == reading) & (results.policy == "AdaScale")]
+        points = 100 * trained.pivot(index="seed", columns="nu", values="test_accuracy")
         for nu, budget in budgets.items():
             here = leaked[np.isclose(leaked.nu, budget, rtol=1e-12)].pivot(
                 index="seed", columns="policy"
@@ -195,8 +164,8 @@ def reading_table(
             }
             row |= {
                 f"{name}{end}": x
-                for name, each in parts.items()
-                for end, x in zip(_ENDINGS, each, strict=True)
+                for name, triple in parts.items()
+                for end, x in zip(_ENDINGS, triple, strict=True)
             }
             row["gap_means"] = (
                 here["rdp", "EqualAlloc"].mean() / here["rdp", "Optimal"].mean()
@@ -213,7 +182,7 @@ def reading_table(
 def reading_verdicts(
     readings: pd.DataFrame, quoted: tuple[float, float]
 ) -> pd.DataFrame:
-    r"""Both headlines side by side, for every reading of a table, at the ends of the range of :math:`\nu`.
+    r"""Return both headlines side by side, for every reading of a table, at the ends of the range of :math:`\nu`.
 
     ``small, large``, the mean accuracy at that end is what is quoted, within a point; ``fall``, the paired fall is what
     these two allow, the quoted one within two points; ``gap``, EqualAlloc leaks more than 20 % beyond the optimum at
@@ -221,7 +190,8 @@ def reading_verdicts(
     """
     rows = {}
     for reading, levels in readings.groupby("reading", sort=False):
-        first, last = levels.loc[levels.nu.idxmin()], levels.loc[levels.nu.idxmax()]
+        first = levels.loc[levels.nu.idxmin()]
+        last = levels.loc[levels.nu.idxmax()]
         parts = [
             verdict_within(
                 row[f"{name}_low"], row[f"{name}_high"], value - slack, value + slack
@@ -239,7 +209,8 @@ def reading_verdicts(
             )
         )
         worst = next(
-            (each for each in ("fails", "not settled") if each in parts), "holds"
+            (verdict for verdict in ("fails", "not settled") if verdict in parts),
+            "holds",
         )
         rows[reading] = [*parts, worst]
     return pd.DataFrame(

@@ -34,7 +34,7 @@ class AlignmentLaw(NamedTuple):
 def pilot_error(
     path_loss: ArrayLike, symbols: int, power: float, noise_power: float
 ) -> FloatArray:
-    r""":math:`\zeta_m^2 = \mathrm{PL}_m \sigma_n^2 / (N_{\mathrm p} P)` of pilots at the power P; both in watts."""
+    r"""Return :math:`\zeta_m^2 = \mathrm{PL}_m \sigma_n^2 / (N_{\mathrm p} P)` of pilots; powers in watts."""
     sent = check.whole("symbols", symbols) * check.positive("power", power)
     return (
         check.positive("path_loss", path_loss)
@@ -56,21 +56,19 @@ def estimate(
     the same one they are proportional to :math:`\zeta_m`, and more rounds or devices change nothing in those that are
     there.
     """
-    square, drawn = (
-        check.at_least("error", error, 0)[..., None],
-        np.empty_like(channel.coefficient),
-    )
-    lanes, (devices, rounds) = drawn.shape[:-2], drawn.shape[-2:]
+    square = check.at_least("error", error, 0)[..., None]
+    noise = np.empty_like(channel.coefficient)
+    lanes, (devices, rounds) = noise.shape[:-2], noise.shape[-2:]
     seeds = np.broadcast_to(seed, lanes)
     for lane in np.ndindex(lanes):
         for device, stream in enumerate(
             np.random.SeedSequence([_PILOTS, int(seeds[lane])]).spawn(devices)
         ):
             normal = np.random.default_rng(stream).standard_normal((rounds, 2))
-            drawn[*lane, device] = normal.view(complex)[:, 0] / math.sqrt(2)
+            noise[*lane, device] = normal.view(complex)[:, 0] / math.sqrt(2)
     measured = (
         channel.coefficient
-        + np.sqrt(square) / np.sqrt(channel.path_loss)[..., None] * drawn
+        + np.sqrt(square) / np.sqrt(channel.path_loss)[..., None] * noise
     )
     return np.asarray(measured if kind == "least-squares" else measured / (1 + square))
 
@@ -81,20 +79,18 @@ def alignment_law(
     error: ArrayLike,
     kind: str = "mmse",
 ) -> AlignmentLaw:
-    """The law of the alignment given the estimates, under Rayleigh fading (:prf:ref:`prop-alignment`)."""
-    gain, square = (
-        check.positive("|estimate|^2", np.abs(estimate) ** 2),
-        check.at_least("error", error, 0),
-    )
-    left = square / (1 + square) / check.positive("path_loss", path_loss)
+    """Return the law of the alignment given the estimates, under Rayleigh fading (:prf:ref:`prop-alignment`)."""
+    gain = check.positive("|estimate|^2", np.abs(estimate) ** 2)
+    square = check.at_least("error", error, 0)
+    variance = square / (1 + square) / check.positive("path_loss", path_loss)
     mean = 1 / (1 + square) if kind == "least-squares" else np.ones(square.shape)
     return AlignmentLaw(
-        np.broadcast_to(mean[..., None], gain.shape), left[..., None] / gain
+        np.broadcast_to(mean[..., None], gain.shape), variance[..., None] / gain
     )
 
 
 def misalignment(scenario: Scenario, variance: ArrayLike) -> FloatArray:
-    r"""The largest mean energy that misalignment adds to a round, given the estimates (:prf:ref:`prop-misalignment`).
+    r"""Return the largest mean energy that misalignment adds, given the estimates (:prf:ref:`prop-misalignment`).
 
     .. math:: \frac{G^2}{2 M^2} \sum_m k_m^2\, v_{m,t}
 
@@ -110,13 +106,13 @@ def misalignment(scenario: Scenario, variance: ArrayLike) -> FloatArray:
 def true_noise_multiplier(
     noise_multiplier: ArrayLike, alignment: ArrayLike
 ) -> FloatArray:
-    r"""What the server has left, :math:`\sigma_{m,t} / \lvert c_{m,t}\rvert` (:prf:ref:`prop-estimates-privacy`)."""
+    r"""Return the server's :math:`\sigma_{m,t} / \lvert c_{m,t}\rvert` (:prf:ref:`prop-estimates-privacy`)."""
     modulus = check.positive("|alignment|", np.abs(np.asarray(alignment)))
     return check.positive("noise_multiplier", noise_multiplier) / modulus
 
 
 def alignment_bound(law: AlignmentLaw, probability: float) -> FloatArray:
-    r"""What no round of a device exceeds, but for a probability: for a server that does not know the alignments.
+    r"""Bound the alignments of all rounds of a device, but for a probability.
 
     .. math::
         \Pr\Big[\exists t: \lvert c_{m,t}\rvert > \bar c_m + \sqrt{v_{m,t} \ln(T/\delta')}\Big] \le \delta'
@@ -131,13 +127,15 @@ def alignment_bound(law: AlignmentLaw, probability: float) -> FloatArray:
 
 
 def gain_ratio_survival(ratio: ArrayLike, error: ArrayLike) -> FloatArray:
-    r""":math:`\Upsilon(u; \zeta^2) = \Pr[\lvert h\rvert^2 > u\, \lvert\hat h\rvert^2]` (:eq:`eq:gain-ratio`).
+    r"""Return :math:`\Upsilon(u; \zeta^2) = \Pr[\lvert h\rvert^2 > u\, \lvert\hat h\rvert^2]` (:eq:`eq:gain-ratio`).
 
     It is of least squares.  For an MMSE estimate take :math:`u / (1 + \zeta^2)^2`; for the device that is the
     bottleneck of its round with probability p, :math:`\zeta^2 / p`.
     """
-    u, square = check.positive("ratio", ratio), check.positive("error", error)
-    a, b = u * (1 + square) - 1, 4 * u * square
+    u = check.positive("ratio", ratio)
+    square = check.positive("error", error)
+    a = u * (1 + square) - 1
+    b = 4 * u * square
     root = np.sqrt(a**2 + b)
     # 1 - a / root = b / (root (root + a)) where a > 0, without the difference
     return np.asarray(

@@ -31,7 +31,8 @@ def fade_levelled(
     deepest, median = problem.min_noise_energy.argsort()[
         [-1, problem.num_rounds // 2]
     ]  # the lower median of the gains
-    min_gain, schedule = problem.min_gain.copy(), w.copy()
+    min_gain = problem.min_gain.copy()
+    schedule = w.copy()
     min_gain[deepest] = min_gain[median]
     levelled = ReceiveScalingProblem(problem.scenario, min_gain, problem.budget)
     schedule[deepest] = levelled.min_noise_energy[deepest] + problem.spend(w)[deepest]
@@ -39,7 +40,7 @@ def fade_levelled(
 
 
 def fork(run: Run) -> pd.DataFrame:
-    r"""The training of a run without its deepest fade, with the schedule that was made for the fade.
+    r"""Train a run without its deepest fade, with the schedule that was made for the fade.
 
     A row an evaluation: ``round, accuracy, test_loss, run, nu, seed`` and, of the realisation, ``fade_round``, counted
     from 0, ``fade_floor, level_floor``.
@@ -80,22 +81,24 @@ class Forked(NamedTuple):
 
 
 def forked(forks: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame) -> Forked:
-    """Both branches at seed 0, from :func:`fork` and from the table and curves of the trainings with the fade."""
+    """Pair both branches at seed 0, from :func:`fork` and from the trainings with the fade."""
     chosen = forks[forks.seed == 0]
     fade = int(chosen.fade_round.iloc[0])
-    own = curves.merge(table.loc[table.run.isin(chosen.run), ["run", "nu"]], on="run")
-    kept, levelled = (
+    trained = curves.merge(
+        table.loc[table.run.isin(chosen.run), ["run", "nu"]], on="run"
+    )
+    with_fade, levelled = (
         100
-        * each[each["round"] >= fade].pivot(
+        * branch[branch["round"] >= fade].pivot(
             index="round", columns="nu", values="accuracy"
         )
-        for each in (own.dropna(subset="accuracy"), chosen)
+        for branch in (trained.dropna(subset="accuracy"), chosen)
     )
-    return Forked(kept, levelled, fade)
+    return Forked(with_fade, levelled, fade)
 
 
 def committed(sweep: Path) -> Made:
-    """The forks of the runs of a sweep file."""
+    """Return the forks of the runs of a sweep file."""
     yield (
         pd.concat(fork(run) for _, run in read_sweep(sweep)).to_csv(index=False),
         {"sweep": str(sweep)},

@@ -26,7 +26,9 @@ from companion.results import Made
 from companion.training import channel_estimates
 from companion.training.channel_estimates import KINDS, true_noise_multiplier
 
-BUDGETS, SEEDS, DELTA = (0.01, 0.16), range(10), 1e-5
+BUDGETS = (0.01, 0.16)
+SEEDS = range(10)
+DELTA = 1e-5
 """Of the committed table."""
 ERRORS = (
     "none",
@@ -58,27 +60,27 @@ def realise(
     scenario: Scenario, nu: float, error: str, kind: str, seed: int
 ) -> Realisation:
     """Draw a channel and its estimates with one of :data:`ERRORS`, and solve the problem that is believed."""
-    drawn = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
+    fading = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
     number, _, unit = error.partition(" ")
     square = np.full(
-        drawn.path_loss.shape, 10 ** (float(number) / 10) if unit == "dB" else 0.0
+        fading.path_loss.shape, 10 ** (float(number) / 10) if unit == "dB" else 0.0
     )
     if unit == "pilots":
         power = float(np.max(scenario.max_power))
         square = channel_estimates.pilot_error(
-            drawn.path_loss, int(number), power, scenario.noise_power
+            fading.path_loss, int(number), power, scenario.noise_power
         )
-    believed = channel_estimates.estimate(drawn, square, kind, seed=seed)
+    believed = channel_estimates.estimate(fading, square, kind, seed=seed)
     problem = ReceiveScalingProblem(
         scenario, scenario.min_gain(np.abs(believed) ** 2), nu
     )
-    true_floor = scenario.noise_scale / (scenario.x_max * scenario.min_gain(drawn.gain))
-    law = channel_estimates.alignment_law(believed, drawn.path_loss, square, kind)
+    true_floor = scenario.floor(scenario.min_gain(fading.gain))
+    law = channel_estimates.alignment_law(believed, fading.path_loss, square, kind)
     return Realisation(
         problem,
         true_floor,
         policies.Optimal().schedule(problem),
-        drawn.coefficient / believed,
+        fading.coefficient / believed,
         law,
     )
 
@@ -86,22 +88,22 @@ def realise(
 def epsilons(
     scenario: Scenario, sigma: FloatArray, delta: float = DELTA
 ) -> tuple[FloatArray, bool]:
-    r"""The exact :math:`\varepsilon` of each device from multipliers (M, T), and whether some are only lower bounds.
+    r"""Return each device's exact :math:`\varepsilon` from multipliers (M, T), and whether some are lower bounds.
 
     They are where a multiplier is below :data:`~companion.privacy.observers.LEAST_SIGMA`, which is put in its place.
     """
     rate = np.broadcast_to(scenario.sampling_rate, scenario.num_devices)
     rows, which = np.unique(np.column_stack([rate, sigma]), axis=0, return_inverse=True)
-    found = [epsilon_at(float(row[0]), row[1:], delta) for row in rows]
-    return np.array([value for value, _ in found])[which.ravel()], any(
-        beyond for _, beyond in found
+    pairs = [epsilon_at(float(row[0]), row[1:], delta) for row in rows]
+    return np.array([value for value, _ in pairs])[which.ravel()], any(
+        beyond for _, beyond in pairs
     )
 
 
 def leakage_row(
     scenario: Scenario, nu: float, error: str, kind: str, seed: int
 ) -> dict[str, Any]:
-    r"""What estimates do to noise, power and privacy on one realisation.
+    r"""Compute what estimates do to noise, power and privacy on one realisation.
 
     ``misaligned``, the bound of the mean energy of misalignment; ``noise``, the mean of :math:`w_t / 2`; ``epsilon``
     accounted for, ``true``, the mean over devices of the server's, ``worst`` of them, ``beyond``, whether these are
@@ -109,10 +111,10 @@ def leakage_row(
     the share of rounds that then can have a device over its limit, ``highest``, the largest power over it, in dB, and
     ``epsilon_mean_over``, the mean over devices of the epsilon that is then left.
     """
-    made = realise(scenario, nu, error, kind, seed)
-    sigma = made.problem.noise_multiplier(made.energy)
-    true, beyond = epsilons(scenario, true_noise_multiplier(sigma, made.alignment))
-    bound = channel_estimates.alignment_bound(made.law, DELTA / 2)
+    realised = realise(scenario, nu, error, kind, seed)
+    sigma = realised.problem.noise_multiplier(realised.energy)
+    true, beyond = epsilons(scenario, true_noise_multiplier(sigma, realised.alignment))
+    bound = channel_estimates.alignment_bound(realised.law, DELTA / 2)
     exact = error == "none"  # nothing is left to chance
     promised = (
         true
@@ -120,17 +122,15 @@ def leakage_row(
         else epsilons(scenario, true_noise_multiplier(sigma, bound), DELTA / 2)[0]
     )
     over = (
-        made.problem.min_noise_energy / made.true_floor
+        realised.problem.min_noise_energy / realised.true_floor
     )  # at the true cap, of the device that needs the most
-    careless = ReceiveScalingProblem(
-        scenario, scenario.noise_scale / (scenario.x_max * made.true_floor), nu
-    )
+    careless = ReceiveScalingProblem(scenario, scenario.floor(realised.true_floor), nu)
     heard = careless.noise_multiplier(policies.Optimal().schedule(careless))
     return {
         "misaligned": float(
-            channel_estimates.misalignment(scenario, made.law.variance).mean()
+            channel_estimates.misalignment(scenario, realised.law.variance).mean()
         ),
-        "noise": float(made.energy.mean() / 2),
+        "noise": float(realised.energy.mean() / 2),
         "epsilon": float(epsilons(scenario, sigma)[0].mean()),
         "true": float(true.mean()),
         "worst": float(true.max()),
@@ -139,7 +139,9 @@ def leakage_row(
         "over": float((over > 1 + 1e-9).mean()),
         "highest": float(10 * np.log10(over.max())),
         "epsilon_mean_over": float(
-            epsilons(scenario, true_noise_multiplier(heard, made.alignment))[0].mean()
+            epsilons(scenario, true_noise_multiplier(heard, realised.alignment))[
+                0
+            ].mean()
         ),
     }
 
@@ -155,18 +157,19 @@ def training_row(
     from adascale.learning import Training, data  # slow to import
     from companion.training.signals import OnChannel
 
-    scenario, training = presets.load(dataset).scenario, Training.preset(dataset)
-    made = realise(scenario, nu, error, kind, seed)
+    scenario = presets.load(dataset).scenario
+    training = Training.preset(dataset)
+    realised = realise(scenario, nu, error, kind, seed)
     federation = OnChannel(
         scenario, training, data.load(training.dataset, training.input_scaling), seed
     )
     state, measured = federation.start(), []
-    for t, eta in enumerate(made.problem.eta(made.energy)):
-        aligned = made.alignment[:, t]
+    for t, eta in enumerate(realised.problem.eta(realised.energy)):
+        aligned = realised.alignment[:, t]
         if t % 20 == 0:
             there, on_average = (
-                federation.step(state, math.inf, alignment_t=each)[0].velocity
-                for each in (aligned, made.law.mean[:, t])
+                federation.step(state, math.inf, alignment_t=weights)[0].velocity
+                for weights in (aligned, realised.law.mean[:, t])
             )
             measured.append(float((there - on_average).square().sum()))
         state, _ = federation.step(
@@ -193,16 +196,20 @@ TRAINED: Mapping[str, tuple[range, list[tuple[str, str]]]] = {
 
 
 def compared(table: pd.DataFrame, dataset: str) -> pd.DataFrame:
-    r"""Each case of the committed table against exact coefficients, on the same realisations.
+    r"""Return each case of the committed table against exact coefficients, on the same realisations.
 
     A row a budget and case: ``nu, error, kind``; ``accuracy``, the mean, of so many ``trainings``, and ``lost``,
     ``low``, ``high``: what is lost against exact coefficients, paired, with its 95 % interval; the medians of the other
     columns, and ``beyond``, whether those of ``true`` or ``worst`` are lower bounds.
     """
-    own = table[table["dataset"] == dataset]
-    exact = own[own["error"] == "none"].set_index(["nu", "seed"])["accuracy"]
+    rows_of_dataset = table[table["dataset"] == dataset]
+    exact = rows_of_dataset[rows_of_dataset["error"] == "none"].set_index(
+        ["nu", "seed"]
+    )["accuracy"]
     rows = []
-    for (nu, error, kind), part in own.groupby(["nu", "error", "kind"], sort=False):
+    for (nu, error, kind), part in rows_of_dataset.groupby(
+        ["nu", "error", "kind"], sort=False
+    ):
         about = {"nu": nu, "error": error, "kind": kind} | part.loc[
             :, "measured":
         ].median().to_dict()
@@ -222,11 +229,11 @@ def compared(table: pd.DataFrame, dataset: str) -> pd.DataFrame:
 
 
 def committed() -> Made:
-    """The committed table."""
+    """Return the committed table."""
     import torch
 
     torch.set_num_threads(1)
-    wanted = [
+    cases_wanted = [
         (dataset, nu, *case, seed)
         for dataset, cases in CASES.items()
         for seed in SEEDS
@@ -235,12 +242,12 @@ def committed() -> Made:
     ]
     rows: list[dict[str, Any]] = []
     for dataset, nu, error, kind, seed in tqdm(
-        wanted, disable=not sys.stderr.isatty(), unit="row"
+        cases_wanted, disable=not sys.stderr.isatty(), unit="row"
     ):
         case = {"nu": nu, "error": error, "kind": kind, "seed": seed}
         seeds, cases = TRAINED[dataset]
         trained = seed in seeds and (error, kind) in cases
-        found = (
+        trained_figures = (
             training_row(dataset, **case)
             if trained
             else {"accuracy": math.nan, "measured": math.nan}
@@ -248,7 +255,7 @@ def committed() -> Made:
         rows.append(
             {"dataset": dataset}
             | case
-            | found
+            | trained_figures
             | leakage_row(presets.load(dataset).scenario, **case)
         )
     about = {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}", "threads": 1}

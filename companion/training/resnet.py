@@ -47,9 +47,11 @@ def whole_training(table: pd.DataFrame, rounds: int) -> pd.Series:
 
 
 def committed() -> Made:
-    """The committed table."""
+    """Return the committed table."""
     torch.set_num_threads(1)
     dataset = data.load("cifar10")
-    runs = [make_run("cifar10", "AdaScale", 0.01, 0, model=each) for each in NETWORKS]
+    runs = [
+        make_run("cifar10", "AdaScale", 0.01, 0, model=network) for network in NETWORKS
+    ]
     table = pd.concat([timed_rounds(run, dataset, ROUNDS) for run in runs])
     yield table.to_csv(index=False, float_format="%.4g"), {"threads": 1}

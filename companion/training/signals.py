@@ -10,7 +10,6 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from adascale import checks as check
 from adascale.learning import ClippedSum, FedSGD
 from adascale.learning.fedsgd import RoundRecord, State, real_receiver_noise
 from adascale.learning.seeding import NOISE, stream
@@ -46,33 +45,17 @@ def transmit(
 
     The coefficients :math:`h_{m,t}` and the estimates, by which devices divide instead, are complex, shape (M,).
     """
-    check.positive("eta", eta)
     given = coefficient, coefficient if estimate is None else estimate
     channel, inverted = (
-        torch.as_tensor(np.asarray(each, complex), device=gradients.device)
-        for each in given
+        torch.as_tensor(np.asarray(values, complex), device=gradients.device)
+        for values in given
     )
-    for name, each in (("coefficient", channel), ("estimate", inverted)):
-        if (
-            each.shape != gradients.shape[:1]
-            or (each == 0).any()
-            or not torch.isfinite(each).all()
-        ):
-            raise ValueError(
-                f"{name} must be {len(gradients)} finite numbers that are not zero, got {each.tolist()}"
-            )
     sent = (math.sqrt(eta) / (len(channel) * inverted))[:, None] * gradients
     power = sent.abs().square().sum(1) / gradients.shape[1]
     signal = (channel[:, None] * sent).sum(0) + torch.as_tensor(
         np.asarray(noise), device=gradients.device
     )
-    received = Received(signal, signal.real / math.sqrt(eta), power)
-    for name, each in received._asdict().items():
-        if not torch.isfinite(each).all():
-            raise ValueError(
-                f"{name} must be finite, got eta = {eta} and coefficients {channel.tolist()}"
-            )
-    return received
+    return Received(signal, signal.real / math.sqrt(eta), power)
 
 
 class OnChannel(FedSGD):
@@ -97,13 +80,6 @@ class OnChannel(FedSGD):
             if alignment_t is None
             else np.asarray(alignment_t, dtype=complex)
         )
-        if (
-            aligned.shape != (count,)
-            or not (np.isfinite(aligned) & (aligned != 0)).all()
-        ):
-            raise ValueError(
-                f"alignment must be {count} finite numbers that are not zero, got {aligned.tolist()}"
-            )
         self._channel, self._aligned = coefficient_t, aligned
         self._power = np.zeros(count)
         after, shown = super().step(state, eta_t, senders_t=senders_t)
@@ -127,16 +103,14 @@ class OnChannel(FedSGD):
             self.scenario.num_parameters,
             self.scenario.noise_power,
         )
-        gradients, h = (
-            torch.stack([each.gradient for each in sums]),
-            np.asarray(self._channel),
-        )
-        found = transmit(
+        gradients = torch.stack([part.gradient for part in sums])
+        h = np.asarray(self._channel)
+        heard = transmit(
             gradients, h[on], eta_t, receiver_noise(*of), (h / self._aligned)[on]
         )
-        self._power[on] = found.power.cpu().numpy()
+        self._power[on] = heard.power.cpu().numpy()
         samples = (
-            torch.cat([getattr(each, name) for each in sums])
+            torch.cat([getattr(part, name) for part in sums])
             for name in ("norm", "loss")
         )
-        return ClippedSum(found.update.to(gradients.dtype), *samples)
+        return ClippedSum(heard.update.to(gradients.dtype), *samples)

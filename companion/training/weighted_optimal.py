@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adascale import checks as check
 from adascale.compiled import njit
 from adascale.policies.base import Policy, in_rows
 from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, slopes
@@ -16,20 +15,17 @@ from adascale.scenario import FloatArray
 
 
 def mean_one(weights: ArrayLike) -> FloatArray:
-    r"""Weights :math:`c_t > 0` of the rounds over their mean, shape (..., T)."""
-    given = check.positive("weights", weights)
-    share = given / given.max(axis=-1, keepdims=True)  # whose sum float64 holds
-    check.positive("weights over the largest", share)
+    r"""Return weights :math:`c_t > 0` of the rounds over their mean, shape (..., T)."""
+    weights = np.asarray(weights, dtype=float)
+    share = weights / weights.max(axis=-1, keepdims=True)  # whose sum float64 holds
     return np.asarray(share / share.mean(axis=-1, keepdims=True))
 
 
 def weighted_cost(
     problem: ReceiveScalingProblem, w: ArrayLike, weights: ArrayLike
 ) -> FloatArray:
-    r""":math:`\frac1T \sum_t c_t (w_t - w_{\min,t})` of a schedule, with weights of mean 1, shape (...)."""
-    return np.asarray(
-        np.mean(weights_for(problem, weights) * problem.spend(w), axis=-1)
-    )
+    r"""Return :math:`\frac1T \sum_t c_t (w_t - w_{\min,t})` of a schedule, with weights of mean 1, shape (...)."""
+    return np.asarray(np.mean(mean_one(weights) * problem.spend(w), axis=-1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,17 +42,14 @@ class WeightedOptimal(Policy):
         object.__setattr__(self, "weights", mean_one(self.weights))
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
-        r""":math:`\eta_t`, shape (..., T), in watts; ``RuntimeError`` where float64 has no price for a lane."""
-        weights = weights_for(problem, self.weights)
+        r"""Return :math:`\eta_t`, shape (..., T), in watts; ``RuntimeError`` where float64 has no price for a lane."""
         shape = (*problem.lanes, problem.num_rounds)
         floor, counts = (
-            in_rows(each, problem.lanes, problem.num_rounds)
-            for each in (problem.min_noise_energy, weights)
+            in_rows(array, problem.lanes, problem.num_rounds)
+            for array in (problem.min_noise_energy, self.weights)
         )
-        leakage, nu = (
-            RoundLeakage(problem.scenario),
-            in_rows(problem.budget, problem.lanes),
-        )
+        leakage = RoundLeakage(problem.scenario)
+        nu = in_rows(problem.budget, problem.lanes)
         slope = leakage.slope(
             floor + nu[:, None] / counts
         )  # where every round costs nu
@@ -68,16 +61,6 @@ class WeightedOptimal(Policy):
         return energy.reshape(shape)
 
 
-def weights_for(problem: ReceiveScalingProblem, weights: ArrayLike) -> FloatArray:
-    """Weights of mean 1 that broadcast to a problem's rounds and lanes, or a ``ValueError``."""
-    scaled = mean_one(weights)
-    if scaled.shape[-1] != problem.num_rounds:
-        raise ValueError(
-            f"weights must have {problem.num_rounds} rounds on their last axis, got shape {scaled.shape}"
-        )
-    return scaled
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def _fill(
     floor: FloatArray,
@@ -86,13 +69,14 @@ def _fill(
     budget: FloatArray,
     terms: LeakageTerms,
 ) -> tuple[FloatArray, int]:
-    """The optimum of every lane, and the first lane without one, or -1; ``slope`` is F' where each round costs nu."""
+    """Return the optimum of every lane, and the first without one, or -1; ``slope`` is F' where a round costs nu."""
     energy = np.empty(floor.shape)
     for lane in range(floor.shape[0]):
-        own = (
+        prices = (
             -slope[lane] / weights[lane]
         )  # each round's price there: the common one lies between
-        low, high = own.min(), own.max()
+        low = prices.min()
+        high = prices.max()
         energy[lane] = floor[lane] + budget[lane] / weights[lane]
         search = Search(np.sqrt(low) * np.sqrt(high), low, high, np.inf, False)
         if not (low > 0 and high < np.inf):
@@ -123,7 +107,7 @@ def _at_price(
     energy: FloatArray,
     terms: LeakageTerms,
 ) -> tuple[float, float]:
-    """The weighted cost of a price and how fast it falls; ``energy`` is a start, and then what the rounds buy."""
+    """Return the weighted cost of a price and how fast it falls, and write into ``energy`` what the rounds buy."""
     cost = fall = 0.0
     for t in range(floor.size):
         aim = price * weights[t]

@@ -7,7 +7,7 @@ or late; ``contest`` trains with the optimum under the weights that these two ha
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -59,7 +59,7 @@ class Digits(NamedTuple):
 
     @classmethod
     def at(cls, setting: Setting, seed: int, rounds: int | None = None) -> Digits:
-        """A realisation: channel, initial model, batches and noise."""
+        """Draw a realisation: channel, initial model, batches and noise."""
         from adascale.learning import FedSGD, Training, data  # slow to import
 
         scenario = Scenario.digits()
@@ -75,7 +75,7 @@ class Digits(NamedTuple):
         return cls(FedSGD(scenario, training, dataset, seed), problem)
 
     def run(self, state: State, energy: FloatArray) -> list[State]:
-        """The states after each of the next rounds, with these noise energies; none where it is 0."""
+        """Return the states after each of the next rounds, with these noise energies; none where it is 0."""
         states = []
         for w in energy:
             state, _ = self.federation.step(
@@ -91,7 +91,7 @@ class Digits(NamedTuple):
 
 
 def disturbed(state: State, disturbance: FloatArray, learning_rate: float) -> State:
-    r"""The state after a round as it would be with so much more noise in it, shape (d,)."""
+    r"""Return the state after a round as it would be with so much more noise in it, shape (d,)."""
     noise = state.parameters.new_tensor(disturbance)
     return state._replace(
         parameters=state.parameters - learning_rate * noise,
@@ -99,22 +99,21 @@ def disturbed(state: State, disturbance: FloatArray, learning_rate: float) -> St
     )
 
 
-def response(
-    name: str, seed: int, later: Sequence[int] = LATER, rounds: int | None = None
-) -> list[dict[str, Any]]:
-    r"""What noise in one round alone adds to the final test loss: a row for each k in ``later``.
+def response(name: str, seed: int) -> list[dict[str, Any]]:
+    r"""Compute what noise in one round alone adds to the final test loss: a row for each of :data:`LATER`.
 
     The training has the optimum's noise at :math:`\nu`.  A round receives a further :math:`\pm\mathbf n`, of energy
     :math:`\lVert\mathbf n\rVert^2 = w/2` and random direction; the mean of both signs has no first-order part.
     ``response`` is in nats per unit of :math:`w`, the accuracy's in points.
     """
     setting = SETTINGS[name]
-    digits = Digits.at(setting, seed, rounds)
+    digits = Digits.at(setting, seed)
     energy = Optimal().schedule(digits.problem)
     states = digits.run(digits.federation.start(), energy)
-    rng, undisturbed = np.random.default_rng((seed, 77)), digits.evaluate(states[-1])
+    rng = np.random.default_rng((seed, 77))
+    undisturbed = digits.evaluate(states[-1])
     rows = []
-    for k in later:
+    for k in LATER:
         t = len(energy) - 1 - k
         noise = rng.standard_normal(states[0].parameters.numel())
         noise *= math.sqrt(setting.disturbance / 2) / np.linalg.norm(noise)
@@ -123,8 +122,8 @@ def response(
             for sign in (1, -1)
         ]
         ends = [[start, *digits.run(start, energy[t + 1 :])][-1] for start in starts]
-        found = pd.DataFrame([digits.evaluate(end) for end in ends]).mean()
-        change = (found - pd.Series(undisturbed)) / setting.disturbance
+        mean = pd.DataFrame([digits.evaluate(end) for end in ends]).mean()
+        change = (mean - pd.Series(undisturbed)) / setting.disturbance
         about = {"setting": name, "seed": seed, "later": k}
         rows.append(
             about
@@ -134,7 +133,7 @@ def response(
 
 
 def thirds(name: str, seed: int, rounds: int | None = None) -> list[dict[str, Any]]:
-    r"""All noise early, midway or late, at one total energy :math:`T \nu`; evenly, and none: a row for each."""
+    r"""Train with all noise early, midway or late, at one total energy :math:`T \nu`; evenly, and with none."""
     setting = SETTINGS[name]
     digits = Digits.at(setting, seed, rounds)
     T = digits.problem.num_rounds
@@ -153,9 +152,11 @@ def thirds(name: str, seed: int, rounds: int | None = None) -> list[dict[str, An
 
 
 def response_weights(table: pd.DataFrame, name: str, rounds: int) -> FloatArray:
-    """The weights of a setting's responses, none below :data:`LEAST` of the largest, shape (rounds,)."""
+    """Return the weights of a setting's responses, none below :data:`LEAST` of the largest, shape (rounds,)."""
     by_round = table[table.setting == name].groupby("later").response
-    setting, mean, error = SETTINGS[name], by_round.mean(), by_round.sem()
+    setting = SETTINGS[name]
+    mean = by_round.mean()
+    error = by_round.sem()
     return _held(
         fitted_weights(
             mean.index, mean, error, setting.learning_rate, rounds, setting.momentum
@@ -164,7 +165,7 @@ def response_weights(table: pd.DataFrame, name: str, rounds: int) -> FloatArray:
 
 
 def thirds_weights(table: pd.DataFrame, name: str, rounds: int) -> FloatArray:
-    """What noise in each third added to a setting's loss, as the weight of its rounds, held likewise, (rounds,)."""
+    """Compute the weights of rounds from what noise in each third added to a setting's loss, shape (rounds,)."""
     mean = table[table.setting == name].groupby("noise").test_loss.mean()
     added = (mean[["early", "middle", "late"]] - mean["none"]).to_numpy()
     return _held(added[np.arange(rounds) * 3 // rounds])
@@ -184,7 +185,8 @@ def contest(
     """
     setting = SETTINGS[name]
     digits = Digits.at(setting, seed, len(next(iter(weights.values()))))
-    problem, flat = digits.problem, Optimal().schedule(digits.problem)
+    problem = digits.problem
+    flat = Optimal().schedule(digits.problem)
     schedules: dict[str, FloatArray | None] = {"none": None, "flat": flat}
     for label, counts in weights.items():
         policy = WeightedOptimal(counts)
@@ -197,7 +199,8 @@ def contest(
         energy = np.zeros(problem.num_rounds) if schedule is None else schedule
         row: dict[str, Any] = {"setting": name, "seed": seed, "schedule": label}
         if schedule is not None:
-            spend, part = problem.spend(schedule), problem.num_rounds // 3
+            spend = problem.spend(schedule)
+            part = problem.num_rounds // 3
             row |= {
                 "rdp": float(problem.rdp(schedule)),
                 "epsilon": float(problem.epsilon(schedule)),
@@ -214,7 +217,7 @@ def contest(
 
 
 def found_weights(name: str) -> dict[str, FloatArray]:
-    """The contest's weights: of both committed experiments, and the second one's in reversed order."""
+    """Return the contest's weights: of both committed experiments, and the second one's in reversed order."""
     rounds = Scenario.digits().num_rounds
     by_third = thirds_weights(load("weights/thirds"), name, rounds)
     by_response = response_weights(load("weights/response"), name, rounds)
@@ -226,7 +229,8 @@ def committed(name: str) -> Made:
     import torch
 
     torch.set_num_threads(1)
-    seeds, make = SEEDS[name], thirds if name == "thirds" else response
+    seeds = SEEDS[name]
+    make = thirds if name == "thirds" else response
     rows = [
         row
         for setting in SETTINGS

@@ -29,15 +29,13 @@ from companion.training.weighted_optimal import WeightedOptimal, mean_one, weigh
 def impulse_response(
     curvature: ArrayLike, learning_rate: float, rounds: int, momentum: float = 0.0
 ) -> FloatArray:
-    r""":math:`\psi_k` of :eq:`eq:impulse-response`, for k from 0, at curvatures :math:`h \ge 0` of any shape.
+    r"""Return :math:`\psi_k` of :eq:`eq:impulse-response`, for k from 0, at curvatures :math:`h \ge 0` of any shape.
 
     It is what is left of a disturbance after k further rounds, in units of :math:`-\lambda`, shape (..., rounds); with
     weight decay, give :math:`h + \beta`.
     """
-    h, rate = (
-        check.at_least("curvature", curvature, 0),
-        check.positive("learning_rate", learning_rate),
-    )
+    h = check.at_least("curvature", curvature, 0)
+    rate = check.positive("learning_rate", learning_rate)
     psi = np.ones((*h.shape, check.whole("rounds", rounds)))
     keep = 1 + momentum - rate * h
     for k in range(1, rounds):
@@ -54,7 +52,7 @@ def loss_weights(
     momentum: float = 0.0,
     weight_decay: float = 0.0,
 ) -> FloatArray:
-    r"""What a unit of :math:`w_t` adds to a quadratic's expected final loss, shape (T,) (:prf:ref:`prop-weights`)."""
+    r"""Compute what a unit of :math:`w_t` adds to a quadratic's final loss, shape (T,) (:prf:ref:`prop-weights`)."""
     h = np.atleast_1d(check.at_least("curvature", curvature, 0))
     psi = impulse_response(
         h + check.at_least("weight_decay", weight_decay, 0),
@@ -66,7 +64,7 @@ def loss_weights(
 
 
 def saving(forgetting: ArrayLike) -> FloatArray:
-    r"""The share of :eq:`eq:saving` at :math:`x \ge 0`, which is :math:`2 \lambda h T` for one curvature."""
+    r"""Return the share of :eq:`eq:saving` at :math:`x \ge 0`, which is :math:`2 \lambda h T` for one curvature."""
     x = check.at_least("forgetting", forgetting, 0) / 4
     with np.errstate(invalid="ignore"):
         return np.where(x > 0, np.tanh(x) / np.where(x > 0, x, 1), 1.0)
@@ -96,13 +94,13 @@ def compare(
 ) -> Comparison:
     r"""Compare the optimum under weights, shape (T,), with Optimal at the budget; the lanes have one axis."""
     budget = np.broadcast_to(problem.budget, problem.lanes)
-    flat, policy = Optimal().schedule(problem), WeightedOptimal(weights)
-    spent, target, needed = (
-        weighted_cost(problem, flat, weights),
-        problem.rdp(flat),
-        np.empty(problem.lanes),
-    )
-    scenario, account = problem.scenario, RenyiAccountant(tuple(order_grid(4096)))
+    flat = Optimal().schedule(problem)
+    policy = WeightedOptimal(weights)
+    spent = weighted_cost(problem, flat, weights)
+    target = problem.rdp(flat)
+    needed = np.empty(problem.lanes)
+    scenario = problem.scenario
+    account = RenyiAccountant(tuple(order_grid(4096)))
     equal_loss = policy.schedule(
         ReceiveScalingProblem(scenario, problem.min_gain, spent)
     )
@@ -129,7 +127,7 @@ def compare(
 def equal_leakage(
     problem: ReceiveScalingProblem, policy: WeightedOptimal, leakage: float
 ) -> float:
-    """The weighted budget at which a policy's RDP is ``leakage`` in nats, one lane; its own budget is the start."""
+    """Find the weighted budget at which a policy's RDP is ``leakage`` in nats, on one lane."""
 
     def above(log_budget: float) -> float:
         tried = ReceiveScalingProblem(
@@ -157,7 +155,7 @@ def fitted_weights(
     rounds: int,
     momentum: float = 0.0,
 ) -> FloatArray:
-    r"""Weights of the form that :prf:ref:`prop-weights` gives, nearest to measured responses, shape (rounds,).
+    r"""Return weights of the form that :prf:ref:`prop-weights` gives, nearest to measured responses, shape (rounds,).
 
     Non-negative amounts of 60 curvatures, by least squares in units of the standard errors.  ``response`` is what a
     unit of noise energy added to the loss when ``later`` rounds came after it.
@@ -174,7 +172,9 @@ def fitted_weights(
     return np.asarray((amount @ psi)[::-1])
 
 
-NU, FORGETTING, SEEDS = (0.01, 0.16, 2.56), (2.0, 6.0, 20.0), range(20)
+NU = (0.01, 0.16, 2.56)
+FORGETTING = (2.0, 6.0, 20.0)
+SEEDS = range(20)
 """Of the committed table."""
 
 
@@ -203,7 +203,7 @@ def table(
 
 
 def committed() -> Made:
-    """The committed table."""
+    """Return the committed table."""
     yield (
         table().to_csv(index=False, float_format="%.7g"),
         {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}"},
