@@ -19,7 +19,8 @@ from companion.training import channel_estimates
 from tests.problems import with_floors
 
 SCALE, NU, ROUNDS = 0.037, 0.04, 500  # about the median MNIST cell
-MNIST, LAW = Scenario.mnist(), RayleighFloors(SCALE)
+MNIST = Scenario.mnist()
+LAW = RayleighFloors(SCALE)
 F = RoundLeakage(MNIST)
 VALUE = level_value(F, LAW, NU)
 WRONG = RayleighFloors(2 * SCALE)  # path losses are believed 3 dB too large
@@ -73,7 +74,8 @@ def longer(arrange):
 def warm(floor):
     """Priced regret of a warm queue over its bound."""
     policy = policies.AdaScale.from_law(MNIST, NU, law=LAW)
-    V, Q = float(policy.penalty), float(policy.initial_queue)
+    V = float(policy.penalty)
+    Q = float(policy.initial_queue)
     bound = (ROUNDS * VALUE.spread + (Q + NU - V * VALUE.price) ** 2) / (2 * V)
     return surplus(F, VALUE, floor, energy_of(policy, floor)).sum(axis=-1) / bound
 
@@ -105,11 +107,10 @@ def hard_blocks(block):
     """
     paths = []
     for rounds in (20, 200):
-        floor, programme = floors(rounds=rounds), policies.DynamicProgramme(law=LAW)
-        state, energy = (
-            programme.start(replace(MNIST, num_rounds=rounds), np.full(400, NU)),
-            [],
-        )
+        floor = floors(rounds=rounds)
+        programme = policies.DynamicProgramme(law=LAW)
+        state = programme.start(replace(MNIST, num_rounds=rounds), np.full(400, NU))
+        energy = []
         for t in range(rounds):
             state, energy_t = programme.decide(state, floor[:, t])
             energy.append(energy_t)
@@ -119,18 +120,18 @@ def hard_blocks(block):
 
 def estimated(error):
     """Of twenty problems by estimates: the leakage over the accounted one, and the sum's added noise over nu."""
-    drawn = channel.draw(MNIST.num_devices, ROUNDS, range(20))
-    believed = channel_estimates.estimate(drawn, error, seed=range(20))
+    fading = channel.draw(MNIST.num_devices, ROUNDS, range(20))
+    believed = channel_estimates.estimate(fading, error, seed=range(20))
     problem = ReceiveScalingProblem(MNIST, MNIST.min_gain(np.abs(believed) ** 2), NU)
     accounted = problem.noise_multiplier(policies.Optimal().schedule(problem))
-    alignment = drawn.coefficient / believed
-    left = channel_estimates.true_noise_multiplier(accounted, alignment)
+    alignment = fading.coefficient / believed
+    remaining = channel_estimates.true_noise_multiplier(accounted, alignment)
     rate = float(np.ravel(MNIST.sampling_rate)[0])
     epsilon = [
-        RenyiAccountant().epsilon(rate, sigma, 1e-5) for sigma in (left, accounted)
+        RenyiAccountant().epsilon(rate, sigma, 1e-5) for sigma in (remaining, accounted)
     ]
     variance = channel_estimates.alignment_law(
-        believed, drawn.path_loss, error
+        believed, fading.path_loss, error
     ).variance
     added = 2 * channel_estimates.misalignment(MNIST, variance)
     return (epsilon[0] / epsilon[1]).max(axis=-1), np.median(added, axis=-1) / NU
@@ -148,7 +149,9 @@ def run(most, measure, found, control):
     return Run(most, partial(measure, *found), partial(measure, *control))
 
 
-ANY, FEWER, FEW = floors(), floors(200), floors(100)
+ANY = floors()
+FEWER = floors(200)
+FEW = floors(100)
 BOTH = HARD[LAW], policies.Learn("hard")
 COUNTEREXAMPLES = {
     "blocks": run(1.0, regret, [floors(block=100)], [ANY]),

@@ -9,7 +9,7 @@ from scipy.stats import norm
 from adascale import Scenario, accounting
 from adascale.policies import adascale_energies
 from adascale.problem import RoundLeakage
-from companion.bounds import stationary_level, stationary_square
+from companion.bounds import stationary_level
 from companion.theory import correlated
 from companion.theory.air_time import block_floors
 from companion.theory.neighbours import size_follows_data
@@ -28,23 +28,22 @@ def test_blocks_share_a_floor_and_nothing_else():
     assert abs(np.corrcoef(gain[:, 1:].ravel(), gain[:, :-1].ravel())[0, 1]) < 0.05
 
 
-def test_gauss_markov_floors_have_rayleigh_s_law_and_the_stated_correlation():
-    r = 0.8
-    floor = correlated.gauss_markov_floors(
-        SCALES, r, (200, 400), np.random.default_rng(1)
-    )
-    gain = SCALES.sum() / floor
-    assert stats.kstest(gain[:, ::100].ravel(), "expon").pvalue > 0.01
-    one = 1 / correlated.gauss_markov_floors(
-        SCALES[:1], r, (200, 400), np.random.default_rng(2)
-    )
+def test_gauss_markov_floors_have_the_stated_correlation():
+    def gains(scales, seed):
+        rng = np.random.default_rng(seed)
+        floor = correlated.gauss_markov_floors(scales, 0.8, (200, 400), rng)
+        return scales.sum() / floor
+
+    def correlation(gain, gap):
+        return np.corrcoef(gain[:, gap:].ravel(), gain[:, :-gap].ravel())[0, 1]
+
+    assert stats.kstest(gains(SCALES, 1)[:, ::100].ravel(), "expon").pvalue > 0.01
+    single = gains(SCALES[:1], 2)
     for gap in (1, 3):  # the correlation of |h|^2 is the square of that of h
-        assert np.corrcoef(one[:, gap:].ravel(), one[:, :-gap].ravel())[
-            0, 1
-        ] == pytest.approx(r ** (2 * gap), abs=0.04)
+        assert correlation(single, gap) == pytest.approx(0.8 ** (2 * gap), abs=0.04)
     # control: the floors of independent rounds have none
-    free = 1 / correlated.block_floors(0.02, 1, (200, 400), np.random.default_rng(3))
-    assert abs(np.corrcoef(free[:, 1:].ravel(), free[:, :-1].ravel())[0, 1]) < 0.02
+    free = correlated.block_floors(0.02, 1, (200, 400), np.random.default_rng(3))
+    assert abs(correlation(1 / free, 1)) < 0.02
 
 
 def test_regret_against_the_level_is_a_plain_mean():
@@ -57,44 +56,40 @@ def test_regret_against_the_level_is_a_plain_mean():
         np.mean([leakage(w) - leakage(max(level, f)) for w, f in pair])
         for pair in pairs
     ]
-    found = correlated.level_regret(floor, 0.037, 0.04, 3.0, leakage)
-    assert found.centre == pytest.approx(np.mean(plain), rel=1e-9)
-    assert found.low < found.centre < found.high
+    regret = correlated.level_regret(floor, 0.037, 0.04, 3.0, leakage)
+    assert regret.centre == pytest.approx(np.mean(plain), rel=1e-9)
+    assert regret.low < regret.centre < regret.high
 
 
-def test_only_what_is_correlated_breaks_the_bound_of_independent_rounds():
-    nu, rng, lag, shape = 0.04, np.random.default_rng(6), np.arange(60), (20, 8000)
+def test_correlated_rounds_break_the_independent_bound():
+    nu = 0.04
+    rng = np.random.default_rng(6)
+    lag = np.arange(60)
+    shape = (20, 8000)
     scale = float(SCALES.sum())
+    independent, blocks = (
+        correlated.block_floors(scale, block, shape, rng) for block in (1, 10)
+    )
+    slow = correlated.gauss_markov_floors(SCALES, 0.9, shape, rng)
     kinds = {
-        "independent": (correlated.block_floors(scale, 1, shape, rng), np.zeros(60)),
-        "blocks of 10": (
-            correlated.block_floors(scale, 10, shape, rng),
-            np.where(lag < 9, 0.25, 0),
-        ),
-        "Gauss-Markov": (
-            correlated.gauss_markov_floors(SCALES, 0.9, shape, rng),
-            0.9 ** (2 * (lag + 1)) / 4,
-        ),
+        "independent": (independent, np.zeros(60)),
+        "blocks of 10": (blocks, np.where(lag < 9, 0.25, 0)),
+        "Gauss-Markov": (slow, 0.9 ** (2 * (lag + 1)) / 4),
     }
-    found = correlated.compare(
-        kinds, scale, nu, (1.0, 10.0), RoundLeakage(Scenario.mnist())
-    )
-    assert found.V.tolist() == [1, 10] * 3
-    assert (found.high < found.correlated).all()
-    assert (found.low > found.independent).tolist()[:4] == [False, False, True, True]
-    np.testing.assert_allclose(found.correlated[:2], found.independent[:2], rtol=1e-12)
-    # the wider form, with E y^2 in place of E (y - nu)_+^2, is broken too
-    assert (
-        found.low[3]
-        > (stationary_square(scale, stationary_level(scale, nu)) + nu**2) / 20
-    )
+    leakage = RoundLeakage(Scenario.mnist())
+    regret = correlated.compare(kinds, scale, nu, (1.0, 10.0), leakage)
+    assert regret.V.tolist() == [1, 10] * 3
+    assert (regret.high < regret.correlated).all()
+    broken = (regret.low > regret.independent).tolist()
+    assert broken[:4] == [False, False, True, True]
+    np.testing.assert_allclose(regret.correlated[:2], regret.independent[:2])
 
 
 @pytest.mark.parametrize("sigma", [2.0, 10.0, 30.0])
 def test_only_public_constants_keep_the_lemma(sigma):
-    found = size_follows_data(sigma=sigma)
-    assert found.nothing <= 1
-    assert min(found.rate, found.divisor) > 1  # negative controls
+    leakage = size_follows_data(sigma=sigma)
+    assert leakage.nothing <= 1
+    assert min(leakage.rate, leakage.divisor) > 1  # negative controls
 
 
 def test_the_leakage_is_that_of_an_independent_integral():

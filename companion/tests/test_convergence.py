@@ -1,6 +1,7 @@
 """What the convergence chapter measures and solves for, held to plain loops and to the networks themselves."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -118,11 +119,9 @@ def test_momentum_is_that_of_the_recursion_of_moments(mu, lam):
     for _ in range(3000):
         new_vv = mu**2 * vv + xx + 2 * mu * xv + 0.5  # E xi^2 = w / 2 with w = 1
         moved = mu * xv + xx
-        xx, xv, vv = (
-            xx - 2 * lam * moved + lam**2 * new_vv,
-            moved - lam * new_vv,
-            new_vv,
-        )
+        xx = xx - 2 * lam * moved + lam**2 * new_vv
+        xv = moved - lam * new_vv
+        vv = new_vv
     ratio = float(theory.momentum_over_bound(mu, lam))
     assert xx / (lam / 2) == pytest.approx(ratio, rel=1e-10)
     assert (ratio <= 1) == (
@@ -132,20 +131,23 @@ def test_momentum_is_that_of_the_recursion_of_moments(mu, lam):
 
 def test_comparison_is_that_of_each_training():
     quiet = TRAINING._replace(learning_rate=0.005)
-    found = theory.compare([quiet, quiet._replace(noise_energy=3 * quiet.noise_energy)])
-    assert (found["exact"] < found["near"]).all()
-    assert (found["near"] < found["total"]).all()
-    assert found["noise"][1] == pytest.approx(3 * found["noise"][0], rel=1e-14)
-    assert found["exact"][0] == quiet.exact()
-    parts = sum(
-        found[name] for name in ("initial", "heterogeneity", "sampling", "noise")
+    curves = theory.compare(
+        [quiet, quiet._replace(noise_energy=3 * quiet.noise_energy)]
     )
-    np.testing.assert_allclose(found["total"], parts, rtol=1e-14)
+    assert (curves["exact"] < curves["near"]).all()
+    assert (curves["near"] < curves["total"]).all()
+    assert curves["noise"][1] == pytest.approx(3 * curves["noise"][0], rel=1e-14)
+    assert curves["exact"][0] == quiet.exact()
+    parts = sum(
+        curves[name] for name in ("initial", "heterogeneity", "sampling", "noise")
+    )
+    np.testing.assert_allclose(curves["total"], parts, rtol=1e-14)
 
 
 def sample_moments(problem, model, m):
     """Mean and covariance of the sample gradient of device m, by quadrature over x and the label noise."""
-    mean, square = np.zeros(2), np.zeros((2, 2))
+    mean = np.zeros(2)
+    square = np.zeros((2, 2))
     for i, j, k in itertools.product(range(4), repeat=3):
         weight = WEIGHTS[i] * WEIGHTS[j] * WEIGHTS[k]
         x = np.sqrt(problem.feature_variance) * NODES[[i, j]]
@@ -157,69 +159,44 @@ def sample_moments(problem, model, m):
 
 @given(coordinates, coordinates)
 def test_constants_satisfy_the_assumptions(first, second):
-    model, known = np.array([first, second]), PROBLEM.constants
+    model = np.array([first, second])
+    constants = PROBLEM.constants
     means = []
     for m in range(3):
         mean, covariance = sample_moments(PROBLEM, model, m)
         means.append(mean)
-        assert np.trace(covariance) <= (known.A1 * mean @ mean + known.A2) * (1 + 1e-12)
+        assert np.trace(covariance) <= (constants.A1 * mean @ mean + constants.A2) * (
+            1 + 1e-12
+        )
     gradient = np.mean(means, axis=0)
     np.testing.assert_allclose(PROBLEM.gradient(model), gradient, atol=1e-12)
     spread = np.mean(np.sum((np.array(means) - gradient) ** 2, axis=1))
-    assert spread == pytest.approx(known.C1 * gradient @ gradient + known.C2, rel=1e-11)
-    assert PROBLEM.loss(model) >= known.f_star * (1 - 1e-14)
+    assert spread == pytest.approx(
+        constants.C1 * gradient @ gradient + constants.C2, rel=1e-11
+    )
+    assert PROBLEM.loss(model) >= constants.f_star * (1 - 1e-14)
 
 
 def test_no_constant_of_the_sample_noise_can_be_smaller():
-    known = PROBLEM.constants
+    constants = PROBLEM.constants
     at_its_target = np.trace(sample_moments(PROBLEM, PROBLEM.targets[0], 0)[1])
-    assert at_its_target == pytest.approx(known.A2, rel=1e-12)
+    assert at_its_target == pytest.approx(constants.A2, rel=1e-12)
     far = PROBLEM.targets[0] + np.array(
         [1e4, 0.0]
     )  # along the axis of the least variance
     mean, covariance = sample_moments(PROBLEM, far, 0)
-    assert np.trace(covariance) > (1 - 1e-6) * known.A1 * mean @ mean + known.A2
+    assert np.trace(covariance) > (1 - 1e-6) * constants.A1 * mean @ mean + constants.A2
 
 
 def test_minimum_and_smoothness_are_those_of_the_loss():
-    found = optimize.minimize(PROBLEM.loss, np.zeros(2), tol=1e-12)
+    minimum = optimize.minimize(PROBLEM.loss, np.zeros(2), tol=1e-12)
     np.testing.assert_allclose(
-        found.x, PROBLEM.minimiser, atol=1e-5
+        minimum.x, PROBLEM.minimiser, atol=1e-5
     )  # the loss is flat: half of its digits
-    assert found.fun == pytest.approx(PROBLEM.constants.f_star, rel=1e-10)
+    assert minimum.fun == pytest.approx(PROBLEM.constants.f_star, rel=1e-10)
     step = np.eye(2)[1]
     curvature = PROBLEM.loss(step) - 2 * PROBLEM.loss(0 * step) + PROBLEM.loss(-step)
     assert curvature == pytest.approx(PROBLEM.constants.smoothness, rel=1e-12)
-
-
-def by_matrices(problem, start, lam, noise_energy, B, n):
-    """The second moments with quadrature in place of every formula, and the mean kept beside them."""
-    S, (M, d) = np.diag(problem.feature_variance), problem.targets.shape
-    U, out = np.outer(start - problem.minimiser, start - problem.minimiser), []
-    for w in noise_energy:
-        out.append(np.trace(S @ U @ S))
-        # an average over devices and models: a model at each column of a root of U, both signs
-        root = np.linalg.cholesky(U + 1e-15 * np.eye(d)) * np.sqrt(d)
-        noise = np.zeros((d, d))
-        for column, sign, m in itertools.product(range(d), (-1, 1), range(M)):
-            mean, covariance = sample_moments(
-                problem, problem.minimiser + sign * root[:, column], m
-            )
-            noise += ((1 - B / n) * np.outer(mean, mean) + covariance) / (
-                2 * d * M**2 * B
-            )
-        shrink = np.eye(d) - lam * S
-        U = shrink @ U @ shrink + lam**2 * (noise + w / (2 * d) * np.eye(d))
-    return np.array(out)
-
-
-def test_exact_second_moments_agree_with_quadrature():
-    start, w = np.array([2.0, 1.0]), np.linspace(0, 3, 25)
-    left = PROBLEM.expected_squared_gradients(start, 0.1, w, 3, 12)
-    # the root of a singular U is taken 1e-15 beside it
-    np.testing.assert_allclose(
-        left, by_matrices(PROBLEM, start, 0.1, w, 3, 12), rtol=1e-10
-    )
 
 
 def test_simulation_has_the_exact_second_moment():
@@ -248,64 +225,22 @@ def test_simulation_has_the_exact_second_moment():
         assert (abs(values.mean() - exact) < half) == agrees
 
 
-def test_signal_is_the_poisson_average_and_fixed_data_give_fixed_gradients():
-    data = PROBLEM.draw(np.random.default_rng(1), 1, 12)
-    rounds = list(
-        simulate(
-            PROBLEM,
-            np.random.default_rng(2),
-            [0.0, 0.0],
-            1e-9,
-            np.zeros(3),
-            12,
-            12,
-            runs=2,
-            data=data,
-        )
-    )
-    features, labels = data[0][0], data[1][0]
-    expected = np.zeros(2)
-    for m in range(3):
-        for i in range(12):
-            expected -= features[m, i] * labels[m, i] / 36
-    for now in rounds:
-        np.testing.assert_allclose(
-            now.full_gradient, np.tile(expected, (2, 1)), rtol=1e-6
-        )  # the step is 1e-9
-        np.testing.assert_array_equal(
-            now.signal, now.full_gradient
-        )  # q = 1: every sample is in the batch
-    fresh = list(
-        simulate(
-            PROBLEM,
-            np.random.default_rng(2),
-            [0.0, 0.0],
-            1e-9,
-            np.zeros(3),
-            12,
-            12,
-            runs=2,
-        )
-    )
-    assert not np.allclose(fresh[0].full_gradient, fresh[1].full_gradient)
-
-
 def plain_gradients(features, labels, model):
     """Gradients, sample-noise mean squares: plain."""
-    each = features * (features @ model - labels)[..., None]
-    local = each.mean(axis=1)
-    return local, np.mean(np.sum((each - local[:, None]) ** 2, axis=-1), axis=1)
+    samples = features * (features @ model - labels)[..., None]
+    local = samples.mean(axis=1)
+    return local, np.mean(np.sum((samples - local[:, None]) ** 2, axis=-1), axis=1)
 
 
-def excess(model, known):
+def excess(model, constants):
     """How far A3 and A4 fail at a model, at most 0 when they hold."""
     local, v = plain_gradients(FEATURES, LABELS, model)
     gradient = local.mean(axis=0)
-    third = (v - known.A1 * np.sum(local**2, axis=1) - known.A2).max()
+    third = (v - constants.A1 * np.sum(local**2, axis=1) - constants.A2).max()
     fourth = (
         np.mean(np.sum((local - gradient) ** 2, axis=1))
-        - known.C1 * gradient @ gradient
-        - known.C2
+        - constants.C1 * gradient @ gradient
+        - constants.C2
     )
     return np.array([third, fourth])
 
@@ -332,6 +267,22 @@ def test_empirical_constants_are_attained(row, changed):
 
 
 def test_empirical_minimum_is_the_least_squares_fit():
-    stacked, target = FEATURES.reshape(-1, 2), LABELS.reshape(-1)
+    stacked = FEATURES.reshape(-1, 2)
+    target = LABELS.reshape(-1)
     residual = np.linalg.lstsq(stacked, target, rcond=None)[1][0]
     assert EMPIRICAL.f_star == pytest.approx(residual / (2 * target.size), rel=1e-12)
+
+
+def test_signal_of_fixed_data_matches_plain_sums():
+    data = features, labels = PROBLEM.draw(np.random.default_rng(1), 1, 12)
+    run = partial(simulate, PROBLEM, learning_rate=1e-9, noise_energy=np.zeros(3))
+    setting = {"start": [0.0, 0.0], "batch_size": 12, "dataset_size": 12, "runs": 2}
+    expected = np.zeros(2)
+    for m, i in itertools.product(range(3), range(12)):
+        expected -= features[0, m, i] * labels[0, m, i] / 36
+    for now in run(rng=np.random.default_rng(2), data=data, **setting):
+        np.testing.assert_allclose(now.full_gradient, [expected] * 2, rtol=1e-6)
+        # q = 1: every sample is in the batch
+        np.testing.assert_array_equal(now.signal, now.full_gradient)
+    first, second, _ = run(rng=np.random.default_rng(2), **setting)
+    assert not np.allclose(first.full_gradient, second.full_gradient)

@@ -13,41 +13,31 @@ PROBLEM = example(spread=0.15).problem  # five devices
 CENTRE = Training(PROBLEM, np.zeros(5), 0.02, np.full(1000, 5.0), 4, 20)
 
 
-def test_the_interval_of_a_mean_is_students():
-    values = np.random.default_rng(0).standard_normal(30)
-    for tests in (1, 10):
-        mean, half = checks.mean_interval(values, tests)
-        low, high = stats.t.interval(
-            1 - 0.05 / tests, 29, values.mean(), stats.sem(values)
-        )
-        np.testing.assert_allclose([mean - half, mean + half], [low, high], rtol=1e-12)
-
-
 def test_the_second_moment_of_the_signal_is_between_its_bounds():
     model = np.array([0.5, -0.2, 0.1, 0.8, 0.0])
-    found = checks.signal_bounds(CENTRE, model)
-    assert (np.diff(list(found.values())) < 0).all()  # each step gives something away
+    moments = checks.signal_bounds(CENTRE, model)
+    assert (np.diff(list(moments.values())) < 0).all()  # each step gives something away
     _, exact = step_moments(CENTRE, model, np.random.default_rng(0), 2)["‖s‖²"]
-    assert found["exact"] == pytest.approx(exact, rel=1e-12)
+    assert moments["exact"] == pytest.approx(exact, rel=1e-12)
     _, A1, A2, C1, C2, _ = PROBLEM.constants
     g2 = np.sum(PROBLEM.gradient(model) ** 2)
-    assert found["the paper"] == pytest.approx(
+    assert moments["the paper"] == pytest.approx(
         2 * 2 * (A1 + 1) * ((C1 + 1) * g2 + C2) + 2 * A2, rel=1e-12
     )
 
 
-def test_the_nearly_exact_bound_is_the_nearest_and_every_bound_holds():
+def test_nearly_exact_bound_is_the_nearest():
     for rate, energy in ((0.02, 5), (0.02, 100), (0.005, 5)):
-        found = checks.over_exact(
+        ratios = checks.over_exact(
             CENTRE._replace(learning_rate=rate, noise_energy=np.full(1000, energy))
         )
-        assert 1 < found.pop("nearly exact") < min(1.04, *found.values())
+        assert 1 < ratios.pop("nearly exact") < min(1.04, *ratios.values())
 
 
-def test_wrong_forms_of_the_theorem_are_broken_and_the_right_one_is_not():
-    found = checks.broken_bounds(CENTRE, (0.1, 0.5, 1.0), 20_000, 100.0)
-    assert len(found) == 5
-    assert max(found.values()) < 1
+def test_wrong_forms_of_the_theorem_are_broken():
+    ratios = checks.broken_bounds(CENTRE, (0.1, 0.5, 1.0), 20_000, 100.0)
+    assert len(ratios) == 5
+    assert max(ratios.values()) < 1
     assert (
         checks.over_exact(CENTRE._replace(noise_energy=np.full(1000, 100.0)))[
             "nearly exact"
@@ -68,8 +58,8 @@ def test_simulated_trainings_have_the_exact_left_side():
 
 
 def test_the_paper_refuses_the_noise_that_reaches_the_target():
-    found = checks.allowances(CENTRE, 0.1)
-    admitted = found["at_reached"]
+    admissible = checks.allowances(CENTRE, 0.1)
+    admitted = admissible["at_reached"]
     assert (
         admitted["the paper's"]
         < 0
@@ -80,7 +70,9 @@ def test_the_paper_refuses_the_noise_that_reaches_the_target():
     for (
         name,
         row,
-    ) in found.iterrows():  # what is admitted, put back into the bound, is the target
+    ) in (
+        admissible.iterrows()
+    ):  # what is admitted, put back into the bound, is the target
         again = CENTRE._replace(noise_energy=np.full(1000, row.at_target))
         bounds = {
             "the paper's": again.paper().total,
@@ -91,19 +83,21 @@ def test_the_paper_refuses_the_noise_that_reaches_the_target():
 
 
 def test_both_theorems_hold_for_the_loss_on_the_data_at_hand():
-    found = checks.fixed_data(
+    sides = checks.fixed_data(
         PROBLEM, np.random.default_rng(60), 0.004, np.full(600, 5.0), 4, 40, 100
     )
-    assert found.left + 2 * found.half < found.near < found.paper
-    pairs = (PROBLEM.constants, CENTRE.initial_gap), (found.constants, found.gap)
-    population, these = (checks.promised(known, gap, 0.1, 1000) for known, gap in pairs)
+    assert sides.left + 2 * sides.half < sides.near < sides.paper
+    pairs = (PROBLEM.constants, CENTRE.initial_gap), (sides.constants, sides.gap)
+    population, these = (
+        checks.promised(constants, gap, 0.1, 1000) for constants, gap in pairs
+    )
     assert these["noise energy at γ = 0.1"] < 0 < population["noise energy at γ = 0.1"]
 
 
 def test_running_floors_are_means_of_inverse_exponentials():
-    found = checks.running_floors(np.random.default_rng(1), [1, 3, 10], 4)
+    means = checks.running_floors(np.random.default_rng(1), [1, 3, 10], 4)
     rng = np.random.default_rng(1)
-    for lane in found:
+    for lane in means:
         floors = 1 / rng.standard_exponential(10)
         np.testing.assert_allclose(
             lane, [floors[0], floors[:3].mean(), floors.mean()], rtol=1e-13

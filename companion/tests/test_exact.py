@@ -25,9 +25,7 @@ TABLES = {dataset: load(f"exact/{dataset}") for dataset in DATASETS}
     ]  # the loosest of all
     + [("cifar10", "AdaScale", 0.08, 7)],
 )
-def test_the_certified_bracket_of_a_drawn_row_holds_the_stored_value(
-    dataset, policy, nu, seed
-):
+def test_certified_interval_contains_the_stored_value(dataset, policy, nu, seed):
     stored = TABLES[dataset].set_index(["policy", "nu", "seed"]).exact[policy, nu, seed]
     problem, mean_gain = drawn(presets.load(dataset).scenario, nu, seed)
     sigma = problem.noise_multiplier(
@@ -76,24 +74,24 @@ def test_looseness_is_that_of_a_table_in_which_it_is_known():
         for policy, loose, exact in (("AdaScale", 1.2, 2.0), ("Other", 1.5, 1.9))
         for seed in range(4)
     ]
-    found = looseness(
+    loose_rows = looseness(
         pd.DataFrame(rows, columns=["policy", "nu", "seed", "epsilon", "exact"])
     )
-    own, other = found.itertuples()
-    assert own[3:] == pytest.approx((1.2, 1, 1, 0, 0))
+    adascale, other = loose_rows.itertuples()
+    assert adascale[3:] == pytest.approx((1.2, 1, 1, 0, 0))
     assert other[3:] == pytest.approx((1.5, 2.85 / 2.4, 0.95, 1, 0))
-    assert leads(found)["0.1"]["Other", "lead"] == "1.188 → 0.950"
+    assert leads(loose_rows)["0.1"]["Other", "lead"] == "1.188 → 0.950"
 
 
 HEADLINE = load("exact/headline")
 
 
 def test_a_ratio_is_the_geometric_mean_over_paired_realisations():
-    found = ratios(HEADLINE)
+    ratio = ratios(HEADLINE)
     by = HEADLINE[HEADLINE["nu"] == 0.04].pivot(
         index="seed", columns="policy", values="exact"
     )
     expected = stats.gmean(by["EqualAlloc"] / by["Optimal"])
-    assert found.centre["EqualAlloc", 0.04] == pytest.approx(expected, rel=1e-12)
-    assert (found.low < found.centre).all()
-    assert (found.centre < found.high).all()
+    assert ratio.centre["EqualAlloc", 0.04] == pytest.approx(expected, rel=1e-12)
+    assert (ratio.low < ratio.centre).all()
+    assert (ratio.centre < ratio.high).all()

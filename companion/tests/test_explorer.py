@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from adascale import ReceiveScalingProblem, Scenario, policies, tuning
-from companion import explorer
+from companion import bounds, explorer
 from companion.shi import plain_lyapunov
 
 # the page takes the end of the list of orders without a word, too
@@ -55,36 +55,21 @@ CHANGES = [
 
 def positions():
     """Every channel model and draw, the data sets in turns; the sliders at random, and at their ends."""
-    rng, found = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
     ends = list(product((0, 24), (2, 16), (0.01, 100)))
-    for number in range(6):  # every channel, and every draw
-        channel, draw = list(explorer.CHANNELS)[number % 5], number % explorer.DRAWS
-        level, order, decades = (
-            rng.integers(len(explorer.LEVELS)),
-            rng.integers(2, 17),
-            rng.integers(-20, 21) / 10,
-        )
-        level, order, multiple = (
-            ends[number] if number % 2 else (int(level), int(order), 10.0**decades)
-        )
-        controls = {
-            "level": level,
-            "order": order,
-            "multiple": multiple,
+    for number in range(6):
+        level, order = rng.integers((0, 2), (len(explorer.LEVELS), 17)).tolist()
+        sliders = level, order, 10 ** (rng.integers(-20, 21) / 10)
+        controls = ends[number] if number % 2 else sliders
+        yield dict(zip(("level", "order", "multiple"), controls, strict=True)) | {
+            "scenario": list(explorer.SCENARIOS)[number % 2],
+            "channel": list(explorer.CHANNELS)[number % 5],
+            "draw": number % explorer.DRAWS,
             "cap": {1: 10, 3: 1e5}.get(number),
         }
-        found.append(
-            {
-                "scenario": list(explorer.SCENARIOS)[number % 2],
-                "channel": channel,
-                "draw": draw,
-            }
-            | controls
-        )
-    return found
 
 
-def in_node(asked, change=""):
+def in_node(positions, change=""):
     """What core.js computes for each position; ``change`` is JavaScript that may alter its data first."""
     node = shutil.which("node")
     if node is None:
@@ -93,7 +78,11 @@ def in_node(asked, change=""):
         )
     command = [node, "-e", SOLVE, str(FOLDER), change]
     done = subprocess.run(
-        command, input=json.dumps(asked), capture_output=True, text=True, timeout=300
+        command,
+        input=json.dumps(positions),
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -117,18 +106,14 @@ def by_package(scenario, channel, draw, level, order, multiple, cap, rounds=None
     """The problem, and the schedule of each method, by the package; of the first ``rounds`` alone if given."""
     problem = posed(scenario, channel, draw, explorer.LEVELS[level], order)
     if rounds:
-        problem = ReceiveScalingProblem(
-            problem.scenario, problem.min_gain[:rounds], problem.budget
-        )
+        problem = beginning(problem, rounds)
     penalty = tuning.match_budget(policies.AdaScale, problem) * multiple
-    constant = np.maximum(
-        problem.min_noise_energy, constant_levels(scenario, channel, draw)[level]
-    )
+    constant = constant_levels(scenario, channel, draw)[level]
     schedules = {
         "optimal": policies.Optimal().schedule(problem),
         "adascale": policies.AdaScale(penalty).schedule(problem),
         "equal": policies.EqualAlloc().schedule(problem),
-        "constant": constant,
+        "constant": np.maximum(problem.min_noise_energy, constant),
         "learn": policies.Learn(budget_mode="hard").schedule(problem),
     }
     if cap:
@@ -140,31 +125,31 @@ def differences(position, answer):
     """The largest relative difference of every quantity of every method, by name."""
     problem, schedules = by_package(**position)
     assert set(answer["methods"]) == set(schedules)
-    half = problem.min_gain.size // 2
-    begun = ReceiveScalingProblem(
-        problem.scenario, problem.min_gain[:half], problem.budget
-    )
+    half = problem.num_rounds // 2
     best = problem.rdp(schedules["optimal"])
     for name, w in schedules.items():
-        found, rdp = answer["methods"][name], problem.rdp(w)
+        shown = answer["methods"][name]
+        rdp = problem.rdp(w)
         expected = {
-            "noise energy": (found["w"], w),
-            "cost": (found["cost"], problem.cost(w)),
-            "RDP": (found["rdp"], rdp),
-            "RDP so far": (found["soFar"][half - 1], begun.rdp(w[:half])),
-            "ratio": (found["ratio"], rdp / best),
-            "epsilon": (found["epsilon"], problem.epsilon(w, delta=explorer.DELTA)),
+            "w": w,
+            "cost": problem.cost(w),
+            "rdp": rdp,
+            "ratio": rdp / best,
+            "epsilon": problem.epsilon(w, delta=explorer.DELTA),
+            "soFar": beginning(problem, half).rdp(w[:half]),
         }
-        for quantity, (mine, packages) in expected.items():
-            yield name, quantity, float(np.max(np.abs(np.asarray(mine) / packages - 1)))
+        shown["soFar"] = shown["soFar"][half - 1]
+        for quantity, value in expected.items():
+            ratio = np.asarray(shown[quantity]) / value
+            yield name, quantity, float(np.max(np.abs(ratio - 1)))
 
 
 def test_the_page_computes_what_the_package_computes():
-    asked = [
+    questions = [
         *positions(),
         START | {"rounds": 20, "draw": 1},
     ]  # the last one is the game's
-    for position, answer in zip(asked, in_node(asked), strict=True):
+    for position, answer in zip(questions, in_node(questions), strict=True):
         for name, quantity, difference in differences(position, answer):
             assert difference < TOLERANCE, (position, name, quantity, difference)
 
@@ -175,17 +160,12 @@ def test_the_page_computes_what_the_package_computes():
 def test_replay_has_the_queue_and_the_epsilon_of_every_round(position):
     (answer,) = in_node([position])
     problem, schedules = by_package(**position)
-    w, queue = schedules["adascale"], 0.0
-    for t, added in enumerate(w - problem.min_noise_energy):
-        queue = max(queue + added - problem.budget, 0)
-        assert answer["queue"][t] == pytest.approx(queue, abs=1e-9)
-    for t in (1, 20, 250, problem.min_gain.size):
-        begun = ReceiveScalingProblem(
-            problem.scenario, problem.min_gain[:t], problem.budget
-        )
-        assert answer["epsilons"][t - 1] == pytest.approx(
-            float(begun.epsilon(w[:t], delta=explorer.DELTA)), rel=TOLERANCE
-        )
+    w = schedules["adascale"]
+    queue = bounds.queue(problem, w)[1:]
+    np.testing.assert_allclose(answer["queue"], queue, rtol=0, atol=1e-9)
+    for t in (1, 20, 250, problem.num_rounds):
+        epsilon = beginning(problem, t).epsilon(w[:t], delta=explorer.DELTA)
+        assert answer["epsilons"][t - 1] == pytest.approx(float(epsilon), rel=TOLERANCE)
 
 
 @pytest.mark.parametrize("change", [*CHANGES, "delta *= 1.00001"])
@@ -203,12 +183,19 @@ def test_the_committed_data_are_what_the_package_writes():
 
 @pytest.mark.parametrize("channel", explorer.CHANNELS)
 def test_gains_and_levels_are_those_of_the_model_but_for_rounding(channel):
-    model, scenario = explorer.CHANNELS[channel], Scenario.mnist()
-    drawn = model.draw(scenario.num_devices, scenario.num_rounds, seed=1)
+    model = explorer.CHANNELS[channel]
+    scenario = Scenario.mnist()
+    fading = model.draw(scenario.num_devices, scenario.num_rounds, seed=1)
     problem = posed("mnist", channel, 1, explorer.LEVELS)
-    exact = scenario.min_gain(drawn.gain)
+    exact = scenario.min_gain(fading.gain)
     assert np.abs(10 * np.log10(problem.min_gain / exact)).max() < 0.005 * (1 + 1e-9)
-    law = model.floor_law(scenario, scenario.mean_gain(drawn.path_loss))
+    law = model.floor_law(scenario, scenario.mean_gain(fading.path_loss))
     constant = policies.ConstantLevel(law=law).start(scenario, problem.budget).level
     ratio = constant_levels("mnist", channel, 1) / constant
     assert np.abs(10 * np.log10(ratio)).max() < 0.00005 * (1 + 1e-9)
+
+
+def beginning(problem, rounds):
+    """The problem of the first rounds alone."""
+    gain = problem.min_gain[:rounds]
+    return ReceiveScalingProblem(problem.scenario, gain, problem.budget)

@@ -1,7 +1,5 @@
 """The power control of Shi et al. at a given cost: the chosen pair, and a variant with a filled queue."""
 
-import math
-
 import numpy as np
 import pytest
 from scipy.optimize import brentq
@@ -13,21 +11,11 @@ from companion.shi import capped_level, filled_lyapunov, plain_lyapunov
 from tests import problems
 from tests.problems import MNIST
 
+from .plain_loops import lyapunov_cost
+
 
 def make(budget, seeds=(0, 1)):
     return problems.make(MNIST, np.asarray(budget)[:, None], list(seeds))
-
-
-def lyapunov_cost(problem, penalty, rate):
-    """Cost over the budget of one lane, written out round by round."""
-    queue, spent = 0.0, 0.0
-    for cap, floor in zip(
-        problem.max_eta.tolist(), problem.min_noise_energy.tolist(), strict=True
-    ):
-        eta = cap if queue == 0 else min(cap, math.sqrt(penalty / queue))
-        spent += problem.scenario.noise_scale / eta - floor
-        queue = max(queue + eta - rate, 0.0)
-    return spent / problem.num_rounds / float(problem.budget)
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +25,9 @@ def matched():
 
 
 def test_every_pair_costs_the_budget(matched):
-    problem, found = matched
-    assert {*found.pairs.lane} == set(range(4))
-    for pair in found.pairs.iloc[::7].itertuples():
+    problem, match = matched
+    assert {*match.pairs.lane} == set(range(4))
+    for pair in match.pairs.iloc[::7].itertuples():
         k, r = np.unravel_index(int(pair.lane), problem.lanes)
         alone = ReceiveScalingProblem(
             problem.scenario, problem.min_gain[r], problem.budget[k, 0]
@@ -51,32 +39,33 @@ def test_every_pair_costs_the_budget(matched):
 
 
 def test_the_kindest_pair_is_chosen(matched):
-    problem, found = matched
-    assert found.penalty.shape == found.rate.shape == problem.lanes
-    w = policies.LyapunovPowerControl(found.penalty, found.rate).schedule(problem)
+    problem, match = matched
+    assert match.penalty.shape == match.rate.shape == problem.lanes
+    w = policies.LyapunovPowerControl(match.penalty, match.rate).schedule(problem)
     np.testing.assert_allclose(problem.cost(w) / problem.budget, 1, rtol=1e-9)
-    best = found.pairs.groupby("lane").epsilon.min().to_numpy().reshape(problem.lanes)
+    best = match.pairs.groupby("lane").epsilon.min().to_numpy().reshape(problem.lanes)
     np.testing.assert_allclose(problem.epsilon(w), best, rtol=1e-9)
-    worst = found.pairs.groupby("lane").epsilon.max().to_numpy().reshape(problem.lanes)
+    worst = match.pairs.groupby("lane").epsilon.max().to_numpy().reshape(problem.lanes)
     assert (worst > 2 * best).all()  # the control: which pair is taken matters
     figures = best_lyapunov(problem)
     np.testing.assert_array_equal(
-        [figures.penalty, figures.rate], [found.penalty, found.rate]
+        [figures.penalty, figures.rate], [match.penalty, match.rate]
     )
 
 
-def test_no_much_kinder_pair_lies_between_the_rates_that_were_tried(matched):
+def test_no_pair_between_tried_rates_leaks_much_less(matched):
     """Forty rates around the best one, the crossing of each found by bisection."""
-    problem, found = matched
+    problem, match = matched
     alone = ReceiveScalingProblem(
         problem.scenario, problem.min_gain[0], problem.budget[1, 0]
     )
-    epsilon = found.pairs.groupby("lane").epsilon.min()[2]
-    rates = found.rate[1, 0] * np.geomspace(0.9, 1.1, 40)
-    natural = float(found.penalty[1, 0])
+    epsilon = match.pairs.groupby("lane").epsilon.min()[2]
+    rates = match.rate[1, 0] * np.geomspace(0.9, 1.1, 40)
+    natural = float(match.penalty[1, 0])
     pairs = []
     for rate in rates:
-        low, high = natural * 1e-3, natural * 1e3
+        low = natural * 1e-3
+        high = natural * 1e3
         if (lyapunov_cost(alone, low, rate) - 1) * (
             lyapunov_cost(alone, high, rate) - 1
         ) < 0:
@@ -114,7 +103,7 @@ def test_a_rate_out_of_all_reach_is_named_lane_and_all():
         )  # the queue stays empty: full power costs nothing
 
 
-def test_the_capped_level_has_the_mean_that_is_asked_for_or_is_infinite():
+def test_capped_level_has_the_mean_or_is_infinite():
     rng = np.random.default_rng(0)
     caps = rng.pareto(1.0, (5, 40)) + 0.1
     mean = caps.mean(axis=-1) * [0.01, 0.2, 0.5, 0.9, 0.999]
@@ -125,7 +114,7 @@ def test_the_capped_level_has_the_mean_that_is_asked_for_or_is_infinite():
     assert capped_level(caps, 1.001 * caps.mean(axis=-1)).tolist() == [np.inf] * 5
 
 
-def test_at_rest_a_queue_stays_near_its_start_and_one_that_heeds_no_cap_falls():
+def test_queue_at_rest_stays_near_its_start():
     problem = make([0.01])
     for capped in (True, False):
         policy = filled_lyapunov(problem, multiple=100.0, capped=capped)
@@ -140,20 +129,19 @@ def test_at_rest_a_queue_stays_near_its_start_and_one_that_heeds_no_cap_falls():
         assert 0.8 < rest < 1.2 if capped else rest < 0.75
 
 
-def test_the_plain_method_takes_its_cap_first_and_minimises_every_round():
+def test_plain_method_minimises_every_round():
     problem = problems.make(MNIST, 0.04, rounds=60)
-    caps, V = np.array([0.5, 50.0]), 2.0
+    floor = problem.min_noise_energy
+    caps = np.array([0.5, 50.0])
+    V = 2.0
     energy, queue = plain_lyapunov(problem, V, caps)
-    assert energy[:, 0] == pytest.approx(
-        np.maximum(caps, problem.min_noise_energy[0]), rel=1e-12
-    )
+    assert energy[:, 0] == pytest.approx(np.maximum(caps, floor[0]), rel=1e-12)
     leakage = RoundLeakage(MNIST)
-    for k, cap in enumerate(caps):
-        for t, floor in enumerate(problem.min_noise_energy):
-            w = np.geomspace(
-                floor, max(cap, floor), 400
-            )  # for clarity: no point of a grid is better
-            objective = V * leakage(w) + queue[k, t] * (w - floor)
-            own = V * leakage(energy[k, t]) + queue[k, t] * (energy[k, t] - floor)
-            assert own <= objective.min() * (1 + 1e-9)
-            assert queue[k, t + 1] == max(queue[k, t] + energy[k, t] - floor - 0.04, 0)
+    for k, t in np.ndindex(energy.shape):
+        # no point of a grid is better
+        grid = np.geomspace(floor[t], max(caps[k], floor[t]), 400)
+        w = np.append(energy[k, t], grid)
+        own, *others = V * leakage(w) + queue[k, t] * (w - floor[t])
+        assert own <= min(others) * (1 + 1e-9)
+        filled = max(queue[k, t] + energy[k, t] - floor[t] - 0.04, 0)
+        assert queue[k, t + 1] == pytest.approx(filled, rel=1e-12)

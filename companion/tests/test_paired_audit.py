@@ -61,19 +61,20 @@ def audited(sigma=1.5, runs=RUNS, seed=0, **how):
 
 def test_both_trainings_draw_the_same_batches_but_for_the_sample():
     inside, outside, _ = neighbours(given([1.0]))
-    place, drawn = inside.parts[-1][-1], 0
+    place, count = inside.parts[-1][-1], 0
     assert [part.size for part in outside.parts] == [20, 19]
     for seed in range(200):
         inside.seed = outside.seed = seed
         for with_it, without in zip(inside.batches(0), outside.batches(0), strict=True):
             np.testing.assert_array_equal(with_it[with_it != place], without)
-            drawn += place in with_it
-    assert stats.binomtest(drawn, 200, 0.5).pvalue > 1e-3
+            count += place in with_it
+    assert stats.binomtest(count, 200, 0.5).pvalue > 1e-3
 
 
-def test_the_training_itself_adds_the_clipped_gradient_over_the_divisor_or_nothing():
+def test_training_adds_the_clipped_gradient_or_nothing():
     inside, outside, sample = neighbours(given([1.0]))
-    place, seen = inside.parts[-1][-1], set()
+    place = inside.parts[-1][-1]
+    seen = set()
     for seed in range(8):
         inside.seed = outside.seed = seed
         state = inside.start()
@@ -81,30 +82,26 @@ def test_the_training_itself_adds_the_clipped_gradient_over_the_divisor_or_nothi
             inside.step(state, math.inf)[0].velocity
             - outside.step(state, math.inf)[0].velocity
         )
-        drawn = place in inside.batches(0)[-1]
+        in_batch = place in inside.batches(0)[-1]
         sent = sample.signal(SMALL, np.array([0]), state.parameters)
         assert float(sent.norm()) == pytest.approx(
             unit(SMALL), rel=1e-5
         )  # the sensitivity, as it is clipped
         torch.testing.assert_close(
-            difference, sent if drawn else torch.zeros_like(sent), rtol=1e-4, atol=1e-7
+            difference,
+            sent if in_batch else torch.zeros_like(sent),
+            rtol=1e-4,
+            atol=1e-7,
         )
-        seen.add(drawn)
+        seen.add(in_batch)
     assert seen == {True, False}
 
 
-def test_the_sample_has_a_scan_of_another_class():
-    inside, _, sample = neighbours(given([1.0]))
-    at = (digits().test_images == sample.images).flatten(1).all(1).nonzero()[0]
-    assert digits().test_labels[at] != sample.labels
-    assert sample.labels == digits().labels[inside.parts[-1][-1]]
-
-
-def test_without_sampling_the_score_is_normal_as_neyman_and_pearson_say():
+def test_score_without_sampling_is_normal():
     # N(mu^2 / 2, mu^2) with the sample and N(-mu^2 / 2, mu^2) without, where mu^2 is the sum of 1 / sigma^2
     sigma = np.array([1.0, 2.0, 1.5])
-    whole = replace(SMALL, batch_size=20, num_rounds=3)
-    seen = paired_runs(given(sigma, whole, 1), 100)
+    unsampled = replace(SMALL, batch_size=20, num_rounds=3)
+    seen = paired_runs(given(sigma, unsampled, 1), 100)
     mu = math.sqrt((1 / sigma**2).sum())
     for present, sign in ((True, 1), (False, -1)):
         score = seen.score[seen.present == present]
@@ -115,7 +112,7 @@ def test_without_sampling_the_score_is_normal_as_neyman_and_pearson_say():
     assert abs(seen.present.mean() - 0.5) < 4 * 0.5 / math.sqrt(100)
 
 
-def test_an_honest_training_is_not_refuted_and_a_good_part_of_its_epsilon_is_shown():
+def test_audit_shows_much_epsilon_of_an_honest_training():
     heard, final = audited(0.6, 160)
     assert heard.refuted == final.refuted == {}
     assert (heard.kind, heard.runs, heard.canaries, final.kind) == (
@@ -170,43 +167,43 @@ def test_a_sample_that_is_in_every_batch_is_refuted(monkeypatch):
 
 # One training, and what its final model shows of mislabelled samples
 
-WHOLE, DIGITS = replace(Scenario.digits(), num_rounds=20), data.load("digits")
+WHOLE = replace(Scenario.digits(), num_rounds=20)
+DIGITS = data.load("digits")
 
 
-def test_a_mislabelled_scan_has_another_class_and_a_clipped_gradient():
-    canaries = SampleCanaries.mislabelled(
-        DIGITS, Training.preset("digits"), 280, seed=0
-    )
-    at = [
-        int((DIGITS.test_images == each).flatten(1).all(1).nonzero()[0])
-        for each in canaries.images[:40]
-    ]
-    assert (DIGITS.test_labels[at] != canaries.labels[:40]).all()
-    parameters = FedSGD(WHOLE, Training.preset("digits"), DIGITS, 0).start().parameters
-    one = canaries.signal(WHOLE, np.array([5]), parameters)
-    both = canaries.signal(WHOLE, np.array([5, 9]), parameters)
-    other = canaries.signal(WHOLE, np.array([9]), parameters)
-    assert 0 < float(one.norm()) <= unit(WHOLE) * (1 + 1e-6)
-    torch.testing.assert_close(both, one + other, rtol=1e-4, atol=1e-8)
-    assert not canaries.signal(WHOLE, np.array([], dtype=int), parameters).any()
+def test_mislabelled_scan_has_a_clipped_gradient():
+    training = Training.preset("digits")
+    canaries = SampleCanaries.mislabelled(DIGITS, training, 280, seed=0)
+    for image, label in zip(canaries.images[:40], canaries.labels, strict=False):
+        place = (DIGITS.test_images == image).flatten(1).all(1)
+        assert (DIGITS.test_labels[place] != label).all()
+    parameters = FedSGD(WHOLE, training, DIGITS, 0).start().parameters
+
+    def signal(*chosen):
+        return canaries.signal(WHOLE, np.array(chosen, dtype=int), parameters)
+
+    assert 0 < float(signal(5).norm()) <= unit(WHOLE) * (1 + 1e-6)
+    both = signal(5) + signal(9)
+    torch.testing.assert_close(signal(5, 9), both, rtol=1e-4, atol=1e-8)
+    assert not signal().any()
 
 
 def test_the_final_model_tells_little():
     gain = channel.draw(WHOLE.num_devices, 20, seed=0).gain
     problem = ReceiveScalingProblem(WHOLE, WHOLE.min_gain(gain), 2.56)
-    given = (
+    training = (
         problem,
         policies.Optimal().schedule(problem),
         Training.preset("digits"),
         DIGITS,
         0,
     )
-    found = audit_samples(*given, 280)
-    assert (found.kind, found.guesses, found.rates, found.scaled) == (
+    audit = audit_samples(*training, 280)
+    assert (audit.kind, audit.guesses, audit.rates, audit.scaled) == (
         "samples",
         140,
         None,
         None,
     )
-    assert found.one_run < 0.3 < found.accounted
-    assert found.refuted == {}
+    assert audit.one_run < 0.3 < audit.accounted
+    assert audit.refuted == {}

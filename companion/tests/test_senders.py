@@ -11,7 +11,8 @@ from companion.leakage.senders import by_error, optimum_on
 
 S = Scenario.mnist()
 GAIN = channel.draw(S.num_devices, 60, seed=4).gain
-M, G = S.num_devices, S.clip_norm
+M = S.num_devices
+G = S.clip_norm
 
 
 def least_noise(gain, number):
@@ -31,21 +32,21 @@ def test_least_error_agrees_with_a_search_over_all_numbers():
 
 @pytest.mark.parametrize("total", [0.1, 0.4])
 def test_no_schedule_of_the_same_senders_and_total_leaks_less(total):
-    chosen = Truncated.of_total(S, GAIN, total).select(S, GAIN)
-    best, number = optimum_on(chosen, GAIN), chosen.senders.sum(axis=0)
+    selection = Truncated.of_total(S, GAIN, total).select(S, GAIN)
+    best = optimum_on(selection, GAIN)
+    number = selection.senders.sum(axis=0)
     floor = np.array([least_noise(GAIN, k)[t] for t, k in enumerate(number)])
 
     def leakage(energy):
         sigma = number * S.batch_size / G * np.sqrt(energy / (2 * S.num_parameters))
         return np.sum(number * rdp(float(S.sampling_rate), sigma, S.order))
 
-    energy, rng = best.noise_energy, np.random.default_rng(0)
+    energy = best.noise_energy
+    rng = np.random.default_rng(0)
     assert (energy >= floor * (1 - 1e-12)).all()
     assert energy.mean() == pytest.approx(total, rel=1e-9)
-    assert leakage(energy) < leakage(chosen.noise_energy)
-    for _ in range(50):  # another schedule, near or far
+    assert leakage(energy) < leakage(selection.noise_energy)
+    for share in rng.uniform(size=50) ** 4:  # another schedule, near or far
         other = floor + rng.dirichlet(np.ones(60)) * 60 * (total - floor.mean())
-        share = rng.uniform() ** 4
-        assert leakage(energy) <= leakage(share * other + (1 - share) * energy) * (
-            1 + 1e-9
-        )
+        mixture = share * other + (1 - share) * energy
+        assert leakage(energy) <= leakage(mixture) * (1 + 1e-9)

@@ -13,7 +13,8 @@ LANES = 40
 @st.composite
 def instances(draw, orders=(2, 3, 5, 8)):
     """A problem of LANES lanes and a penalty for each: unlike devices, floors over six decades, in any order."""
-    devices, rounds = draw(st.integers(1, 4)), draw(st.integers(1, 30))
+    devices = draw(st.integers(1, 4))
+    rounds = draw(st.integers(1, 30))
     sizes = st.lists(st.floats(1, 300), min_size=devices, max_size=devices)
     batch = np.array(draw(sizes))
     shares = draw(st.lists(st.floats(1e-3, 1), min_size=devices, max_size=devices))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from adascale import ReceiveScalingProblem, Scenario, channel, policies
 from adascale.problem import RoundLeakage
 from companion import bounds
+from companion.shi import plain_lyapunov
 from tests import reference
 
 from .bounds_cases import assert_holds, instances, with_floors
@@ -45,10 +46,13 @@ def test_drift_lemma_holds_for_any_schedule(instance, seed):
 
 @FEW
 @given(instances(), instances(orders=(1.05, 1.3, 2.5, 4.7)))
-def test_queue_violation_and_regret_keep_their_bounds(whole, fractional):
+def test_queue_violation_and_regret_keep_their_bounds(at_integers, fractional):
     """The paper's, and the sharp ones, which hold at fractional orders too and are never larger."""
-    for (problem, penalty), kinds in ((whole, (False, True)), (fractional, (True,))):
-        w, found = policies.AdaScale(penalty).schedule(problem), []
+    for (problem, penalty), kinds in (
+        (at_integers, (False, True)),
+        (fractional, (True,)),
+    ):
+        w, sides_by_kind = policies.AdaScale(penalty).schedule(problem), []
         lost = 1e-12 * np.abs(
             RoundLeakage(problem.scenario)(problem.min_noise_energy)
         ).max(axis=-1)
@@ -58,34 +62,24 @@ def test_queue_violation_and_regret_keep_their_bounds(whole, fractional):
                 (bounds.violation_bound, slack(problem)),
             ]
             every.append((bounds.regret_bound, lost))
-            found.append(
+            sides_by_kind.append(
                 [bound(problem, w, penalty, sharp=sharp) for bound, _ in every]
             )
-            for sides, (_, extra) in zip(found[-1], every, strict=True):
+            for sides, (_, extra) in zip(sides_by_kind[-1], every, strict=True):
                 assert_holds(sides, extra)
-        for paper, sharp in zip(found[0], found[-1], strict=True):
+        for paper, sharp in zip(sides_by_kind[0], sides_by_kind[-1], strict=True):
             np.testing.assert_array_equal(paper.left, sharp.left)
             assert (sharp.right <= paper.right * (1 + 1e-12)).all()
 
 
-@given(instances(), st.sampled_from(bounds.QueueLimits._fields))
-def test_queue_never_exceeds_any_of_the_four_limits(instance, name):
-    problem, penalty = instance
-    queue = bounds.queue(problem, policies.AdaScale(penalty).schedule(problem))
-    limit = getattr(bounds.queue_limits(problem, penalty), name)
-    assert_holds(bounds.Sides(queue, limit), slack(problem)[:, None])
-    assert (np.diff(limit, axis=-1) >= 0).all()
-
-
 def price_gap(problem, w, penalty, other):
     """The two sides of V (F(w_t) - F(w'_t)) <= P_t (y'_t - y_t), and what their difference may lose to rounding."""
-    leakage, spend = RoundLeakage(problem.scenario), problem.spend(w)
+    leakage = RoundLeakage(problem.scenario)
+    spend = problem.spend(w)
     pressure = bounds.queue(problem, w)[..., :-1] + spend
     V = np.broadcast_to(penalty, problem.lanes)[..., None]
-    own, others = (
-        V * leakage(problem.min_noise_energy + spend),
-        V * leakage(problem.min_noise_energy + other),
-    )
+    own = V * leakage(problem.min_noise_energy + spend)
+    others = V * leakage(problem.min_noise_energy + other)
     # the root is known to a few units in the last place, and pressures are sums of differences of w and its floor
     lost = 1e-12 * (own + pressure * (other + spend)) + slack(problem)[..., None] * (
         other + spend + pressure
@@ -97,30 +91,12 @@ def price_gap(problem, w, penalty, other):
 def test_no_choice_gains_more_than_its_price(instance, seed):
     problem, penalty = instance
     w = policies.AdaScale(penalty).schedule(problem)
-    shape = problem.lanes + (problem.num_rounds,)
     rng = np.random.default_rng(seed)
-    other = (
-        problem.budget[:, None]
-        * 10 ** rng.uniform(-3, 3, shape)
-        * rng.integers(0, 2, shape)
-    )
-    left, right, lost = price_gap(problem, w, penalty, other)
-    assert (left <= right + lost).all()
-    # summed, with what the queue gained: the sharper form of the master inequality
-    nu, queue, leakage = (
-        problem.budget[:, None],
-        bounds.queue(problem, w),
-        RoundLeakage(problem.scenario),
-    )
-    own = penalty * leakage(w).sum(axis=-1) + queue[:, -1] ** 2 / 2
-    gained = (
-        queue[:, :-1] * (other - nu) + np.maximum(other - nu, 0) ** 2 / 2 + nu**2 / 2
-    )
-    others = penalty * leakage(problem.min_noise_energy + other).sum(
-        axis=-1
-    ) + gained.sum(axis=-1)
-    scale = own + np.abs(gained).sum(axis=-1)
-    assert (own <= others + 1e-9 * scale + lost.sum(axis=-1)).all()
+    shape = (*problem.lanes, problem.num_rounds)
+    scale = 10 ** rng.uniform(-3, 3, shape) * rng.integers(0, 2, shape)
+    other = problem.budget[:, None] * scale
+    gained, price, lost = price_gap(problem, w, penalty, other)
+    assert (gained <= price + lost).all()
 
 
 @given(instances(orders=(1.3, 2, 3, 8)))
@@ -132,12 +108,12 @@ def test_regret_at_the_cost_paid_is_positive_and_below_its_price(instance):
     )
     leakage = RoundLeakage(problem.scenario)(problem.min_noise_energy).mean(axis=-1)
     if spent.any():
-        some = ReceiveScalingProblem(
+        spending = ReceiveScalingProblem(
             problem.scenario, problem.min_gain[spent], problem.budget[spent]
         )
-        sides = bounds.regret_at_cost(some, w[spent], penalty[spent])
-        sizes = bounds.queue(some, w[spent]).max(axis=-1) + some.cost(w[spent])
-        lost = 1e-12 * leakage[spent] + slack(some) * sizes / penalty[spent]
+        sides = bounds.regret_at_cost(spending, w[spent], penalty[spent])
+        sizes = bounds.queue(spending, w[spent]).max(axis=-1) + spending.cost(w[spent])
+        lost = 1e-12 * leakage[spent] + slack(spending) * sizes / penalty[spent]
         assert (sides.left >= -lost).all()
         assert (sides.left <= sides.right * (1 + 1e-9) + lost).all()
 
@@ -171,8 +147,8 @@ def test_a_schedule_that_is_not_adascale_s_breaks_the_price():
         (policies.AdaScale(penalty).schedule(problem), True),
         (doubled, False),
     ):
-        left, right, lost = price_gap(problem, w, penalty, other)
-        assert (left <= right + lost).all() == holds
+        gained, price, lost = price_gap(problem, w, penalty, other)
+        assert (gained <= price + lost).all() == holds
     equal = policies.EqualAlloc().schedule(problem)
     sides = bounds.regret_at_cost(problem, equal, 100.0)
     assert (sides.left > sides.right).all()
@@ -190,7 +166,8 @@ def test_the_bound_from_below_is_not_below_everything():
 
 @pytest.mark.parametrize("order", [1.3, 2, 3, 8.5])
 def test_kappa_falls_between_its_limits(order):
-    leakage, w = RoundLeakage(MIXED, order), np.geomspace(1e-6, 1e9, 400)
+    leakage = RoundLeakage(MIXED, order)
+    w = np.geomspace(1e-6, 1e9, 400)
     kappa, (low, high) = -(w**2) * leakage.slope(w), bounds.kappa_limits(leakage)
     assert (np.diff(kappa) <= 1e-12 * kappa[1:]).all()
     assert kappa[-1] == pytest.approx(low, rel=1e-6)
@@ -198,66 +175,7 @@ def test_kappa_falls_between_its_limits(order):
     assert (leakage(w) <= high / w).all()
 
 
-def test_the_paper_s_drift_lemma_needs_its_square():
-    problem, penalty = some_instance()
-    w = policies.AdaScale(penalty).schedule(problem)
-    sides, spend = bounds.drift_bound(problem, w), w - problem.min_noise_energy
-    # without y^2 / 2 the right side is too small
-    assert (sides.left > sides.right - spend**2 / 2).any()
-
-
 # Plain loops in x_t
-
-
-@pytest.mark.parametrize("nu", [0.002, 0.05, 1.0])
-def test_both_sides_are_those_of_the_paper_in_x(nu):
-    scenario, V, T = MIXED, 0.3, 6
-    problem = ReceiveScalingProblem(
-        scenario, scenario.min_gain(channel.draw(3, T, 4).gain), nu
-    )
-    gains = problem.min_gain
-    w = policies.AdaScale(V).schedule(problem)
-    x, x_max = problem.eta(w) / gains, reference.x_max(scenario)
-    spend = [reference.constraint(scenario, x[t], gains[t]) for t in range(T)]
-    Q = [0.0]
-    for y in spend:
-        Q.append(max(Q[-1] + y - nu, 0.0))
-    near = {
-        "rel": 1e-8,
-        "abs": 1e-12,
-    }  # the plain sum of Lemma 1 loses digits of small leakages
-    np.testing.assert_allclose(bounds.queue(problem, w), Q, rtol=1e-9, atol=1e-14)
-    drift = bounds.drift_bound(problem, w)
-    for t in range(T):
-        assert drift.left[t] == pytest.approx(Q[t + 1] ** 2 / 2 - Q[t] ** 2 / 2, **near)
-        assert drift.right[t] == pytest.approx(
-            Q[t] * spend[t] + spend[t] ** 2 / 2 + nu**2 / 2, **near
-        )
-    full = [reference.round_leakage(scenario, x_max, gains[t], 3) for t in range(T)]
-    limit = [math.sqrt(2 * V * math.fsum(full[:R]) + R * nu**2) for R in range(T + 1)]
-    assert bounds.queue_bound(problem, w, V).right == pytest.approx(limit, **near)
-    violation = bounds.violation_bound(problem, w, V)
-    assert violation.left == pytest.approx(math.fsum(spend) / T - nu, **near)
-    assert violation.right == pytest.approx(limit[T] / T, **near)
-    level = reference.water_level(list(problem.min_noise_energy), nu)
-    a = [scenario.num_parameters * scenario.noise_power / g for g in gains]
-    best = [min(a_t / level, x_max) for a_t in a]
-    pairs = [
-        (reference.round_leakage(scenario, x[t], gains[t], 3), best[t])
-        for t in range(T)
-    ]
-    left = (
-        math.fsum(
-            f - reference.round_leakage(scenario, b, gains[t], 3)
-            for t, (f, b) in enumerate(pairs)
-        )
-        / T
-    )
-    regret = bounds.regret_bound(problem, w, V)
-    assert regret.left == pytest.approx(left, rel=1e-7, abs=1e-10)
-    assert regret.right == pytest.approx(
-        limit[T] * nu / V + T * nu**2 / (2 * V) + nu**2 / (2 * V), **near
-    )
 
 
 def test_the_four_limits_against_plain_sums():
@@ -267,11 +185,11 @@ def test_the_four_limits_against_plain_sums():
     )
     limits = bounds.queue_limits(problem, V)
     slope = reference.exact_slope(MIXED, 3)
-    one = MIXED.num_parameters * MIXED.noise_power  # x at h = 1 is one / w
+    unit = MIXED.num_parameters * MIXED.noise_power  # x at h = 1 is one / w
     for R in range(7):
         floors = problem.min_noise_energy[:R]
         equal = math.fsum(
-            reference.round_leakage(MIXED, one / (w + nu), 1.0, 3) for w in floors
+            reference.round_leakage(MIXED, unit / (w + nu), 1.0, 3) for w in floors
         )
         assert limits.equal[R] == pytest.approx(
             math.sqrt(2 * V * equal + nu**2) - nu, rel=1e-8
@@ -282,3 +200,82 @@ def test_the_four_limits_against_plain_sums():
         assert limits.growth[R] == pytest.approx(
             (2.25 * V * low**2 * fall * R**2) ** (1 / 3) if R else 0, rel=1e-9
         )
+
+
+@pytest.fixture(scope="module", params=[0.002, 0.05, 1.0])
+def in_x(request):
+    """A problem, its schedule, and the paper's f_t and y_t by plain sums in x_t."""
+    budget, penalty, scenario = request.param, 0.3, MIXED
+    gains = scenario.min_gain(channel.draw(3, 6, 4).gain)
+    problem = ReceiveScalingProblem(scenario, gains, budget)
+    w = policies.AdaScale(penalty).schedule(problem)
+    x = problem.eta(w) / gains
+    spend = [
+        reference.constraint(scenario, *pair) for pair in zip(x, gains, strict=True)
+    ]
+
+    def leaked(x):
+        pairs = zip(np.broadcast_to(x, gains.shape), gains, strict=True)
+        return [reference.round_leakage(scenario, x_t, gain, 3) for x_t, gain in pairs]
+
+    full = leaked(reference.x_max(scenario))
+    limit = [
+        math.sqrt(2 * penalty * math.fsum(full[:R]) + R * budget**2) for R in range(7)
+    ]
+    return problem, w, penalty, spend, leaked, limit
+
+
+NEAR = {"rel": 1e-8, "abs": 1e-12}  # the paper's sum loses digits of small leakages
+
+
+def test_queue_drift_and_violation_are_those_of_the_paper_in_x(in_x):
+    problem, w, penalty, spend, _, limit = in_x
+    nu = float(problem.budget)
+    length = [0.0]
+    for y in spend:
+        length.append(max(length[-1] + y - nu, 0.0))
+    np.testing.assert_allclose(bounds.queue(problem, w), length, rtol=1e-9, atol=1e-14)
+    drift = bounds.drift_bound(problem, w)
+    for t, y in enumerate(spend):
+        change = length[t + 1] ** 2 / 2 - length[t] ** 2 / 2
+        assert drift.left[t] == pytest.approx(change, **NEAR)
+        most = length[t] * y + y**2 / 2 + nu**2 / 2
+        assert drift.right[t] == pytest.approx(most, **NEAR)
+    assert bounds.queue_bound(problem, w, penalty).right == pytest.approx(limit, **NEAR)
+    violation = bounds.violation_bound(problem, w, penalty)
+    assert violation.left == pytest.approx(math.fsum(spend) / 6 - nu, **NEAR)
+    assert violation.right == pytest.approx(limit[6] / 6, **NEAR)
+
+
+def test_regret_is_that_of_the_paper_in_x(in_x):
+    problem, w, penalty, _, leaked, limit = in_x
+    nu = float(problem.budget)
+    scenario = problem.scenario
+    level = reference.water_level(list(problem.min_noise_energy), nu)
+    unit = scenario.num_parameters * scenario.noise_power / problem.min_gain
+    best = np.minimum(unit / level, reference.x_max(scenario))
+    own = leaked(problem.eta(w) / problem.min_gain)
+    least = leaked(best)
+    regret = bounds.regret_bound(problem, w, penalty)
+    expected = math.fsum(f - g for f, g in zip(own, least, strict=True)) / 6
+    assert regret.left == pytest.approx(expected, rel=1e-7, abs=1e-10)
+    right = (limit[6] * nu + 6 * nu**2 / 2 + nu**2 / 2) / penalty
+    assert regret.right == pytest.approx(right, **NEAR)
+
+
+def test_without_the_quadratic_term_the_violation_blows_up():
+    caps, floor = np.array([1e4, 1e6, 1e8]), some_instance()[0].min_noise_energy[0]
+    energy, _ = plain_lyapunov(with_floors(MNIST, floor, 0.04), 1.0, caps)
+    many = with_floors(MNIST, np.tile(floor, (3, 1)), np.full(3, 0.04))
+    sides = bounds.violation_bound(many, energy, 1.0)
+    assert (sides.left >= 0.99 * caps / floor.size - 0.04).all()
+    excess = sides.left / sides.right
+    assert (np.diff(excess) > 0).all()
+    assert excess[-1] > 1  # the bound fails
+
+
+def test_another_policy_s_regret_breaks_the_bound():
+    problem, _ = some_instance()
+    penalty = 1e6  # the bound is small, and full power has nothing to do with V
+    sides = bounds.regret_bound(problem, problem.min_noise_energy, penalty)
+    assert (sides.left > sides.right).all()

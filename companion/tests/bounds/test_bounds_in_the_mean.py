@@ -1,22 +1,17 @@
 """The bounds on the mean: independent floors, correlated ones, and two futures that no policy can tell apart."""
 
 import math
-from dataclasses import replace
 
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from adascale import ReceiveScalingProblem, Scenario, policies
+from adascale import Scenario, policies
 from adascale.problem import RoundLeakage
-from adascale.statistics import interval
 from companion import bounds
-from companion.theory import correlated
 from tests import reference
 
-from .bounds_cases import assert_holds, instances, with_floors
+from .bounds_cases import with_floors
 
 MNIST = Scenario.mnist()
 
@@ -27,7 +22,9 @@ MNIST = Scenario.mnist()
 def test_stationary_level_and_square_against_quadrature(scale, budget):
     level = bounds.stationary_level(scale, budget)
     with mp.workdps(30):
-        w, nu, top = mp.mpf(scale), mp.mpf(budget), mp.mpf(float(level))
+        w = mp.mpf(scale)
+        nu = mp.mpf(budget)
+        top = mp.mpf(float(level))
         mean = mp.quad(lambda x: mp.exp(-w / x), [0, top / 2, top])
         square = mp.quad(lambda x: 2 * (top - x) * mp.exp(-w / x), [0, top / 2, top])
         # d mean / d ln level is at least mean, so an error of 1e-12 in the mean is at most that in the level
@@ -87,50 +84,3 @@ def test_queue_bound_under_rayleigh_fading_against_quadrature():
     # both take the least over some levels, and the function is flat there
     got = bounds.stationary_queue_bound(RoundLeakage(MNIST), scale, nu, V)
     assert got == pytest.approx(least, rel=2e-3)
-
-
-@pytest.mark.parametrize("penalty", [1.0, 3.0])
-def test_two_floors_in_all_need_the_mixing_term_even_against_the_optimum(penalty):
-    """One for each half of the rounds; with one for all of them the optimum has the regret of an even spend."""
-    scale, nu, T = 0.037, 0.04, 1000
-    scenario = replace(MNIST, num_rounds=T)
-    leakage, regret = RoundLeakage(scenario), []
-    for size in (T // 2, T):
-        floor = correlated.block_floors(scale, size, (200, T), np.random.default_rng(8))
-        problem = with_floors(scenario, floor, nu)
-        energy, best = (
-            policy.schedule(problem)
-            for policy in (policies.AdaScale(penalty), policies.Optimal())
-        )
-        regret.append(interval((leakage(energy) - leakage(best)).mean(axis=-1)))
-    without = bounds.correlated_regret_bound(leakage, scale, nu, penalty, T)
-    assert regret[0].low > without > regret[1].high
-    assert regret[0].high < bounds.correlated_regret_bound(
-        leakage, scale, nu, penalty, T, mixing=0.25
-    )
-
-
-@given(instances(orders=(1.3, 2, 3)), st.integers(1, 10))
-def test_regret_against_the_optimum_of_every_block_is_bounded_on_any_channel(
-    instance, size
-):
-    """What carries over to stationary ergodic channels: AdaScale against a server that looks ahead within a block."""
-    problem, penalty = instance
-    rounds = problem.num_rounds // size * size
-    if rounds:
-        problem = ReceiveScalingProblem(
-            problem.scenario, problem.min_gain[:, :rounds], problem.budget
-        )
-        leakage, nu = RoundLeakage(problem.scenario), problem.budget
-        energy = policies.AdaScale(penalty).schedule(problem)
-        blocks = problem.min_noise_energy.reshape(-1, rounds // size, size)
-        best = np.maximum(
-            policies.water_level(blocks, nu[:, None])[..., None], blocks
-        ).reshape(-1, rounds)
-        left = leakage(energy).mean(axis=-1) - leakage(best).mean(axis=-1)
-        most = np.cbrt(-penalty * nu**2 * leakage.slope(nu))
-        right = ((size - 1) * nu * (most + nu) + size * nu**2) / penalty
-        assert_holds(
-            bounds.Sides(left, right),
-            1e-12 * leakage(problem.min_noise_energy).max(axis=-1),
-        )

@@ -32,33 +32,36 @@ def floors_and_weights():
 
 def test_two_rounds_lie_between_their_bounds():
     nu = 0.04
-    found = bounds.certify_regret(SCENARIO, LAW, nu, 2, fineness=1.2)
+    certified = bounds.certify_regret(SCENARIO, LAW, nu, 2, fineness=1.2)
     steady = 2 * float(bounds.level_value(F, LAW, nu).leakage)
     W, weight = floors_and_weights()
-    left = np.linspace(0, 2 * nu, 300)
-    last = weight @ F(W[:, None] + left)
+    remaining = np.linspace(0, 2 * nu, 300)
+    last = weight @ F(W[:, None] + remaining)
 
     def over_two(spend):
         return F(W[:, None] + spend) + np.interp(
-            2 * nu - spend, left, last
+            2 * nu - spend, remaining, last
         )  # the chord lies above, by very little
 
     optimum = weight @ over_two(np.linspace(0, 2 * nu, 1_201)).min(axis=1) - steady
-    low, high = np.full(W.size, 1e-6), W + 2 * nu
+    low = np.full(W.size, 1e-6)
+    high = W + 2 * nu
     for _ in range(50):  # the level of two rounds, by halving
         level = (low + high) / 2
         above = (
             np.maximum(level - W, 0) + (1 + 2 * np.log(2)) * LAW.mean_cost(level)
             > 2 * nu
         )
-        low, high = np.where(above, low, level), np.where(above, level, high)
+        low = np.where(above, low, level)
+        high = np.where(above, level, high)
     policy = weight @ over_two(np.maximum(level - W, 0)[:, None]).ravel() - steady
-    assert found.optimum[1] <= optimum + 1e-6 * steady
-    assert found.optimum[1] == pytest.approx(optimum, abs=1e-2 * steady)
-    assert found.policy[1] >= policy - 1e-6 * steady
-    assert found.policy[1] == pytest.approx(policy, abs=1e-2 * steady)
-    assert found.optimum[1] < found.policy[1]
-    floors, b = Floors(F, LAW, float(LAW.scale)), np.linspace(0, 2 * nu, 120)
+    assert certified.optimum[1] <= optimum + 1e-6 * steady
+    assert certified.optimum[1] == pytest.approx(optimum, abs=1e-2 * steady)
+    assert certified.policy[1] >= policy - 1e-6 * steady
+    assert certified.policy[1] == pytest.approx(policy, abs=1e-2 * steady)
+    assert certified.optimum[1] < certified.policy[1]
+    floors = Floors(F, LAW, float(LAW.scale))
+    b = np.linspace(0, 2 * nu, 120)
     least = floors.below(floors.last_round(b)[1], b)
     assert least[0] <= 2 * (weight @ F(W)) * (1 + 1e-9)
     assert (np.diff(least) <= 0).all()
@@ -67,7 +70,7 @@ def test_two_rounds_lie_between_their_bounds():
 @pytest.mark.parametrize("margin", [0.0, 2.0])
 def test_simulated_policies_lie_between_the_bounds(margin):
     nu, rounds, draws = 0.04, 5, 6_000
-    found = bounds.certify_regret(SCENARIO, LAW, nu, rounds, margin, fineness=0.5)
+    certified = bounds.certify_regret(SCENARIO, LAW, nu, rounds, margin, fineness=0.5)
     value = bounds.level_value(F, LAW, nu)
     floor = LAW.draw(np.random.default_rng(1), draws, rounds)
     problem = with_floors(replace(SCENARIO, num_rounds=rounds), floor, nu)
@@ -77,13 +80,13 @@ def test_simulated_policies_lie_between_the_bounds(margin):
         total = surplus(F, value, floor, energy).sum(axis=1)
         return total.mean(), 4 * total.std() / np.sqrt(draws)
 
-    own, error = lost(
+    mean, error = lost(
         policies.ReSolve(law=LAW, budget_mode="hard", safety_margin=margin)
     )
-    assert own - error < found.policy[-1] < own + error + 0.02 * abs(own)
+    assert mean - error < certified.policy[-1] < mean + error + 0.02 * abs(mean)
     least, error = lost(policies.DynamicProgramme(law=LAW))
-    assert found.optimum[-1] < least + error
-    assert found.optimum[-1] > 0.8 * (least - error)
+    assert certified.optimum[-1] < least + error
+    assert certified.optimum[-1] > 0.8 * (least - error)
 
 
 def test_hulls_and_levels_are_what_they_say():

@@ -16,7 +16,9 @@ def hockey_stick(q, sigma, epsilon):
 
     They settle where the first noise is so large that its tail is flat where the threshold leaves its range.
     """
-    first, second, strike = 1 / sigma[0], 1 / sigma[1], math.exp(epsilon)
+    first = 1 / sigma[0]
+    second = 1 / sigma[1]
+    strike = math.exp(epsilon)
     x, step = np.linspace(-10, 10 + second, 200001, retstep=True)
     y = 1 - q + q * np.exp(second * x - second**2 / 2)
     level = np.log(np.maximum(strike / y - 1 + q, 1e-300) / q)
@@ -38,9 +40,7 @@ def hockey_stick(q, sigma, epsilon):
         (0.01, (0.5, 0.05), 0.1),
     ],
 )
-def test_the_delta_of_two_rounds_has_ten_digits_where_one_noise_dwarfs_the_other(
-    q, sigma, epsilon
-):
+def test_two_round_delta_has_ten_digits(q, sigma, epsilon):
     # a sigma of 50 is a kink of width 0.02; of 0.05, a range of x up to 30, in most of which y_2 does not change
     assert np.isclose(
         two_round_delta(q, sigma, epsilon),
@@ -54,9 +54,7 @@ def test_the_delta_of_two_rounds_has_ten_digits_where_one_noise_dwarfs_the_other
     ("q", "epsilon"),
     [(0.3, 0.73), (0.3, 1.0), (0.5, math.log(4)), (0.05, 5.0), (0.9, 4.7)],
 )
-def test_the_delta_of_removal_is_zero_beyond_the_largest_loss_and_not_before(
-    q, epsilon
-):
+def test_delta_of_removal_ends_at_the_largest_loss(q, epsilon):
     most = -2 * math.log(1 - q)  # y_1 y_2 is at least (1 - q)^2
     assert (two_round_delta(q, (0.9, 1.4), epsilon, removed=True) == 0) == (
         epsilon >= most
@@ -97,31 +95,31 @@ def gaussian(sigma, epsilon):
     ],  # at 35,000: 1e-273
 )
 def test_slopes_without_sampling_are_those_of_one_gaussian(sigma, epsilon):
-    found = delta_slopes(1 - 1e-12, sigma, epsilon)
-    for value, closed in zip(found, gaussian(sigma, epsilon), strict=True):
+    slopes = delta_slopes(1 - 1e-12, sigma, epsilon)
+    for value, closed in zip(slopes, gaussian(sigma, epsilon), strict=True):
         np.testing.assert_allclose(
             value, closed, rtol=2e-6
         )  # aliases of exp(-16) times a few
 
 
-def test_slopes_of_two_sampled_rounds_are_differences_of_their_exact_delta():
+def test_slopes_match_differences_of_exact_delta():
     q, v, epsilon, step = 0.3, np.array([25.0, 36.0]), 0.1, 0.05
-    found = delta_slopes(q, np.sqrt(v), epsilon)
+    slopes = delta_slopes(q, np.sqrt(v), epsilon)
 
-    def at(one, other=0):
+    def at(first, second=0):
         return two_round_delta(
-            q, tuple(np.sqrt(v + step * np.array([one, other]))), epsilon
+            q, tuple(np.sqrt(v + step * np.array([first, second]))), epsilon
         )
 
     # differences err by (step / v)^2 = 4e-6 times a few
-    np.testing.assert_allclose(found.delta, at(0), rtol=2e-6)
+    np.testing.assert_allclose(slopes.delta, at(0), rtol=2e-6)
     np.testing.assert_allclose(
-        found.slope,
+        slopes.slope,
         [at(1) - at(-1), at(0, 1) - at(0, -1)] / np.array(2 * step),
         rtol=5e-5,
     )
     np.testing.assert_allclose(
-        found.curvature[0], (at(1) - 2 * at(0) + at(-1)) / step**2, rtol=5e-4
+        slopes.curvature[0], (at(1) - 2 * at(0) + at(-1)) / step**2, rtol=5e-4
     )
 
 

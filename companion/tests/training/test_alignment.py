@@ -25,39 +25,37 @@ def run(training=TRAINING, eta=ETA, alignment=ALIGNMENT, rounds=3, coefficient=N
     state = federation.start()
     for t in range(rounds):
         h, c = (
-            None if each is None else each[:, t] for each in (coefficient, alignment)
+            None if array is None else array[:, t] for array in (coefficient, alignment)
         )
         state, _ = federation.step(state, float(eta[t]), h, alignment_t=c)
     return state.parameters.double()
 
 
-def test_the_signals_on_the_channel_are_the_gradients_times_the_real_part_of_the_alignment():
-    gradients = torch.randn(
-        10, 60, generator=torch.Generator().manual_seed(0), dtype=torch.float64
-    )
+def test_signals_weigh_gradients_by_the_real_alignment():
+    generator = torch.Generator().manual_seed(0)
+    gradients = torch.randn(10, 60, generator=generator, dtype=torch.float64)
     noise = receiver_noise(np.random.default_rng(1), 60, SCENARIO.noise_power)
-    h, believed, c = DRAWN.coefficient[:, 0], ESTIMATE[:, 0], ALIGNMENT[:, 0]
-    received = transmit(gradients, h, float(ETA[0]), noise, believed)
+    h = DRAWN.coefficient[:, 0]
+    believed = ESTIMATE[:, 0]
+    c = ALIGNMENT[:, 0]
+    eta = float(ETA[0])
+    received = transmit(gradients, h, eta, noise, believed)
     aligned = (torch.as_tensor(c.real)[:, None] * gradients).mean(0)
-    expected = effective_update(aligned, float(ETA[0]), noise.real)
-    assert (
-        float((received.update - expected).abs().max() / expected.abs().max()) < 1e-13
+    torch.testing.assert_close(
+        received.update, effective_update(aligned, eta, noise.real), rtol=0, atol=1e-13
     )
-    # what was lost stands in the other quadrature
-    other = (torch.as_tensor(c.imag)[:, None] * gradients).mean(
-        0
-    ).numpy() + noise.imag / np.sqrt(ETA[0])
-    np.testing.assert_allclose(
-        received.signal.imag.numpy() / np.sqrt(ETA[0]), other, atol=1e-12
-    )
-    spent = (
-        ETA[0] / (100 * np.abs(believed) ** 2) * gradients.square().sum(1).numpy() / 60
-    )
+    # what was lost is in the other quadrature
+    turned = (c.imag[:, None] * gradients.numpy()).mean(0) + noise.imag / np.sqrt(eta)
+    lost = received.signal.imag.numpy() / np.sqrt(eta)
+    np.testing.assert_allclose(lost, turned, atol=1e-12)
+    energy = gradients.square().sum(1).numpy() / 60
+    spent = eta / (100 * np.abs(believed) ** 2) * energy
     np.testing.assert_allclose(received.power.numpy(), spent, rtol=1e-12)
 
 
-def test_a_step_at_signal_level_with_estimates_is_the_step_with_alignments():
-    effective, signal = run(), run(coefficient=DRAWN.coefficient)
+def test_step_on_signals_is_the_step_with_alignments():
+    effective = run()
+    signal = run(coefficient=DRAWN.coefficient)
     assert (
         float((effective - signal).abs().max()) < 1e-5
     )  # single precision, summed in another order

@@ -13,10 +13,6 @@ from adascale.problem import RoundLeakage
 from companion.training.weighted_optimal import WeightedOptimal
 from tests.problems import FULL, MIXED, MNIST, PAPER, budgets, gains, make
 
-RISING = np.exp(
-    np.linspace(-3, 3, 200)
-)  # late noise counts four hundred times as much as early noise
-
 
 def by_bisection(problem, weights):
     """One lane in plain scipy: an inverse of F' inside a bracketed price."""
@@ -55,9 +51,9 @@ def test_the_schedule_is_that_of_nested_root_finding(order):
     problem = make(replace(MIXED, order=order), 0.3, rounds=12)
     weights = np.exp(np.linspace(-2, 2, 12))
     weights /= weights.mean()
-    found = WeightedOptimal(weights).schedule(problem)
+    schedule = WeightedOptimal(weights).schedule(problem)
     np.testing.assert_allclose(
-        found, by_bisection(problem, weights), rtol=1e-10
+        schedule, by_bisection(problem, weights), rtol=1e-10
     )  # F' carries about 1e-13
 
 
@@ -78,7 +74,8 @@ def test_no_schedule_of_the_same_weighted_cost_leaks_less(gain, budget, seed, or
     weights = np.exp(rng.normal(0, 2, len(gain)))
     policy = WeightedOptimal(weights)
     w = policy.schedule(problem)
-    best, spent = problem.rdp(w), w - problem.min_noise_energy
+    best = problem.rdp(w)
+    spent = w - problem.min_noise_energy
     for near in (1.0, 1e-2):
         share = rng.exponential(size=len(gain))
         share *= problem.budget / np.mean(policy.weights * share)
@@ -86,23 +83,13 @@ def test_no_schedule_of_the_same_weighted_cost_leaks_less(gain, budget, seed, or
         assert problem.rdp(tried) >= best * (1 - 1e-9)  # the rounding of a leakage
 
 
-def test_without_sampling_one_schedule_serves_every_order_and_with_it_none_does():
-    for scenario, same in ((FULL, True), (MNIST, False)):
-        policy = WeightedOptimal(RISING)
-        schedules = [
-            policy.schedule(make(replace(scenario, order=o), 0.1, rounds=200))
-            for o in (2, 20)
-        ]
-        apart = float(np.abs(np.log(schedules[0] / schedules[1])).max())
-        assert apart < 1e-9 if same else apart > 0.05
-
-
 def test_the_weighted_budget_is_spent_however_extreme():
     rng = np.random.default_rng(0)
     for i in range(300):
         scenario = replace((MIXED, MNIST, FULL)[i % 3], order=(2, 3, 1.5, 8, 30)[i % 5])
         rounds = int(rng.integers(1, 15))
-        floor, budget = 10 ** rng.uniform(-4, 4, rounds), 10 ** rng.uniform(-5, 4)
+        floor = 10 ** rng.uniform(-4, 4, rounds)
+        budget = 10 ** rng.uniform(-5, 4)
         problem = ReceiveScalingProblem(
             scenario, scenario.noise_scale / (scenario.x_max * floor), budget
         )
