@@ -18,12 +18,12 @@ class FadeLevelled(Rayleigh):
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         """As :meth:`ChannelModel.draw <adascale.channel.ChannelModel.draw>`."""
-        plain = super().draw(num_devices, num_rounds, seed)
-        bottleneck = plain.gain.min(axis=-2).reshape(-1, num_rounds)
-        lanes = plain.coefficient.reshape(-1, num_devices, num_rounds)
+        drawn = super().draw(num_devices, num_rounds, seed)
+        bottleneck = drawn.gain.min(axis=-2).reshape(-1, num_rounds)
+        lanes = drawn.coefficient.reshape(-1, num_devices, num_rounds)
         order = bottleneck.argsort(axis=-1)
         for lane, (deepest, median) in enumerate(
             zip(order[:, 0], order[:, (num_rounds - 1) // 2], strict=True)
         ):
             lanes[lane, :, deepest] = lanes[lane, :, median]
-        return plain._replace(coefficient=lanes.reshape(plain.coefficient.shape))
+        return drawn._replace(coefficient=lanes.reshape(drawn.coefficient.shape))
