@@ -1,7 +1,7 @@
 """Checks of arguments: :class:`~adascale.errors.InvalidInput` names the argument and its value."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
@@ -18,44 +18,25 @@ MOST_ENTRIES = 100_000_000
 
 def as_floats(name: str, value: ArrayLike) -> FloatArray:
     """Return a new C-ordered float64 array of the value; refuse booleans, text and masked entries."""
-    if "masked" in (unfit := _unfit(value)):
+    if np.ma.is_masked(value):
         raise InvalidInput(
             f"{name} must have no masked entries; fill them or leave them out", name
         )
     try:
         array = np.asarray(value)
-        if array.dtype.kind == "O" and all(
-            isinstance(x, Real) and not isinstance(x, bool) for x in array.flat
-        ):
-            array = array.astype(float)  # nullable columns of pandas, large integers
-        if unfit or array.dtype.kind not in "iuf":
+        # nullable columns of pandas, large integers
+        if array.dtype.kind == "O" and all(isinstance(x, Real) for x in array.flat):
+            array = array.astype(float)
+        if array.dtype.kind not in "iuf":
             raise ValueError
-    except (
-        ValueError,
-        OverflowError,
-    ):  # also a ragged sequence, or an integer above the largest float64
+    except (ValueError, OverflowError):
+        # a ragged sequence as well, or an integer above the largest float64
         raise InvalidInput(
             f"{name} must be a number or an array of numbers, got {shown(value)}", name
         ) from None
-    with np.errstate(over="ignore"):  # when a wider float is narrowed
-        return array.astype(
-            float, order="C"
-        )  # so that NumPy adds in the same order for every memory layout
-
-
-def _unfit(value: object) -> set[str]:
-    """Return which entries there are that NumPy would take for numbers: masked ones and booleans."""
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes | range):
-        if {*map(type, value)} <= {float, int}:
-            return set()
-        return set[str]().union(*map(_unfit, value))
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        return {"masked"}
-    return (
-        {"boolean"}
-        if isinstance(value, bool) or getattr(value, "dtype", None) == np.bool_
-        else set()
-    )
+    # a wider float may overflow; C order, so that NumPy adds in the same order for every memory layout
+    with np.errstate(over="ignore"):
+        return array.astype(float, order="C")
 
 
 def _checked(
@@ -63,24 +44,35 @@ def _checked(
     value: ArrayLike,
     expected: str,
     good: Callable[[FloatArray], NDArray[np.bool_]],
-    *,
-    one: bool = False,
 ) -> FloatArray:
-    """Return ``value`` as floats if all of them, or the only ``one``, are good."""
+    """Return ``value`` as floats if all of them are good."""
     array = as_floats(name, value)
     bad = ~good(array)
-    if bad.any() or (one and array.ndim):
-        got = shown(array.item() if array.ndim == 0 else value)
-        if bad.ndim and not one:
-            index = tuple(np.argwhere(bad)[0].tolist())
-            got = f"{array[index]} at index {index if len(index) > 1 else index[0]}"
-        raise InvalidInput(f"{name} must be {expected}, got {got}", name)
+    if bad.any():
+        index = tuple(np.argwhere(bad)[0].tolist())
+        place = f" at index {index}" if index else ""
+        raise InvalidInput(
+            f"{name} must be {expected}, got {array[index]}{place}", name
+        )
     return array
+
+
+def _one(
+    name: str,
+    value: ArrayLike,
+    expected: str,
+    good: Callable[[FloatArray], NDArray[np.bool_]],
+) -> float:
+    """Return ``value`` as a float if it is one good number."""
+    array = _checked(name, value, expected, good)
+    if array.ndim:
+        raise InvalidInput(f"{name} must be {expected}, got {shown(value)}", name)
+    return float(array)
 
 
 def positive(name: str, value: ArrayLike, last: str = "") -> FloatArray:
     """Return ``value`` as floats, all finite and > 0, with one or more on a last axis of what ``last`` says."""
-    array = _checked(name, value, "finite and > 0", lambda x: np.isfinite(x) & (x > 0))
+    array = _checked(name, value, "finite and > 0", lambda x: (x > 0) & (x < math.inf))
     if last and (array.ndim == 0 or array.shape[-1] == 0):
         raise InvalidInput(
             f"{name} must have a last axis of {last}, got shape {array.shape}", name
@@ -100,16 +92,14 @@ def per_device(name: str, value: ArrayLike, num_devices: int) -> FloatArray:
 
 def at_least(name: str, value: ArrayLike, least: float) -> FloatArray:
     """Return ``value`` as floats, all finite and >= ``least``."""
-    return _checked(
-        name, value, f"finite and >= {least}", lambda x: np.isfinite(x) & (x >= least)
-    )
+    expected = f"finite and >= {least}"
+    return _checked(name, value, expected, lambda x: (x >= least) & (x < math.inf))
 
 
 def between(name: str, value: ArrayLike, low: float, high: float) -> FloatArray:
     """Return ``value`` as floats, all in [low, high]."""
-    return _checked(
-        name, value, f"in [{low:g}, {high:g}]", lambda x: (x >= low) & (x <= high)
-    )
+    expected = f"in [{low:g}, {high:g}]"
+    return _checked(name, value, expected, lambda x: (x >= low) & (x <= high))
 
 
 def sampling_rate(name: str, value: ArrayLike) -> FloatArray:
@@ -119,41 +109,22 @@ def sampling_rate(name: str, value: ArrayLike) -> FloatArray:
 
 def order(name: str, value: ArrayLike) -> float:
     """Return one Rényi order, finite and > 1."""
-    return float(
-        _checked(
-            name, value, "finite and > 1", lambda x: np.isfinite(x) & (x > 1), one=True
-        )
-    )
+    return _one(name, value, "finite and > 1", lambda x: (x > 1) & (x < math.inf))
 
 
 def fraction(name: str, value: ArrayLike) -> float:
     """Return one number in (0, 1)."""
-    return float(
-        _checked(
-            name,
-            value,
-            "one number strictly between 0 and 1",
-            lambda x: (x > 0) & (x < 1),
-            one=True,
-        )
-    )
+    expected = "one number strictly between 0 and 1"
+    return _one(name, value, expected, lambda x: (x > 0) & (x < 1))
 
 
 def number(name: str, value: ArrayLike, low: float, high: float = math.inf) -> float:
     """Return one finite number in [low, high]."""
-    expected = (
-        f"one finite number >= {low:g}"
-        if high == math.inf
-        else f"one number in [{low:g}, {high:g}]"
-    )
-    return float(
-        _checked(
-            name,
-            value,
-            expected,
-            lambda x: np.isfinite(x) & (x >= low) & (x <= high),
-            one=True,
-        )
+    expected = f"one number in [{low:g}, {high:g}]"
+    if high == math.inf:
+        expected = f"one finite number >= {low:g}"
+    return _one(
+        name, value, expected, lambda x: np.isfinite(x) & (x >= low) & (x <= high)
     )
 
 
@@ -161,11 +132,8 @@ def whole(
     name: str, value: int | np.integer[Any], least: int = 1, most: float = math.inf
 ) -> int:
     """Return one integer in [least, most]."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | np.integer)
-        or value < least
-    ):
+    integer = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not integer or value < least:
         raise InvalidInput(
             f"{name} must be a whole number >= {least}, got {shown(value)}", name
         )
@@ -176,20 +144,12 @@ def whole(
     return int(value)
 
 
-def within(name: str, array: FloatArray, low: float, high: float) -> None:
-    """Require gains whose power limit and noise floor are within floating-point range."""
-    expected = f"within {low:.3g} ... {high:.3g}, where floating point holds the power limit and the noise energy"
-    _checked(
-        name, array, f"{expected} of this scenario", lambda x: (x >= low) & (x <= high)
-    )
-
-
 def entries(name: str, *shape: int) -> None:
     """Require at most :data:`MOST_ENTRIES` in an array of this shape."""
     if math.prod(shape) > MOST_ENTRIES:
-        asked = " x ".join(map(str, shape))
+        size = " x ".join(map(str, shape))
         raise InvalidInput(
-            f"{name} must have at most {MOST_ENTRIES:,} entries at once, got {asked}",
+            f"{name} must have at most {MOST_ENTRIES:,} entries at once, got {size}",
             name,
         )
 

@@ -29,15 +29,24 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Compiled], Compiled]:
     if _numba is None:
         return lambda function: function
 
-    def compiled(function: Compiled) -> Compiled:
-        made: Any = _numba.njit(**options)(function)
-        if cache and hasattr(
-            made, "py_func"
-        ):  # with NUMBA_DISABLE_JIT, ``made`` is the plain function
-            made._cache = _Cache(function)
-        return cast("Compiled", made)
+    def decorate(function: Compiled) -> Compiled:
+        dispatcher: Any = _numba.njit(**options)(function)
+        # with NUMBA_DISABLE_JIT, the plain function comes back
+        if cache and hasattr(dispatcher, "py_func"):
+            dispatcher._cache = _Cache(function)
+        return cast("Compiled", dispatcher)
 
-    return compiled
+    return decorate
+
+
+def compiled(function: Compiled) -> Compiled:
+    """Compile a loop, which may run beside other threads and divides by 0 as NumPy does."""
+    return njit(cache=True, nogil=True, error_model="numpy")(function)
+
+
+def inlined(function: Compiled) -> Compiled:
+    """Compile a step of a loop into each loop that calls it."""
+    return njit(cache=True, inline="always")(function)
 
 
 def _has_home() -> bool:

@@ -1,10 +1,8 @@
 """TOML, presets, JSON, and atomic writing of files."""
 
 import contextlib
-import hashlib
 import json
 import os
-import re
 import secrets
 import stat
 import sys
@@ -23,32 +21,30 @@ if sys.platform != "win32":
 if TYPE_CHECKING:
     import pandas as pd
 
-Made = TypeVar("Made")
+Record = TypeVar("Record")
 _PRESETS = Path(__file__).parent / "presets"
-
-_NESTED, _LONG = re.compile(r"(?:[\[{][^\[\]{}]*){90}"), re.compile(r"[0-9_]{4301}")
 
 TABLES = ("scenario", "channel", "training")
 """The tables of a preset."""
 
 
-def from_mapping(cls: type[Made], table: Mapping[str, Any], where: str = "") -> Made:
+def from_mapping(
+    cls: type[Record], table: Mapping[str, Any], where: str = ""
+) -> Record:
     """Make a dataclass of its fields by name; ``where`` locates a bad key in errors."""
-    known = {field.name: field for field in fields(cast("Any", cls)) if field.init}
+    expected = {field.name: field for field in fields(cast("Any", cls)) if field.init}
     required = {
         name
-        for name, each in known.items()
-        if each.default is each.default_factory is MISSING
+        for name, field in expected.items()
+        if field.default is field.default_factory is MISSING
     }
-    for what, found in (
-        ("unknown", table.keys() - known.keys()),
-        ("missing", required - table.keys()),
-    ):
-        if found:
-            raise InvalidInput(
-                f"{what} key {short(min(found))}{where}; expected {', '.join(known)}",
-                min(found),
-            )
+    unknown, missing = table.keys() - expected.keys(), required - table.keys()
+    if unknown or missing:
+        key = min(unknown or missing)
+        what = "unknown" if unknown else "missing"
+        raise InvalidInput(
+            f"{what} key {short(key)}{where}; expected {', '.join(expected)}", key
+        )
     return cls(**table)
 
 
@@ -65,26 +61,25 @@ def read_text(path: str | os.PathLike[str]) -> str:
 def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read a TOML file; raise :class:`~adascale.errors.InvalidFile` if it is not valid."""
     text = read_text(path)
-    with _naming_place(path, "TOML", text):
+    with _naming_file(path, "TOML"):
         return tomllib.loads(text)
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
     """Read a JSON file without equal keys in an object, NaN and Infinity, as :func:`read_toml` reads TOML."""
     text = read_text(path)
-    with _naming_place(path, "JSON", text):
+    with _naming_file(path, "JSON"):
         return json.loads(
             text, object_pairs_hook=_without_equal_keys, parse_constant=_no_number
         )
 
 
 def _without_equal_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(
-            f"duplicate key {short(next(name for name in names if names.count(name) > 1))}"
-        )
+    table: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in table:
+            raise ValueError(f"duplicate key {short(name)}")
+        table[name] = value
     return table
 
 
@@ -93,24 +88,17 @@ def _no_number(name: str) -> NoReturn:
 
 
 @contextlib.contextmanager
-def _naming_place(path: str | os.PathLike[str], form: str, text: str) -> Iterator[None]:
-    """Turn an error of a parser into one that names the file, and the line where the parser does not."""
+def _naming_file(path: str | os.PathLike[str], form: str) -> Iterator[None]:
+    """Turn an error of a parser into one that names the file."""
     try:
         yield
-    except (ValueError, RecursionError) as error:
-        reason, line = short(str(error))[1:-1], None
-        for said, pattern in (
-            ("brackets are nested too deeply", _NESTED),
-            ("a number is too long", _LONG),
-        ):
-            if (place := pattern.search(text)) and not isinstance(
-                error, json.JSONDecodeError | tomllib.TOMLDecodeError
-            ):
-                reason, line = said, text.count("\n", 0, place.end()) + 1
-        where = f", line {line}" * bool(line)
+    except RecursionError:
         raise InvalidFile(
-            f"{path}{where} is not valid {form}: {reason}", str(path), line
+            f"{path} is not valid {form}: brackets are nested too deeply", str(path)
         ) from None
+    except ValueError as error:
+        reason = short(str(error))[1:-1]
+        raise InvalidFile(f"{path} is not valid {form}: {reason}", str(path)) from None
 
 
 def preset_names() -> tuple[str, ...]:
@@ -130,33 +118,46 @@ def read_preset(name: str) -> tuple[Path, dict[str, Any]]:
 def preset_chain(name: str) -> list[tuple[Path, dict[str, Any]]]:
     """Return path and own content of a preset and its bases, resolved from the folder of the file that names them."""
     chain: list[tuple[Path, dict[str, Any]]] = []
-    folder, following = Path(), cast("str | None", name)
-    while following is not None:
-        own, known = str(following), preset_names()
-        path = _PRESETS / f"{own}.toml" if own in known else folder / own
-        if not path.is_file():
-            raise InvalidInput(
-                f"preset {own!r} is unknown: neither one of {', '.join(known)} nor a file",
-                "name",
-            )
-        if path.resolve() in [each.resolve() for each, _ in chain]:
+    folder, base = Path(), cast("str | None", name)
+    while base is not None:
+        path = _preset_path(str(base), folder)
+        if any(path.samefile(earlier) for earlier, _ in chain):
             raise InvalidFile(f"preset {str(path)!r} has itself as its base", str(path))
-        content = read_toml(path)
-        if unknown := sorted(content.keys() - {*TABLES, "base", "levels"}):
-            expected = f"expected {', '.join(TABLES)}, base, levels"
-            raise InvalidFile(
-                f"{path}: unknown key {short(unknown[0])}; {expected}", str(path)
-            )
-        for table in TABLES:
-            if not isinstance(content.setdefault(table, {}), dict):
-                raise InvalidFile(
-                    f"{path}: {table} must be a table, got {shown(content[table])}",
-                    str(path),
-                )
-        content["scenario"].setdefault("name", path.stem)
-        folder, following = path.parent, content.pop("base", None)
+        content = _own_content(path)
+        folder, base = path.parent, content.pop("base", None)
         chain.append((path, content))
     return chain
+
+
+def _preset_path(name: str, folder: Path) -> Path:
+    """Return the path of a preset of this package, or of a file in a folder."""
+    names = preset_names()
+    path = _PRESETS / f"{name}.toml" if name in names else folder / name
+    if not path.is_file():
+        raise InvalidInput(
+            f"preset {name!r} is unknown: neither one of {', '.join(names)} nor a file",
+            "name",
+        )
+    return path
+
+
+def _own_content(path: Path) -> dict[str, Any]:
+    """Return what one preset file says, with all of the tables."""
+    content = read_toml(path)
+    unknown = sorted(content.keys() - {*TABLES, "base", "levels"})
+    if unknown:
+        expected = f"expected {', '.join(TABLES)}, base, levels"
+        raise InvalidFile(
+            f"{path}: unknown key {short(unknown[0])}; {expected}", str(path)
+        )
+    for name in TABLES:
+        table = content.setdefault(name, {})
+        if not isinstance(table, dict):
+            raise InvalidFile(
+                f"{path}: {name} must be a table, got {shown(table)}", str(path)
+            )
+    content["scenario"].setdefault("name", path.stem)
+    return content
 
 
 def json_text(value: Any) -> str:
@@ -174,82 +175,71 @@ def write_atomically(path: Path, content: "pd.DataFrame | str | bytes") -> None:
 
 def write_together(files: "Mapping[Path, pd.DataFrame | str | bytes]") -> None:
     """Write files as :func:`write_atomically` does, all of them to disk before the first is replaced."""
-    ready = []
     with contextlib.ExitStack() as stack:
-        try:
-            for path, content in files.items():
-                if not isinstance(content, str | bytes):
-                    content = str(content.to_csv(index=False))
-                target = Path(os.path.realpath(path))
-                _remove_halves(target)
-                half = target.with_name(f".{_mark(target)}.{secrets.token_hex(4)}.half")
-                file = stack.enter_context(
-                    open(half, "xb", buffering=0)
-                )  # closing it writes nothing
-                stack.callback(
-                    half.unlink, missing_ok=True
-                )  # unless it has been moved by then
-                while (
-                    hold_lock(file.fileno()) and not os.fstat(file.fileno()).st_nlink
-                ):  # removed before it was locked
-                    file = stack.enter_context(open(half, "xb", buffering=0))
-                left = memoryview(
-                    content.encode() if isinstance(content, str) else content
-                )
-                while left:
-                    left = left[file.write(left) :]
-                os.fsync(file.fileno())
-                with contextlib.suppress(
-                    FileNotFoundError
-                ):  # a new file keeps the default permissions
-                    os.chmod(half, stat.S_IMODE(target.stat().st_mode))
-                ready.append((path, target, half))
-            for path, target, half in ready:  # noqa: B007 (named in an error)
+        halves = []
+        for path, content in files.items():
+            target = Path(os.path.realpath(path))
+            with _naming(path):
+                half = _write_beside(target, _as_bytes(content), stack)
+            halves.append((path, half, target))
+        for path, half, target in halves:
+            with _naming(path):
                 os.replace(half, target)
-        except OSError as error:
-            if error.errno is None:
-                raise
-            raise OSError(error.errno, os.strerror(error.errno), str(path)) from None
-        for folder in {target.parent for _, target, _ in ready}:
-            with contextlib.suppress(
-                OSError
-            ):  # where a folder cannot be synchronised, its entries are on the disk
-                held = os.open(folder, os.O_RDONLY)
-                stack.callback(os.close, held)
-                os.fsync(held)
+        for folder in {target.parent for _, _, target in halves}:
+            _synchronise(folder)
+
+
+def _as_bytes(content: "pd.DataFrame | str | bytes") -> bytes:
+    if isinstance(content, bytes):
+        return content
+    return (
+        content if isinstance(content, str) else content.to_csv(index=False)
+    ).encode()
+
+
+def _write_beside(target: Path, content: bytes, stack: contextlib.ExitStack) -> Path:
+    """Write a new file into the folder of another one; it is removed at the end unless it is moved by then."""
+    half = target.with_name(f".{secrets.token_hex(8)}.half")
+    with open(half, "xb") as file:
+        stack.callback(half.unlink, missing_ok=True)
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    if target.exists():
+        os.chmod(half, stat.S_IMODE(target.stat().st_mode))
+    return half
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Let an error of the system name the file that was asked for."""
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = str(path), None
+        raise
+
+
+def _synchronise(folder: Path) -> None:
+    """Bring the entries of a folder to disk, where the system can."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @contextlib.contextmanager
 def in_turn(folder: Path) -> Iterator[None]:
     """Lock a folder inside the context, so that processes take turns."""
-    with contextlib.ExitStack() as stack:
-        if sys.platform != "win32":
-            held = os.open(folder, os.O_RDONLY)
-            stack.callback(os.close, held)
-            with contextlib.suppress(OSError):  # the file system may have no locks
-                fcntl.flock(held, fcntl.LOCK_EX)
-        yield
-
-
-def _mark(target: Path) -> str:
-    """Return what the names of a file's temporary files have in common, however long its own name is."""
-    return hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]
-
-
-def _remove_halves(target: Path) -> None:
-    """Remove the unlocked temporary files of killed processes."""
-    for half in target.parent.glob(f".{_mark(target)}.????????.half"):
-        with contextlib.suppress(OSError), open(half, "rb") as file:
-            if hold_lock(file.fileno()):
-                half.unlink()
-
-
-def hold_lock(file: int) -> bool:
-    """Lock the file until it is closed or the process ends; return False if it is locked."""
     if sys.platform == "win32":
-        return False
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        with contextlib.suppress(OSError):  # the file system may have no locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

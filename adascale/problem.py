@@ -2,7 +2,7 @@ r"""Floors, cost, leakage and noise budget in :math:`w_t = d \sigma_n^2 / \eta_t
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,7 +16,7 @@ from adascale.accounting.kernels import (
     log_moment_slopes,
     moment_terms,
 )
-from adascale.compiled import njit
+from adascale.compiled import inlined, njit
 from adascale.errors import InvalidInput
 from adascale.scenario import FloatArray, Scenario
 
@@ -44,11 +44,8 @@ class RoundLeakage:
     def __init__(self, scenario: Scenario, order: float | None = None) -> None:
         self.order = check.order("order", scenario.order if order is None else order)
         self.terms = _terms(scenario, self.order)
-        self.rate, self.unit, self.count = (
-            self.terms.moments.rate,
-            self.terms.unit,
-            self.terms.number,
-        )
+        self.rate, self.unit = self.terms.moments.rate, self.terms.unit
+        self.count = self.terms.number
 
     def __call__(self, noise_energy: ArrayLike) -> FloatArray:
         """Compute :math:`F(w)` in nats, for w > 0 of any shape."""
@@ -64,9 +61,9 @@ class RoundLeakage:
             value = _map_leakage(w.ravel(), self.terms, slope).reshape(w.shape)
         except ZeroDivisionError:  # the square of a noise energy underflows
             value = np.full(w.shape, np.inf)
+        least = w.min(initial=np.inf)
         check.finite(
-            f"the leakage at a noise energy of {w.min(initial=np.inf):.3g} or its slope",
-            value,
+            f"the leakage at a noise energy of {least:.3g} or its slope", value
         )
         return value
 
@@ -87,9 +84,8 @@ def kinds_that_may_leak_most(leakage: RoundLeakage) -> NDArray[np.intp]:
 
 def _pairs(scenario: Scenario) -> FloatArray:
     """Return sampling rate and batch size of each device, in a single row if all are alike."""
-    return np.stack(
-        np.broadcast_arrays(scenario.sampling_rate, scenario.batch_size), axis=-1
-    ).reshape(-1, 2)
+    pairs = np.broadcast_arrays(scenario.sampling_rate, scenario.batch_size)
+    return np.stack(pairs, axis=-1).reshape(-1, 2)
 
 
 @lru_cache(maxsize=64)
@@ -97,19 +93,14 @@ def _terms(scenario: Scenario, order: float) -> LeakageTerms:
     pairs = _pairs(scenario)
     kinds, count = np.unique(pairs, axis=0, return_counts=True)
     count *= scenario.num_devices // len(pairs)
-    unit = (
-        2
-        * scenario.num_parameters
-        * (scenario.clip_norm / (scenario.num_devices * kinds[:, 1])) ** 2
-    )
-    unit /= scenario.noise_share
-    return LeakageTerms(
-        moment_terms(kinds[:, 0].copy(), order), unit, count.astype(float)
-    )
+    reach = scenario.clip_norm / (scenario.num_devices * kinds[:, 1])
+    unit = 2 * scenario.num_parameters * reach**2 / scenario.noise_share
+    moments = moment_terms(kinds[:, 0].copy(), order)
+    return LeakageTerms(moments, unit, count.astype(float))
 
 
-_LEAST_SCALING = 1e-318  # watts, with five digits: subnormal numbers have fewer
 _ROUNDING = 1e-9  # largest relative excess over the power limit
+_BUDGETS = 1e-200, 1e200  # beyond, a receive scaling is no normal float
 
 
 class ReceiveScalingProblem:
@@ -154,32 +145,21 @@ class ReceiveScalingProblem:
         exposure: ArrayLike | None = None,
     ):
         self.min_gain = check.positive("min_gain", min_gain, "rounds")
-        self.budget = check.positive("budget", budget)
+        check.between("min_gain", self.min_gain, *scenario.gain_limits)
+        self.budget = check.between("budget", budget, *_BUDGETS)
         self.lanes = check.broadcast(
             budget=self.budget.shape, lanes_of_min_gain=self.min_gain.shape[:-1]
         )
         self.scenario = replace(scenario, num_rounds=self.min_gain.shape[-1])
-        self.exposure = (
-            None if exposure is None else check.at_least("exposure", exposure, 1)
-        )
-        if self.exposure is not None:
+        self.exposure = None
+        if exposure is not None:
+            self.exposure = check.at_least("exposure", exposure, 1)
             check.broadcast(
                 exposure=self.exposure.shape,
                 schedule=(*self.lanes, scenario.num_devices, self.num_rounds),
             )
-        check.within("min_gain", self.min_gain, *scenario.gain_limits)
         self.max_eta = scenario.x_max * self.min_gain
         self.min_noise_energy = scenario.noise_scale / self.max_eta
-        with np.errstate(over="ignore"):
-            total = self.min_noise_energy.sum(axis=-1) + self.num_rounds * self.budget
-        check.finite("the floors and budgets of all rounds together", total)
-        if (
-            least := np.min(self.scenario.noise_scale / total, initial=np.inf)
-        ) < _LEAST_SCALING:
-            spent = f"eta = {least:.3g} in a round that spends the budget of all rounds"
-            raise ValueError(
-                f"beyond floating point: {spent}; expected at least {_LEAST_SCALING:.3g}"
-            )
 
     @property
     def num_rounds(self) -> int:
@@ -191,9 +171,9 @@ class ReceiveScalingProblem:
         eta = self._schedule("eta", eta)
         over = eta / (1 + _ROUNDING) > self.max_eta
         if over.any():
+            place = first_of(over, eta, self.max_eta)
             raise InvalidInput(
-                f"eta must not exceed the power limit, got {worst(over, eta, self.max_eta)}",
-                "eta",
+                f"eta must not exceed the power limit, got {place}", "eta"
             )
         return self.scenario.noise_scale / eta
 
@@ -213,59 +193,45 @@ class ReceiveScalingProblem:
                 f"{name} must have {T} rounds on its last axis, got shape {values.shape}",
                 name,
             )
-        check.broadcast(**{name: values.shape}, schedule=self.lanes + (T,))
+        check.broadcast(**{name: values.shape}, schedule=(*self.lanes, T))
         return values
 
     def _energy(self, w: ArrayLike) -> FloatArray:
         w, floor = self._schedule("w", w), self.min_noise_energy
         below = w * (1 + _ROUNDING) < floor
         if below.any():
+            place = first_of(below, w, floor)
             raise InvalidInput(
-                f"w must be at least its floor, the power limit, got {worst(below, w, floor)}",
-                "w",
+                f"w must be at least its floor, the power limit, got {place}", "w"
             )
         return w
 
     def noise_multiplier(self, w: ArrayLike) -> FloatArray:
         r"""Compute :math:`\sigma_{m,t} = (M B_m / G) \sqrt{s_n w_t / (2d)}` (paper, eq. (15)), shape (..., M, T)."""
-        scenario = self.scenario
-        size = np.broadcast_to(
-            np.asarray(scenario.batch_size, dtype=float), scenario.num_devices
-        )
-        root = np.sqrt(
-            scenario.noise_share * self._energy(w) / (2 * scenario.num_parameters)
-        )
-        sigma = (
-            scenario.num_devices
-            / scenario.clip_norm
-            * size[:, None]
-            * root[..., None, :]
-        )
+        s = self.scenario
+        size = np.broadcast_to(np.asarray(s.batch_size, dtype=float), s.num_devices)
+        root = np.sqrt(s.noise_share * self._energy(w) / (2 * s.num_parameters))
+        sigma = s.num_devices / s.clip_norm * size[:, None] * root[..., None, :]
         return sigma if self.exposure is None else sigma / np.sqrt(self.exposure)
 
     def cost(self, w: ArrayLike) -> FloatArray:
         r"""Compute the mean of :math:`w_t - w_{\min,t}`, which :math:`\nu` limits (:eq:`eq:surrogate`), shape (...)."""
-        return cast(
-            "FloatArray", np.mean(self._energy(w) - self.min_noise_energy, axis=-1)
-        )
+        spend = self._energy(w) - self.min_noise_energy
+        return np.asarray(spend.mean(axis=-1))
 
     def spend(self, w: ArrayLike) -> FloatArray:
         r"""Compute :math:`y_t = w_t - w_{\min,t} \ge 0`, shape (..., T)."""
-        spend = self._energy(w) - self.min_noise_energy
-        return np.broadcast_to(
-            np.maximum(spend, 0),
-            np.broadcast_shapes(spend.shape, self.lanes + spend.shape[-1:]),
-        )
+        spend = np.maximum(self._energy(w) - self.min_noise_energy, 0)
+        instances = (*self.lanes, self.num_rounds)
+        return np.broadcast_to(spend, np.broadcast_shapes(spend.shape, instances))
 
     def rdp(self, w: ArrayLike, alpha: float | None = None) -> FloatArray:
         r"""Compute Rényi leakage :math:`\frac1M \sum_m \sum_t \rho_\alpha(q_m, \sigma_{m,t})` in nats, shape (...)."""
         leakage = RoundLeakage(self.scenario, alpha)
         if self.exposure is not None:
             rate = np.ravel(self.scenario.sampling_rate)[:, None]
-            each = accounting.compose(
-                accounting.rdp(rate, self.noise_multiplier(w), leakage.order)
-            )
-            return np.asarray(each.mean(axis=-1))
+            by_round = accounting.rdp(rate, self.noise_multiplier(w), leakage.order)
+            return np.asarray(accounting.compose(by_round).mean(axis=-1))
         return accounting.compose(leakage(self._energy(w))) / self.scenario.num_devices
 
     def epsilon(
@@ -277,15 +243,6 @@ class ReceiveScalingProblem:
         r"""Compute the largest :math:`\varepsilon` over devices, which holds for every device, shape (...)."""
         return over_devices(self.epsilons(w, accountant, delta))["epsilon"]
 
-    def epsilon_mean(
-        self,
-        w: ArrayLike,
-        accountant: accounting.Accountant = RENYI,
-        delta: float = 1e-5,
-    ) -> FloatArray:
-        r"""Compute the mean over devices of :math:`\varepsilon`, which is no guarantee, shape (...)."""
-        return over_devices(self.epsilons(w, accountant, delta))["epsilon_mean"]
-
     def epsilons(
         self,
         w: ArrayLike,
@@ -293,41 +250,34 @@ class ReceiveScalingProblem:
         delta: float = 1e-5,
     ) -> FloatArray:
         r"""Compute :math:`\varepsilon` of each device by any accountant, shape (..., M)."""
+        M = self.scenario.num_devices
         if self.exposure is None:
-            kinds, energy = (
-                RoundLeakage(self.scenario),
-                self._energy(w),
-            )  # the order does not matter
-            sigma = [np.sqrt(energy / unit) for unit in kinds.unit]
-            rate, device = kinds.rate, kind_of_device(self.scenario)
-        else:
-            sigma = [
-                *np.moveaxis(self.noise_multiplier(w), -2, 0)
-            ]  # every device is a kind of its own
-            device = np.arange(len(sigma))
-            rate = np.broadcast_to(self.scenario.sampling_rate, len(sigma))
+            kinds, energy = RoundLeakage(self.scenario), self._energy(w)
+            sigmas = [np.sqrt(energy / unit) for unit in kinds.unit]
+            rates, kind = kinds.rate, kind_of_device(self.scenario)
+        else:  # every device is a kind of its own
+            sigmas = [*np.moveaxis(self.noise_multiplier(w), -2, 0)]
+            rates = np.broadcast_to(self.scenario.sampling_rate, M)
+            kind = np.arange(M)
         by_kind = [
-            accounting.epsilon_by(accountant, float(q), s, delta)
-            for q, s in zip(rate, sigma, strict=True)
+            accounting.epsilon_by(accountant, float(rate), sigma, delta)
+            for rate, sigma in zip(rates, sigmas, strict=True)
         ]
-        return np.stack(by_kind, axis=-1)[..., device]
+        return np.stack(by_kind, axis=-1)[..., kind]
 
 
 def over_devices(epsilon: FloatArray) -> dict[str, FloatArray]:
     """Return the largest epsilon of devices (..., M), which holds for every device, and the mean, by name."""
     largest = epsilon.max(axis=-1)
-    return {
-        "epsilon": largest,
-        "epsilon_mean": np.minimum(epsilon.mean(axis=-1), largest),
-    }  # rounding may exceed it
+    mean = np.minimum(epsilon.mean(axis=-1), largest)  # rounding may exceed it
+    return {"epsilon": largest, "epsilon_mean": mean}
 
 
-def worst(bad: NDArray[np.bool_], values: FloatArray, limits: FloatArray) -> str:
+def first_of(bad: NDArray[np.bool_], values: FloatArray, limits: FloatArray) -> str:
     """Name the first bad value of a schedule, its limit, and its round."""
     place = np.unravel_index(bad.argmax(), bad.shape)
-    value, limit = (
-        np.broadcast_to(array, bad.shape)[place] for array in (values, limits)
-    )
+    value = np.broadcast_to(values, bad.shape)[place]
+    limit = np.broadcast_to(limits, bad.shape)[place]
     return f"{value} against {limit} in round {place[-1]}"
 
 
@@ -335,12 +285,11 @@ def scaling(
     noise_energy: FloatArray, floor: FloatArray, max_eta: FloatArray, noise_scale: float
 ) -> FloatArray:
     r"""Compute :math:`\eta_t = d \sigma_n^2 / w_t`, exactly the cap at the floor."""
-    return np.where(
-        noise_energy > floor, np.minimum(noise_scale / noise_energy, max_eta), max_eta
-    )
+    eta = np.minimum(noise_scale / noise_energy, max_eta)
+    return np.where(noise_energy > floor, eta, max_eta)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def leakage(w: float, terms: LeakageTerms) -> float:
     """Compute F(w) from the ``terms`` of a :class:`RoundLeakage`."""
     total = 0.0
@@ -349,7 +298,7 @@ def leakage(w: float, terms: LeakageTerms) -> float:
     return total / (terms.moments.order - 1)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def slopes(w: float, terms: LeakageTerms, few: bool) -> tuple[float, float]:
     """Compute F'(w), and F''(w) as accurately as a Newton step needs it; ``few`` says whether the terms ``are_few``."""
     first = second = 0.0

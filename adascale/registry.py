@@ -76,6 +76,12 @@ KINDS = {
 }
 """What your own object of each kind must be.  This is checked before anything is called."""
 
+_BASES = {
+    "policies": "adascale.policies.base.Policy",
+    "channels": "adascale.channel.model.ChannelModel",
+    "models": "torch.nn.modules.module.Module",
+}
+
 CACHED = type(cache(str))
 """The type of a function under ``functools.cache``."""
 
@@ -153,29 +159,31 @@ def parse_options(text: str) -> tuple[str, dict[str, Any]]:
         return text, {}
     options: dict[str, Any] = {}
     for part in re.split(r",(?=[^,=]*=)", match[2]):
-        key, equals, value = (each.strip() for each in part.partition("="))
+        key, equals, value = (field.strip() for field in part.partition("="))
         if not equals or not key.isidentifier():
             raise ValueError(f"expected name:key=value,key=value, got {short(text)}")
         if key in options:
             raise ValueError(f"duplicate key {key!r} in {short(text)}")
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", SyntaxWarning)
-                options[key] = ast.literal_eval(value)
-        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            if value.startswith(("'", '"', "(", "[", "{")):  # a truncated literal
-                raise ValueError(
-                    f"expected a Python literal or a word, got {short(value)}"
-                ) from None
-            options[key] = value
-        else:
-            if not {"'", '"'} & {*value} and re.search(
-                r"\d_\d|\b0[xob]", value, re.IGNORECASE
-            ):
-                raise ValueError(
-                    f"expected decimal numbers without underscores, got {short(value)} in {short(text)}"
-                )
+        options[key] = _literal_or_word(value)
     return match[1], options
+
+
+def _literal_or_word(text: str) -> Any:
+    """Return the value of a Python literal, whose numbers are decimal, or else the text itself."""
+    quoted = {"'", '"'} & {*text}
+    if not quoted and re.search(r"\d_\d|\b0[xob]", text, re.IGNORECASE):
+        raise ValueError(
+            f"expected decimal numbers without underscores, got {short(text)}"
+        )
+    try:
+        with warnings.catch_warnings(action="ignore", category=SyntaxWarning):
+            return ast.literal_eval(text)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        if text.startswith(("'", '"', "(", "[", "{")):  # a truncated literal
+            raise ValueError(
+                f"expected a Python literal or a word, got {short(text)}"
+            ) from None
+        return text
 
 
 def source_digest(kind: str, name: str) -> str | None:
@@ -192,13 +200,13 @@ def source_digest(kind: str, name: str) -> str | None:
             spec = importlib.util.find_spec(module)
     except ImportError:  # there is no such package
         spec = None
-    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+    origin = Path((spec and spec.origin) or "")
+    if origin.suffix != ".py":
         raise ValueError(
             f"{name!r}: module {module!r} has no source file, so results could not record it"
         )
-    path = Path(spec.origin)
-    ending = "/__init__.py" if path.stem == "__init__" else ".py"
-    content = path.read_bytes()
+    ending = "/__init__.py" if origin.stem == "__init__" else ".py"
+    content = origin.read_bytes()
     header = f"{module.replace('.', '/')}{ending}\0{len(content)}\0"
     return hashlib.sha256(header.encode() + content).hexdigest()[:16]
 
@@ -232,20 +240,19 @@ def _fits(kind: str, value: Any) -> bool:
     """Return whether an object is of a kind, without calling it or importing a higher layer."""
     if isinstance(value, type):
         bases = {f"{base.__module__}.{base.__qualname__}" for base in value.__mro__}
-        return {
-            "policies": "adascale.policies.base.Policy" in bases,
-            "channels": "adascale.channel.model.ChannelModel" in bases,
-            "accountants": any("epsilon" in vars(base) for base in value.__mro__),
-            "models": "torch.nn.modules.module.Module" in bases,
-        }.get(kind, False)
-    value = value.__wrapped__ if isinstance(value, CACHED) else value
-    if kind not in ("datasets", "models") or not isinstance(value, FunctionType):
+        if kind == "accountants":
+            return any("epsilon" in vars(base) for base in value.__mro__)
+        return _BASES.get(kind) in bases
+    if kind not in ("datasets", "models"):
         return False
-    if (
-        _top(value.__module__) == "adascale"
-    ):  # of this package's functions, those in the table alone
-        return f"{value.__module__}:{value.__qualname__}" in NAMES[kind].values()
-    return _top(value.__module__) not in sys.stdlib_module_names
+    function = value.__wrapped__ if isinstance(value, CACHED) else value
+    if not isinstance(function, FunctionType):
+        return False
+    # of this package's functions, those in the table alone
+    if _top(function.__module__) == "adascale":
+        place = f"{function.__module__}:{function.__qualname__}"
+        return place in NAMES[kind].values()
+    return _top(function.__module__) not in sys.stdlib_module_names
 
 
 def _top(name: str) -> str:

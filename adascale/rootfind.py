@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adascale.compiled import njit
+from adascale.compiled import inlined
 
 FloatArray = NDArray[np.float64]
 Lanewise = Callable[[FloatArray, NDArray[np.intp]], FloatArray]
@@ -26,13 +26,13 @@ class Search(NamedTuple):
     converged: bool
 
 
-@njit(cache=True, inline="always")
+@inlined
 def search_from(x: float, low: float) -> Search:
     """Start a search at x, for a root above ``low``."""
     return Search(x, low, np.inf, np.inf, False)
 
 
-@njit(cache=True, inline="always")
+@inlined
 def power_law_step(search: Search, ratio: float, decay: float) -> Search:
     r"""Take one Newton step of :math:`\ln \rho` against :math:`\ln x`, or bisect if it leaves the bracket or is slow.
 
@@ -48,25 +48,27 @@ def power_law_step(search: Search, ratio: float, decay: float) -> Search:
     else:
         change = ratio ** (1 / decay) - 1
     step = x + x * change
+    inside = low < step < high
     # the next error is about decay * change^2 / 2; a step that does not change x has no digit left to gain
-    converged = step < np.inf and decay < np.inf
-    converged = converged and (
-        step == x or (low < step < high and decay * change * change < 2e-16)
-    )
+    near = inside and decay * change * change < 2e-16
+    if step < np.inf and decay < np.inf and (step == x or near):
+        return Search(step, low, high, abs(step - x) / min(step, x), True)
     size = abs(step - x) / min(step, x)
-    if not converged and not (low < step < high and size < 0.8 * search.change):
-        size = np.inf
-        if high == np.inf:
-            step = max(step, 2 * low)
-        else:
-            product = low * high
-            step = (
-                math.sqrt(product)
-                if 1e-290 < product < np.inf
-                else math.sqrt(low) * math.sqrt(high)
-            )
-            converged = low > 0 and (step <= low or step >= high)  # neighbours
-    return Search(step, low, high, size, converged)
+    if inside and size < 0.8 * search.change:
+        return Search(step, low, high, size, False)
+    return _bisection(low, high, step)
+
+
+@inlined
+def _bisection(low: float, high: float, step: float) -> Search:
+    """Halve a bracket in logarithms; without an upper end, take at least the double of the lower one."""
+    if high == np.inf:
+        return Search(max(step, 2 * low), low, high, np.inf, False)
+    middle = math.sqrt(low) * math.sqrt(high)
+    if 1e-290 < low * high < np.inf:
+        middle = math.sqrt(low * high)
+    neighbours = low > 0 and not low < middle < high
+    return Search(middle, low, high, np.inf, neighbours)
 
 
 def solve(
@@ -111,34 +113,30 @@ def widen(
     ends, every = np.stack([low, np.minimum(low + step, limit)]), np.arange(low.size)
     values = np.stack([function(end, every) for end in ends])
     for turn in range(200):
-        (i,) = np.nonzero(
-            ((values[0] < 0) == (values[1] < 0))
-            & ((ends[0] > -limit) | (ends[1] < limit))
-        )
+        open_end = (ends[0] > -limit) | (ends[1] < limit)
+        (i,) = np.nonzero(((values[0] < 0) == (values[1] < 0)) & open_end)
         if not i.size:
             break
         (low, high), (below, above) = ends[:, i], np.abs(values[:, i])
-        up = (above < below) | (
-            (above == below) & (turn % 2 == 0)
-        )  # towards the smaller value
+        # towards the smaller value
+        up = (above < below) | ((above == below) & (turn % 2 == 0))
         up = (up & (high < limit)) | (low <= -limit)
         with np.errstate(all="ignore"):  # values may be equal or infinite
-            straight = np.minimum(below, above) / np.abs(
-                above - below
-            )  # where a straight line crosses 0, in widths
-            ahead = (high - low) * np.clip(
-                np.nan_to_num(1.3 * straight, nan=4.0), 0.5, 4.0
-            )
-        x = np.where(
-            up, np.minimum(high + ahead, limit), np.maximum(low - ahead, -limit)
+            # where a straight line crosses 0, in widths
+            straight = np.minimum(below, above) / np.abs(above - below)
+        widths = np.clip(np.nan_to_num(1.3 * straight, nan=4.0), 0.5, 4.0)
+        ahead = (high - low) * widths
+        raised, lowered = (
+            np.minimum(high + ahead, limit),
+            np.maximum(low - ahead, -limit),
         )
-        value, near = function(x, i), up.astype(np.intp)  # row 1 has the upper ends
-        crossed = (value < 0) != (
-            values[0, i] < 0
-        )  # so far, both ends had the same sign
+        x = np.where(up, raised, lowered)
+        value, side = function(x, i), up.astype(np.intp)  # row 1 has the upper ends
+        # so far, both ends had the same sign; where it changes, the old end stays on the other side
+        crossed = (value < 0) != (values[0, i] < 0)
         for array, new in ((ends, x), (values, value)):
-            array[1 - near[crossed], i[crossed]] = array[near[crossed], i[crossed]]
-            array[near, i] = new
+            array[1 - side[crossed], i[crossed]] = array[side[crossed], i[crossed]]
+            array[side, i] = new
     return ends[0], ends[1]
 
 

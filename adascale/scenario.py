@@ -4,9 +4,8 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
-from functools import cached_property
-from typing import Any, cast
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +23,8 @@ MOST_COUNT = 2**53
 MOST_USUAL_POWER = 10.0
 """Largest power in watts of a device in a file that is read without a warning."""
 
-_TINY = float(np.finfo(float).tiny)
+_NUMBERS = 1e-40, 1e40  # of a scenario
+_GAINS = 1e-60, 1e60
 
 
 @dataclass(frozen=True)
@@ -68,82 +68,45 @@ class Scenario:
             raise InvalidInput(
                 f"name must be a non-empty string, got {shown(self.name)}", "name"
             )
-        for name in ("num_devices", "num_rounds", "num_parameters"):
-            most = MOST_DEVICES if name == "num_devices" else MOST_COUNT
-            object.__setattr__(
-                self, name, check.whole(name, getattr(self, name), most=most)
-            )
-        _refuse_decibels(self)
-        optional = ("privacy_noise_power",) * (self.privacy_noise_power is not None)
-        for name in (
-            "batch_size",
-            "dataset_size",
-            "max_power",
-            "clip_norm",
-            "noise_power",
-            *optional,
-        ):
-            value, is_shared = (
-                check.positive(name, getattr(self, name)),
-                name.endswith(("clip_norm", "noise_power")),
-            )
-            if value.shape and (is_shared or value.shape != (self.num_devices,)):
-                expected = (
-                    "one number"
-                    if is_shared
-                    else f"one number or {self.num_devices} of them"
-                )
-                raise InvalidInput(
-                    f"{name} must be {expected}, got shape {value.shape}", name
-                )
-            object.__setattr__(
-                self, name, tuple(value.tolist()) if value.shape else value.item()
-            )
-        if optional and (part := self.privacy_noise_power) > self.noise_power:  # type: ignore[operator]
-            expected = f"at most noise_power = {self.noise_power}"
-            raise InvalidInput(
-                f"privacy_noise_power must be {expected}, got {part}",
-                "privacy_noise_power",
-            )
-        object.__setattr__(self, "order", check.order("order", self.order))
-        with np.errstate(over="ignore", under="ignore"):
-            rate = self.sampling_rate
-        for extreme in (rate.max(), rate.min()):
-            if not 0 < extreme <= 1:
-                expected = "in (0, 1], and not so small that float64 rounds it to 0"
-                raise InvalidInput(
-                    f"batch_size / dataset_size must be {expected}, got {extreme}",
-                    "batch_size",
-                )
-        for formula, derive in _DERIVED.items():
-            try:
-                with np.errstate(all="ignore"):
-                    derived = np.asarray(derive(self), dtype=float)
-            except (OverflowError, ZeroDivisionError):
-                derived = np.array(np.nan)
-            if not ((derived >= _TINY) & (derived < np.inf)).all():
-                names = [field.name for field in fields(self) if field.name in formula]
-                given = ", ".join(
-                    f"{name} {str(getattr(self, name))[:24]}" for name in names
-                )
-                raise InvalidInput(
-                    f"{formula} is beyond floating point for {given}", names[0]
-                )
+        self._set("num_devices", check.whole, most=MOST_DEVICES)
+        self._set("num_rounds", check.whole, most=MOST_COUNT)
+        self._set("num_parameters", check.whole, most=MOST_COUNT)
+        self._set("batch_size", _for_all_or_each, self.num_devices)
+        self._set("dataset_size", _for_all_or_each, self.num_devices)
+        self._set("max_power", _for_all_or_each, self.num_devices)
+        self._set("clip_norm", check.number, *_NUMBERS)
+        self._set("noise_power", check.number, *_NUMBERS)
+        if self.privacy_noise_power is not None:
+            most = self.noise_power
+            self._set("privacy_noise_power", check.number, _NUMBERS[0], most)
+        self._set("order", check.order)
+        check.sampling_rate("batch_size / dataset_size", self.sampling_rate)
+
+    def _set(
+        self, name: str, checked: Callable[..., Any], *limits: Any, **named: Any
+    ) -> None:
+        """Replace a field by what a check makes of it."""
+        value = checked(name, getattr(self, name), *limits, **named)
+        object.__setattr__(self, name, value)
 
     @classmethod
     def mnist(cls) -> "Scenario":
         """Return the paper's MNIST experiment: i.i.d. data, a CNN of 26,010 parameters, T = 500."""
-        return from_mapping(cls, read_preset("mnist")[1]["scenario"])
+        return cls._of_preset("mnist")
 
     @classmethod
     def cifar10(cls) -> "Scenario":
         """Return the paper's CIFAR-10 experiment: two classes per device, 500,000 parameters, T = 720."""
-        return from_mapping(cls, read_preset("cifar10")[1]["scenario"])
+        return cls._of_preset("cifar10")
 
     @classmethod
     def digits(cls) -> "Scenario":
         """Return a small experiment on scikit-learn's digits in the paper's radio setting."""
-        return from_mapping(cls, read_preset("digits")[1]["scenario"])
+        return cls._of_preset("digits")
+
+    @classmethod
+    def _of_preset(cls, name: str) -> "Scenario":
+        return from_mapping(cls, read_preset(name)[1]["scenario"])
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> "Scenario":
@@ -158,38 +121,28 @@ class Scenario:
     def from_table(cls, table: Mapping[str, Any], path: str) -> "Scenario":
         """Make a scenario of the parameters that a file gives, with a warning on a power that may be in dBm."""
         scenario = from_mapping(cls, table)
-        if (power := float(np.max(scenario.max_power))) > MOST_USUAL_POWER:
-            meant = (
-                f"{power:g} dBm would be {_watts(power):.4g} W"
-                if power < 300
-                else "is it in milliwatts?"
-            )
+        power = float(np.max(scenario.max_power))
+        if power > MOST_USUAL_POWER:
             warnings.warn(
-                f"{path}: max_power is {power:g} W, more than radio devices send; {meant}",
+                f"{path}: max_power is {power:g} W, more than radio devices send; is it in dBm or milliwatts?",
                 stacklevel=3,
             )
         return scenario
 
     def to_toml(self) -> str:
         """Format the scenario as TOML, which :meth:`from_toml` reads back exactly."""
-        known = asdict(self).items()
-        lines = (
+        lines = [
             f"{name} = {json.dumps(value, ensure_ascii=False)}\n"
-            for name, value in known
+            for name, value in asdict(self).items()
             if value is not None
-        )
-        return "".join(lines).replace(
-            "\x7f", "\\u007f"
-        )  # TOML is JSON without surrogate pairs and a bare DEL
+        ]
+        # TOML is JSON without surrogate pairs and a bare DEL
+        return "".join(lines).replace("\x7f", "\\u007f")
 
     @property
     def sampling_rate(self) -> FloatArray:
         r""":math:`q_m = B_m / n_m`, shape () or (M,)."""
-        return cast(
-            "FloatArray",
-            np.asarray(self.batch_size, dtype=float)
-            / np.asarray(self.dataset_size, dtype=float),
-        )
+        return self._array("batch_size") / self._array("dataset_size")
 
     @property
     def batch_second_moment(self) -> FloatArray:
@@ -197,26 +150,22 @@ class Scenario:
 
         Random batch sizes multiply the mean transmit power by this, so gains are divided by it.
         """
-        return cast(
-            "FloatArray",
-            1 + (1 - self.sampling_rate) / np.asarray(self.batch_size, dtype=float),
-        )
+        return np.asarray(1 + (1 - self.sampling_rate) / self._array("batch_size"))
 
     @property
     def power_share(self) -> FloatArray:
         r""":math:`P_m / P_{\max}`, shape () or (M,); it scales the gain of a device with its own power limit."""
-        power = np.asarray(self.max_power, dtype=float)
+        power = self._array("max_power")
         return np.asarray(power / power.max())
+
+    def _array(self, name: str) -> FloatArray:
+        return np.asarray(getattr(self, name), dtype=float)
 
     @property
     def x_max(self) -> float:
         r""":math:`x_{\max} = \max_m P_m \, d M^2 / G^2`, the cap on :math:`\eta_t / h_{\min,t}^2`."""
-        return (
-            float(np.max(self.max_power))
-            * self.num_parameters
-            * self.num_devices**2
-            / self.clip_norm**2
-        )
+        power = float(np.max(self.max_power))
+        return power * self.num_parameters * self.num_devices**2 / self.clip_norm**2
 
     @property
     def noise_scale(self) -> float:
@@ -226,20 +175,14 @@ class Scenario:
     @property
     def noise_share(self) -> float:
         """:math:`s_n`, the share of the noise power that protects, in (0, 1]: noise multipliers have its root."""
-        return (
-            1.0
-            if self.privacy_noise_power is None
-            else self.privacy_noise_power / self.noise_power
-        )
+        if self.privacy_noise_power is None:
+            return 1.0
+        return self.privacy_noise_power / self.noise_power
 
-    @cached_property
+    @property
     def gain_limits(self) -> tuple[float, float]:
-        r"""The smallest and largest :math:`h_{\min,t}^2` whose power limit and noise floor are normal floats."""
-        least, most = (
-            max(1e-307, self.noise_scale / 1e307),
-            min(1e307, self.noise_scale / 1e-307),
-        )
-        return max(1e-307, least / self.x_max), min(1e307, most / self.x_max)
+        r"""The smallest and largest :math:`h_{\min,t}^2`: all that follows from them is far from the ends of floats."""
+        return _GAINS
 
     def min_gain(self, gain: ArrayLike) -> FloatArray:
         r"""Compute :math:`h_{\min,t}^2 = \min_m |h_{m,t}|^2 P_m / (P_{\max} k_m^2)` of linear gains (..., M, T)."""
@@ -270,41 +213,14 @@ class Scenario:
         return check.positive("1 / (path_loss * k_m^2)", mean)
 
 
-def _refuse_decibels(scenario: Scenario) -> None:
-    """Refuse a negative power, which is no number of watts but may be one of dBm."""
-    for name in ("max_power", "noise_power", "privacy_noise_power"):
-        power = getattr(scenario, name)
-        if (
-            power is not None
-            and (least := float(check.as_floats(name, power).min(initial=0))) < 0
-        ):
-            meant = (
-                f"did you mean dBm? {least:g} dBm is {_watts(least):.4g} W"
-                if least > -3000
-                else "not in decibels"
-            )
-            raise InvalidInput(
-                f"{name} must be > 0, in watts, got {least:g}; {meant}", name
-            )
-
-
-def _watts(dbm: float) -> float:
-    return float(10 ** (dbm / 10 - 3))
-
-
-_DERIVED: dict[
-    str, Callable[[Scenario], ArrayLike]
-] = {  # formulas of fields, as errors show them, and their values
-    "x_max = max_power * num_parameters * num_devices**2 / clip_norm**2": lambda s: (
-        s.x_max
-    ),
-    "num_parameters * noise_power": lambda s: s.noise_scale,
-    "max_power over the largest": lambda s: s.power_share,
-    "1 + (1 - q) / batch_size": lambda s: s.batch_second_moment,
-    "2 * num_parameters * (clip_norm / (num_devices * batch_size))**2": lambda s: (  # w / sigma_m^2
-        2
-        * s.num_parameters
-        * (s.clip_norm / (s.num_devices * np.asarray(s.batch_size))) ** 2
-    ),
-    "privacy_noise_power / noise_power": lambda s: s.noise_share,
-}
+def _for_all_or_each(
+    name: str, value: ArrayLike, num_devices: int
+) -> float | tuple[float, ...]:
+    """Return one number for all devices, or a tuple of one for each."""
+    array = check.between(name, value, *_NUMBERS)
+    if array.shape not in ((), (num_devices,)):
+        raise InvalidInput(
+            f"{name} must be one number or {num_devices} of them, got shape {array.shape}",
+            name,
+        )
+    return tuple(array.tolist()) if array.shape else array.item()

@@ -152,13 +152,6 @@ def test_source_digest_is_that_of_the_module_wherever_it_is(
     assert digest() != first
 
 
-def test_digest_of_the_committed_channel_is_that_of_its_results():
-    assert (
-        registry.source_digest("channels", "companion.training.controls:FadeLevelled")
-        == "a4c978d711903bdc"
-    )
-
-
 def test_what_has_no_source_has_no_digest():
     assert (
         digest("renyi") is digest("adascale.accounting:RenyiAccountant") is None

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from adascale import checks as check
 from adascale.accounting.kernels import are_few
 from adascale.channel import FloorLaw
-from adascale.compiled import njit
+from adascale.compiled import compiled, inlined
 from adascale.policies.base import CompiledPolicy, State, find_law, in_rows
 from adascale.policies.optimal import water_level
 from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, slopes
@@ -53,12 +53,9 @@ class AdaScale(CompiledPolicy):
     initial_queue: FloatArray | float = 0.0
 
     def __post_init__(self) -> None:
+        queue = check.at_least("initial_queue", self.initial_queue, 0)
         object.__setattr__(self, "penalty", check.positive("penalty", self.penalty))
-        object.__setattr__(
-            self,
-            "initial_queue",
-            check.at_least("initial_queue", self.initial_queue, 0),
-        )
+        object.__setattr__(self, "initial_queue", queue)
 
     @classmethod
     def from_law(
@@ -80,33 +77,30 @@ class AdaScale(CompiledPolicy):
         mean_gain, law : see :class:`ConstantLevel`
         stiffness : float, :math:`s \ge 1`; at 1 the queue starts empty
         """
-        budget, stiff = (
-            check.positive("budget", budget),
-            check.number("stiffness", stiffness, 1),
-        )
+        budget = check.positive("budget", budget)
+        stiffness = check.number("stiffness", stiffness, 1)
         level = find_law(scenario, mean_gain, law).level(budget)
         with np.errstate(all="ignore"):
-            penalty = -stiff * budget / RoundLeakage(scenario).slope(level)
-        check.finite(
-            f"the penalty at a level of {np.max(level, initial=0):.3g}", penalty
-        )
-        return cls(penalty, np.broadcast_to((stiff - 1) * budget, penalty.shape))
+            penalty = -stiffness * budget / RoundLeakage(scenario).slope(level)
+        highest = np.max(level, initial=0)
+        check.finite(f"the penalty at a level of {highest:.3g}", penalty)
+        return cls(penalty, np.broadcast_to((stiffness - 1) * budget, penalty.shape))
 
     @classmethod
     def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
         # in both scenarios of the paper, this is within a factor of 4 of the penalty found
-        slope = RoundLeakage(problem.scenario).slope(
-            water_level(problem.min_noise_energy, problem.budget)
-        )
-        with np.errstate(
-            all="ignore"
-        ):  # a negligible leakage gives an infinite penalty
+        level = water_level(problem.min_noise_energy, problem.budget)
+        slope = RoundLeakage(problem.scenario).slope(level)
+        # a negligible leakage gives an infinite penalty
+        with np.errstate(all="ignore"):
             return -5 * problem.budget / slope
 
     def start(self, scenario: Scenario, budget: FloatArray) -> AdaScaleState:
-        zero = np.zeros(np.shape(budget))
+        instances = np.broadcast_shapes(*map(np.shape, (budget, *vars(self).values())))
+        budget = np.broadcast_to(budget, instances)
+        queue = np.broadcast_to(self.initial_queue, instances)
         return AdaScaleState(
-            scenario, budget, RoundLeakage(scenario), zero + self.initial_queue, zero
+            scenario, budget, 0, RoundLeakage(scenario), queue, np.zeros(instances)
         )
 
     def decide_rounds(
@@ -151,24 +145,23 @@ def adascale_energies(
         Where the search of the first round starts; it changes nothing but the time.
     """
     floor = check.positive("min_noise_energy", min_noise_energy, "rounds")
-    *outer, T = floor.shape
+    *instances, T = floor.shape
     parameters = (initial_queue, first_guess, budget, penalty)
-    batch = np.broadcast_shapes(outer, *map(np.shape, parameters))
+    batch = np.broadcast_shapes(instances, *map(np.shape, parameters))
     rows = in_rows(floor, batch, T)
     queue, start, nu, V = (in_rows(parameter, batch) for parameter in parameters)
-    energy, i, t = all_rounds(
-        rows, queue, start, nu, V, leakage.terms, are_few(leakage.terms.moments)
-    )
+    few = are_few(leakage.terms.moments)
+    energy, i, t = all_rounds(rows, queue, start, nu, V, leakage.terms, few)
     if i >= 0:
         instance = tuple(map(int, np.unravel_index(i, batch)))
-        place = f" of instance {instance}" if instance else ""
+        place = f"round {t} of instance {instance}" if instance else f"round {t}"
         raise NoRoot(
-            f"no root found in round {t}{place}: floor {rows[i, t]}, queue {queue[i]}, penalty {V[i]}"
+            f"no root found in {place}: floor {rows[i, t]}, queue {queue[i]}, penalty {V[i]}"
         )
     return energy.reshape(*batch, T), queue.reshape(batch)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def all_rounds(
     floor: FloatArray,
     queue: FloatArray,
@@ -181,10 +174,10 @@ def all_rounds(
     """Run all rounds of each row and update its queue; return energies, and where no root is found, or -1, -1."""
     energy = np.empty(floor.shape)
     for i in range(floor.shape[0]):
-        V, before = penalty[i], start[i]
+        V, last_energy = penalty[i], start[i]
         for t in range(floor.shape[1]):
             Q, least = queue[i], floor[i, t]
-            search = search_from(before, 0.0)
+            search = search_from(last_energy, 0.0)
             for _ in range(100):
                 if not search.x < np.inf:  # V F' overflows
                     break
@@ -194,28 +187,23 @@ def all_rounds(
                     break
             if not search.converged:
                 return energy, i, t
-            energy[i, t] = before = max(search.x, least)
-            queue[i] = max(Q + (before - least) - budget[i], 0.0)
+            energy[i, t] = last_energy = max(search.x, least)
+            queue[i] = max(Q + (last_energy - least) - budget[i], 0.0)
     return energy, -1, -1
 
 
-@njit(cache=True, inline="always")
+@inlined
 def advance(
     search: Search, slope: float, curvature: float, Q: float, least: float
 ) -> Search:
     """Step towards the zero of V F'(w) + Q + w - floor, given V F' and V F''."""
-    if search.x <= least:
-        # F' and so the sum are concave: a Newton step from the floor stays below the root, and without one at the floor
-        if (
-            -np.inf < slope < -Q and curvature == np.inf
-        ):  # V F'' overflows: there is a root above, and no Newton step
-            following = Search(2 * least, least, np.inf, np.inf, False)
-        else:
-            step = least + max(-slope - Q, 0.0) / (1 + curvature)
-            following = Search(step, least, np.inf, np.inf, step == least)
-    else:
+    if search.x > least:
         against = Q + (search.x - least)
-        following = power_law_step(
-            search, -slope / against, search.x * (1 / against - curvature / slope)
-        )
-    return following
+        decay = search.x * (1 / against - curvature / slope)
+        return power_law_step(search, -slope / against, decay)
+    # V F'' overflows: there is a root above, and no Newton step
+    if -np.inf < slope < -Q and curvature == np.inf:
+        return Search(2 * least, least, np.inf, np.inf, False)
+    # F' and so the sum are concave: a Newton step from the floor stays below the root, and without one at the floor
+    step = least + max(-slope - Q, 0.0) / (1 + curvature)
+    return Search(step, least, np.inf, np.inf, step == least)

@@ -39,7 +39,7 @@ class Policy:
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         r"""Return the noise energies :math:`w_t \ge w_{\min,t}` of all rounds, shape (..., T)."""
-        raise NotImplementedError(f"{type(self).__name__} has no schedule")
+        raise NotImplementedError
 
 
 class OnlinePolicy(Policy):
@@ -55,57 +55,48 @@ class OnlinePolicy(Policy):
 
     def start(self, scenario: Scenario, budget: FloatArray) -> Any:
         r"""Return the state before round 0, for noise budgets :math:`\nu > 0`, one per problem instance."""
-        raise NotImplementedError(f"{type(self).__name__} has no start")
+        raise NotImplementedError
 
     def decide(self, state: Any, floor: FloatArray) -> tuple[Any, FloatArray]:
         r"""Return the next state and :math:`w_t`, given the floors :math:`w_{\min,t}`, one per problem instance."""
-        raise NotImplementedError(f"{type(self).__name__} has no decide")
+        raise NotImplementedError
 
     def skip(self, state: Any) -> Any:
-        """Return the next state if no device transmits, which spends nothing; by default, the same state."""
-        return state
+        """Return the next state if no device transmits, which spends nothing; by default, your state as it is."""
+        return state.after(1) if isinstance(state, State) else state
 
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         """Decide round by round."""
-        state = self.start(
-            problem.scenario, np.broadcast_to(problem.budget, problem.lanes)
-        )
+        state = self.start(problem.scenario, _budget_of_instances(problem))
         energy = np.empty((*problem.lanes, problem.num_rounds))
         floor = np.broadcast_to(problem.min_noise_energy, energy.shape)
         for t in range(problem.num_rounds):
-            floor_t = floor[..., t].copy()[
-                ()
-            ]  # a copy, as a view would give access to later rounds
+            # a copy, as a view would give access to later rounds
+            floor_t = floor[..., t].copy()[()]
             state, energy[..., t] = checked_decision(self, state, floor_t, t)
         return energy
+
+
+def _budget_of_instances(problem: ReceiveScalingProblem) -> FloatArray:
+    return np.broadcast_to(problem.budget, problem.lanes)
 
 
 def checked_decision(
     policy: OnlinePolicy, state: Any, floor: FloatArray, t: int
 ) -> tuple[Any, FloatArray]:
-    """Return what a policy decides in round t, or raise a ``ValueError`` unless it is a noise energy per floor."""
-    name = type(policy).__name__
-    decision: object = policy.decide(state, floor)
-    if not (isinstance(decision, tuple) and len(decision) == 2):
-        got = type(decision).__name__
+    """Return what a policy decides in round t; refuse noise energies that are not finite or below their floor."""
+    next_state, decision = policy.decide(state, floor)
+    name = f"the noise energy of {type(policy).__name__} in round {t}"
+    energy = check.as_floats(name, decision)
+    if energy.shape != np.shape(floor):
         raise ValueError(
-            f"{name}.decide must return the next state and a noise energy, got {got} in round {t}"
+            f"{name} must have shape {np.shape(floor)} like its floor, got {energy.shape}"
         )
-    next_state, energy = decision[0], np.asarray(decision[1])
-    if energy.shape != np.shape(floor) or energy.dtype.kind not in "iuf":
-        wanted, got = (
-            f"shape {np.shape(floor)} like the floors",
-            f"{energy.dtype} of shape {energy.shape}",
-        )
+    bad = ~((energy >= floor * (1 - _ROUNDING)) & (energy < np.inf))
+    if bad.any():
+        floor = np.asarray(floor)
         raise ValueError(
-            f"{name}.decide must return noise energies of {wanted}, got {got} in round {t}"
-        )
-    good = (energy >= floor * (1 - _ROUNDING)) & (energy < np.inf)
-    if not good.all():
-        worst = np.unravel_index(good.argmin(), good.shape)
-        wanted = f"finite and at least its floor {np.asarray(floor)[worst]}"
-        raise ValueError(
-            f"{name} returned a noise energy of {energy[worst]} in round {t}, expected {wanted}"
+            f"{name} must be finite and at least its floor {floor[bad][0]}, got {energy[bad][0]}"
         )
     return next_state, np.maximum(energy, floor)
 
@@ -118,69 +109,61 @@ class CompiledPolicy(OnlinePolicy):
 
     def decide_rounds(self, state: Any, floor: FloatArray) -> tuple[Any, FloatArray]:
         r"""Return the state after rounds with these floors, shape (..., rounds), and their :math:`w_t`."""
-        raise NotImplementedError(f"{type(self).__name__} has no decide_rounds")
+        raise NotImplementedError
 
     def decide(self, state: Any, floor: FloatArray) -> tuple[Any, FloatArray]:
         state, energy = self.decide_rounds(state, np.asarray(floor)[..., None])
         return state, energy[..., 0]
 
-    def skip(self, state: Any) -> Any:
-        return state.after(1)
-
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         if type(self).decide is not CompiledPolicy.decide:
             return super().schedule(problem)
-        state = self.start(
-            problem.scenario, np.broadcast_to(problem.budget, problem.lanes)
-        )
-        self._check_instances(np.shape(state.budget), problem)
+        state = self.start(problem.scenario, _budget_of_instances(problem))
+        instances = np.shape(state.budget)
+        if instances != problem.lanes:
+            name = type(self).__name__
+            raise InvalidInput(
+                f"{name} has parameters for instances {instances}, the problem has {problem.lanes}",
+                "problem",
+            )
         floor = np.broadcast_to(
             problem.min_noise_energy, (*problem.lanes, problem.num_rounds)
         )
-        _, energy = self.decide_rounds(state, floor)
-        self._check_instances(energy.shape[:-1], problem)
-        return energy
-
-    def _check_instances(
-        self, shape: tuple[int, ...], problem: ReceiveScalingProblem
-    ) -> None:
-        if shape != problem.lanes:
-            name = type(self).__name__
-            raise InvalidInput(
-                f"{name} has parameters for instances {shape}, the problem has {problem.lanes}",
-                "problem",
-            )
+        return self.decide_rounds(state, floor)[1]
 
 
 @dataclass(frozen=True)
 class State:
-    """The scenario and the noise budget of every instance; a subclass adds what its policy remembers."""
+    """What a policy knows before a round: a subclass adds what its policy remembers of earlier rounds."""
 
     scenario: Scenario
     budget: FloatArray
+    r""":math:`\nu` of every instance of the problem and of the policy's parameters."""
+    round: int
+    """Number of rounds that are over, whether decided or skipped."""
 
     def after(self, rounds: int, **changes: Any) -> Self:
         """Return the state after some rounds, in which these fields have changed."""
-        return replace(self, **changes) if changes else self
+        return replace(self, round=self.round + rounds, **changes)
 
 
 @dataclass(frozen=True)
 class HorizonState(State):
     """The state of a policy that divides a budget among T rounds."""
 
-    later: int
-    """Number of rounds after the next one."""
     left: FloatArray
     """The remaining budget of all rounds together."""
 
     @classmethod
-    def begin(cls, scenario: Scenario, budget: FloatArray, *rest: Any) -> Self:
-        r"""Return the state before round 0, when :math:`T \nu` is left; ``rest`` are the fields of a subclass."""
-        T = scenario.num_rounds
-        with np.errstate(over="ignore"):
-            left = np.asarray(budget * T)
-        check.finite(f"the budget of all {T} rounds", left)
-        return cls(scenario, budget, T - 1, left, *rest)
+    def begin(cls, scenario: Scenario, budget: FloatArray, *remembered: Any) -> Self:
+        r"""Return the state before round 0, when :math:`T \nu` is left."""
+        left = np.asarray(budget * scenario.num_rounds)
+        return cls(scenario, budget, 0, left, *remembered)
+
+    @property
+    def later(self) -> int:
+        """Number of rounds after the next one."""
+        return self.scenario.num_rounds - 1 - self.round
 
     def after(self, rounds: int, **changes: Any) -> Self:
         if rounds > self.later + 1:
@@ -189,33 +172,31 @@ class HorizonState(State):
                 f"the policy has planned for num_rounds = {T}, and all rounds are over",
                 "num_rounds",
             )
-        return replace(self, later=self.later - rounds, **changes)
-
-
-def check_law(mean_gain: ArrayLike | None, law: FloorLaw | None) -> None:
-    """Raise an ``InvalidInput`` unless exactly one of the two describes the channel."""
-    if (mean_gain is None) == (law is None):
-        raise InvalidInput(
-            f"exactly one of mean_gain and law must be given, got {mean_gain!r} and {law!r}",
-            "law",
-        )
-    if mean_gain is not None:
-        check.positive("mean_gain", mean_gain, "devices")
-    elif not isinstance(law, FloorLaw):
-        raise InvalidInput(f"law must be a FloorLaw, got {law!r}", "law")
+        return super().after(rounds, **changes)
 
 
 def find_law(
     scenario: Scenario, mean_gain: ArrayLike | None, law: FloorLaw | None
 ) -> FloorLaw:
     """Return the distribution of the floors: ``law``, or Rayleigh fading of ``mean_gain``."""
-    check_law(mean_gain, law)
-    return RayleighFloors.of(scenario, mean_gain) if law is None else law  # type: ignore[arg-type]
+    if (mean_gain is None) == (law is None):
+        raise InvalidInput(
+            f"exactly one of mean_gain and law must be given, got {mean_gain!r} and {law!r}",
+            "law",
+        )
+    if mean_gain is not None:
+        return RayleighFloors.of(scenario, mean_gain)
+    return check_law("law", law)
+
+
+def check_law(name: str, law: object) -> FloorLaw:
+    """Return an argument that is a distribution of floors."""
+    if not isinstance(law, FloorLaw):
+        raise InvalidInput(f"{name} must be a FloorLaw, got {law!r}", name)
+    return law
 
 
 def in_rows(array: ArrayLike, batch: Sequence[int], *rounds: int) -> FloatArray:
     """Return a new array with one row of instances, each a number or ``rounds`` numbers."""
-    fresh = np.array(
-        np.broadcast_to(np.asarray(array, dtype=float), (*batch, *rounds)), order="C"
-    )
-    return fresh.reshape(math.prod(batch), *rounds)
+    values = np.broadcast_to(np.asarray(array, dtype=float), (*batch, *rounds))
+    return np.array(values, order="C").reshape(math.prod(batch), *rounds)

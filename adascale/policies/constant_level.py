@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from adascale.channel import FloorLaw
-from adascale.policies.base import CompiledPolicy, State, check_law, find_law
+from adascale.policies.base import CompiledPolicy, State, find_law
 from adascale.scenario import FloatArray, Scenario
 
 
@@ -37,15 +37,13 @@ class ConstantLevel(CompiledPolicy):
     mean_gain: FloatArray | None = None
     law: FloorLaw | None = None
 
-    def __post_init__(self) -> None:
-        check_law(self.mean_gain, self.law)
-
     def start(self, scenario: Scenario, budget: FloatArray) -> ConstantLevelState:
-        return ConstantLevelState(
-            scenario, budget, find_law(scenario, self.mean_gain, self.law).level(budget)
-        )
+        level = find_law(scenario, self.mean_gain, self.law).level(budget)
+        budget = np.broadcast_to(budget, level.shape)
+        return ConstantLevelState(scenario, budget, 0, level)
 
     def decide_rounds(
         self, state: ConstantLevelState, floor: FloatArray
     ) -> tuple[ConstantLevelState, FloatArray]:
-        return state, np.maximum(state.level[..., None], floor)
+        energy = np.maximum(state.level[..., None], floor)
+        return state.after(floor.shape[-1]), energy

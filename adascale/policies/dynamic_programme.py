@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,21 +10,26 @@ from numpy.typing import NDArray
 from adascale import checks as check
 from adascale.accounting.kernels import are_few
 from adascale.channel import FloorLaw
-from adascale.compiled import njit
-from adascale.policies.base import (
-    CompiledPolicy,
-    HorizonState,
-    check_law,
-    find_law,
-    in_rows,
-)
+from adascale.compiled import compiled, inlined
+from adascale.policies.base import CompiledPolicy, HorizonState, find_law, in_rows
 from adascale.problem import LeakageTerms, RoundLeakage, slopes
 from adascale.rootfind import power_law_step, search_from
 from adascale.scenario import FloatArray, Scenario
 
-_STEP, _LEAST, _FLOORS = 0.05, 1e-3, 2000
+_STEP = 0.05  # budgets of a table are in ratios of 5 %
+_LEAST = 1e-3  # the smallest of them, in budgets of one round
+_FLOORS = 2000  # floors at which a distribution is tabulated
 _NODES = (np.polynomial.legendre.leggauss(12)[0] + 1) / 2
 _WEIGHTS = np.polynomial.legendre.leggauss(12)[1] / 2
+
+
+class FloorTable(NamedTuple):
+    """The distribution H of the floors, at floors in equal ratios."""
+
+    start: float
+    """Logarithm of the lowest floor."""
+    step: float
+    share: FloatArray
 
 
 @dataclass(frozen=True)
@@ -60,150 +65,144 @@ class DynamicProgramme(CompiledPolicy):
     mean_gain: FloatArray | None = None
     law: FloorLaw | None = None
 
-    def __post_init__(self) -> None:
-        check_law(self.mean_gain, self.law)
-
     def start(self, scenario: Scenario, budget: FloatArray) -> ProgrammeState:
         law = find_law(scenario, self.mean_gain, self.law)
-        budget = np.broadcast_to(
-            budget, np.broadcast_shapes(np.shape(budget), law.lanes)
-        )
-        with np.errstate(over="ignore"):
-            tables = _tables(scenario, law, budget * scenario.num_rounds)
+        instances = np.broadcast_shapes(np.shape(budget), law.lanes)
+        budget = np.broadcast_to(budget, instances)
+        tables = _tables(scenario, law, budget * scenario.num_rounds)
         return ProgrammeState.begin(scenario, budget, *tables)
 
     def decide_rounds(
         self, state: ProgrammeState, floor: FloatArray
     ) -> tuple[ProgrammeState, FloatArray]:
         *batch, rounds = floor.shape
-        left, whole = (
-            in_rows(state.left, batch),
-            in_rows(state.budget * state.scenario.num_rounds, batch),
-        )
-        spend = _spend(
-            in_rows(floor, batch, rounds),
-            state.table,
-            state.which,
-            whole,
-            left,
-            state.later,
-        )
-        return state.after(rounds, left=left.reshape(batch)), floor + spend.reshape(
-            floor.shape
-        )
+        rows, left = in_rows(floor, batch, rounds), in_rows(state.left, batch)
+        whole = in_rows(state.budget * state.scenario.num_rounds, batch)
+        spend = _spend(rows, state.table, state.which, whole, left, state.later)
+        after = state.after(rounds, left=left.reshape(batch))
+        return after, floor + spend.reshape(floor.shape)
 
 
 def _tables(
     scenario: Scenario, law: FloorLaw, whole: FloatArray
 ) -> tuple[FloatArray, NDArray[np.intp]]:
-    number = np.broadcast_to(
-        np.arange(math.prod(law.lanes)).reshape(law.lanes), whole.shape
-    )
+    """Return one table for each pair of a distribution and a budget of all rounds, and the table of every instance."""
+    laws = _tabulated(law)
+    number = np.arange(len(laws)).reshape(law.lanes)
+    instances = np.broadcast_arrays(number, whole)
     pairs, which = np.unique(
-        np.stack([number.ravel(), whole.ravel()], axis=1), axis=0, return_inverse=True
+        np.stack(instances, axis=-1).reshape(-1, 2), axis=0, return_inverse=True
     )
-    T, points = (
-        scenario.num_rounds,
-        math.ceil(math.log(scenario.num_rounds / _LEAST) / _STEP) + 1,
-    )
+    T, terms = scenario.num_rounds, RoundLeakage(scenario).terms
+    points = math.ceil(math.log(T / _LEAST) / _STEP) + 1
     check.entries("the tables of budgets x rounds x points", len(pairs), T, points)
-    ends = np.log(
-        law.quantile(np.reshape([1e-14, 1 - 1e-6], (2, *[1] * len(law.lanes))))
-    )
-    start, step = ends[0], np.maximum(ends[1] - ends[0], 1e-6) / (_FLOORS - 1)
-    index = np.arange(_FLOORS).reshape(-1, *[1] * len(law.lanes))
-    share = np.moveaxis(law.cdf(np.exp(start + step * index)), 0, -1).reshape(
-        -1, _FLOORS
-    )
-    terms, table = RoundLeakage(scenario).terms, np.empty((len(pairs), T, points))
-    for levels, (one, total) in zip(table, pairs, strict=True):
-        first, width = (float(each.flat[int(one)]) for each in (start, step))
-        shares = np.ascontiguousarray(share[int(one)])
-        levels[:] = _levels(
-            float(total), T, points, first, width, shares, terms, are_few(terms.moments)
+    table = np.empty((len(pairs), T, points))
+    for i, (k, total) in enumerate(pairs):
+        table[i] = _levels(
+            total, table.shape[1:], laws[int(k)], terms, are_few(terms.moments)
         )
-        check.finite(f"the price of a budget of {total / T:.3g}", levels[1:])
+        check.finite(f"the price of a budget of {total / T:.3g}", table[i, 1:])
     return table, which.ravel()
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+def _tabulated(law: FloorLaw) -> list[FloorTable]:
+    """Return every distribution of a law at floors from H = 1e-14 to 1 - 1e-6."""
+    inner = (1,) * len(law.lanes)
+    ends = np.log(law.quantile(np.reshape([1e-14, 1 - 1e-6], (2, *inner))))
+    start, step = ends[0], np.maximum(ends[1] - ends[0], 1e-6) / (_FLOORS - 1)
+    floor = np.exp(start + step * np.arange(_FLOORS).reshape(-1, *inner))
+    share = law.cdf(floor).reshape(_FLOORS, -1).T.copy()
+    return [*map(FloorTable, np.ravel(start), np.ravel(step), share)]
+
+
+@compiled
 def _levels(
     whole: float,
-    rounds: int,
-    points: int,
-    start: float,
-    step: float,
-    share: FloatArray,
+    shape: tuple[int, int],
+    law: FloorTable,
     terms: LeakageTerms,
     few: bool,
 ) -> FloatArray:
     r"""Return the table :math:`\ell_n(b)`, with :math:`|F'(\ell_n(b))| = v_n(b)`, n = 0 ... T - 1."""
-    table, price, least = (
-        np.full((rounds, points), np.inf),
-        np.empty(points),
-        np.exp(start),
-    )
+    rounds, points = shape
+    table, price = np.full(shape, np.inf), np.empty(points)
     budget = whole * np.exp(_STEP * (np.arange(points) - (points - 1.0)))
     for n in range(1, rounds):
         level, before = table[n - 1], price.copy()
-        lowest = level[0]  # up to here, all of a smaller budget is spent
         for j in range(points - 1, -1, -1):
-            b, value = budget[j], before[j]
+            b = budget[j]
             if n == 1:
-                value = _last_price(b, start, step, share, terms, few)
-            elif lowest - b > least:
-                width = lowest - b - least
-                for i in range(_NODES.size):
-                    w = least + width * _NODES[i]
-                    value += (
-                        width
-                        * _WEIGHTS[i]
-                        * _share(w, start, step, share)
-                        * slopes(b + w, terms, few)[1]
-                    )
-            if n > 1:
-                most = _spent(least, b, level, whole)
-                for i in range(_NODES.size):
-                    y = most * _NODES[i]
-                    x = _at(b - y, points, whole)
-                    floor = _curve(level, x)[0] - y
-                    if floor > least:
-                        saved = max(-_curve(before, x)[1], 0.0) / (
-                            _STEP * max(b - y, budget[0])
-                        )
-                        value += (
-                            most
-                            * _WEIGHTS[i]
-                            * saved
-                            * _share(floor, start, step, share)
-                        )
-            price[j] = value
-            guess = level[j] if n > 1 else (table[n, j + 1] if j + 1 < points else b)
-            table[n, j] = _inverse(value, guess, terms, few)
+                price[j] = _last_price(b, law, terms, few)
+                guess = table[n, j + 1] if j + 1 < points else b
+            else:
+                value = before[j]
+                value = _with_all_spent(value, b, level, law, terms, few)
+                price[j] = _with_some_saved(value, b, level, before, law, whole)
+                guess = level[j]
+            table[n, j] = _inverse(price[j], guess, terms, few)
     return table
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _last_price(
-    b: float,
-    start: float,
-    step: float,
-    share: FloatArray,
-    terms: LeakageTerms,
-    few: bool,
-) -> float:
+@compiled
+def _last_price(b: float, law: FloorTable, terms: LeakageTerms, few: bool) -> float:
     r"""Return :math:`v_1(b) = \mathbb E|F'(b + w_{\min})| = \int H(w) F''(b + w)\, dw`."""
-    total, every = 0.0, 4
-    last = (share.size - 1) // every * every
-    for i in range(0, last + 1, every):
-        w = np.exp(start + i * step)
+    total, stride = 0.0, 4
+    last = (law.share.size - 1) // stride * stride
+    for i in range(0, last + 1, stride):
+        w = np.exp(law.start + i * law.step)
         weight = 0.5 if i == 0 or i == last else 1.0
-        total += weight * every * step * w * share[i] * slopes(b + w, terms, few)[1]
-    price: float = total - slopes(b + np.exp(start + last * step), terms, few)[0]
+        width = weight * stride * law.step * w
+        total += width * law.share[i] * slopes(b + w, terms, few)[1]
+    highest = np.exp(law.start + last * law.step)
+    price: float = total - slopes(b + highest, terms, few)[0]
     return price
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
+def _with_all_spent(
+    price: float,
+    b: float,
+    level: FloatArray,
+    law: FloorTable,
+    terms: LeakageTerms,
+    few: bool,
+) -> float:
+    """Add to a price of b what it gains by floors so low that this round spends all of b."""
+    lowest = np.exp(law.start)
+    width = level[0] - b - lowest
+    if width > 0:
+        for i in range(_NODES.size):
+            w = lowest + width * _NODES[i]
+            curvature = slopes(b + w, terms, few)[1]
+            price += width * _WEIGHTS[i] * _share(w, law) * curvature
+    return price
+
+
+@compiled
+def _with_some_saved(
+    price: float,
+    b: float,
+    level: FloatArray,
+    before: FloatArray,
+    law: FloorTable,
+    whole: float,
+) -> float:
+    """Add to a price of b what it gains by floors at which this round spends a part y of b."""
+    lowest = np.exp(law.start)
+    most = _spent(lowest, b, level, whole)
+    least_budget = whole * np.exp(-_STEP * (level.size - 1.0))
+    for i in range(_NODES.size):
+        y = most * _NODES[i]
+        x = _at(b - y, level.size, whole)
+        floor = _curve(level, x)[0] - y
+        if floor > lowest:
+            fall = max(-_curve(before, x)[1], 0.0)
+            slope = fall / (_STEP * max(b - y, least_budget))
+            price += most * _WEIGHTS[i] * slope * _share(floor, law)
+    return price
+
+
+@compiled
 def _inverse(price: float, guess: float, terms: LeakageTerms, few: bool) -> float:
     """Return the w at which |F'(w)| is ``price``; NaN if it is not found."""
     search = search_from(guess, 1e-9 * guess)
@@ -215,41 +214,42 @@ def _inverse(price: float, guess: float, terms: LeakageTerms, few: bool) -> floa
     return search.x if search.converged else np.nan
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _at(b: float, points: int, whole: float) -> float:
-    x: float = min(
-        max(np.log(max(b / whole, 1e-300)) / _STEP + (points - 1), 0.0), points - 1.0
-    )
-    return x
+    """Return the position of a budget among those of a table."""
+    x = np.log(max(b / whole, 1e-300)) / _STEP + (points - 1)
+    inside: float = min(max(x, 0.0), points - 1.0)
+    return inside
 
 
-@njit(cache=True, inline="always")
+@inlined
 def _curve(values: FloatArray, x: float) -> tuple[float, float]:
     """Return the value and slope at x of a cubic interpolation of the points around it."""
     i = min(int(x), values.size - 2)
     u = x - i
     low, high = values[i], values[i + 1]
-    left = (high - values[i - 1]) / 2 if i > 0 else high - low
-    right = (values[i + 2] - low) / 2 if i + 2 < values.size else high - low
-    square, cube = 3 * (high - low) - 2 * left - right, left + right - 2 * (high - low)
-    return low + u * (left + u * (square + u * cube)), left + u * (
-        2 * square + 3 * u * cube
-    )
+    rise = high - low
+    left = (high - values[i - 1]) / 2 if i > 0 else rise
+    right = (values[i + 2] - low) / 2 if i + 2 < values.size else rise
+    square, cube = 3 * rise - 2 * left - right, left + right - 2 * rise
+    value = low + u * (left + u * (square + u * cube))
+    return value, left + u * (2 * square + 3 * u * cube)
 
 
-@njit(cache=True, inline="always")
-def _share(floor: float, start: float, step: float, share: FloatArray) -> float:
-    x = (np.log(floor) - start) / step
+@inlined
+def _share(floor: float, law: FloorTable) -> float:
+    """Return H of a floor."""
+    x = (np.log(floor) - law.start) / law.step
     if x < 0:
         return 0.0
-    if x >= share.size - 1:
+    if x >= law.share.size - 1:
         return 1.0
     i = int(x)
-    between: float = share[i] + (x - i) * (share[i + 1] - share[i])
+    between: float = law.share[i] + (x - i) * (law.share[i + 1] - law.share[i])
     return between
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _spent(floor: float, left: float, level: FloatArray, whole: float) -> float:
     r"""Return the y in 0 ... b with :math:`w_{\min} + y = \ell(b - y)`, or else the nearer end."""
     if floor >= _curve(level, _at(left, level.size, whole))[0]:
@@ -272,7 +272,7 @@ def _spent(floor: float, left: float, level: FloatArray, whole: float) -> float:
     return y
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def _spend(
     floor: FloatArray,
     table: FloatArray,
@@ -281,14 +281,14 @@ def _spend(
     left: FloatArray,
     later: int,
 ) -> FloatArray:
+    """Return what each round of every row spends, and update what is left of the budgets."""
     spend = np.zeros(floor.shape)
     for i in range(floor.shape[0]):
         for t in range(floor.shape[1]):
             if t == later:
                 spend[i, t] = left[i]
             elif left[i] > 0:
-                spend[i, t] = _spent(
-                    floor[i, t], left[i], table[which[i], later - t], whole[i]
-                )
+                level = table[which[i], later - t]
+                spend[i, t] = _spent(floor[i, t], left[i], level, whole[i])
             left[i] = max(left[i] - spend[i, t], 0.0)
     return spend

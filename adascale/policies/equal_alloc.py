@@ -15,12 +15,13 @@ class EqualAlloc(CompiledPolicy):
     """
 
     def start(self, scenario: Scenario, budget: FloatArray) -> State:
-        return State(scenario, budget)
+        return State(scenario, budget, 0)
 
     def decide_rounds(
         self, state: State, floor: FloatArray
     ) -> tuple[State, FloatArray]:
-        return state, floor + np.asarray(state.budget)[..., None]
+        energy = floor + np.asarray(state.budget)[..., None]
+        return state.after(floor.shape[-1]), energy
 
     @staticmethod
     def budget_for(scenario: Scenario, epsilon: float, delta: float = 1e-5) -> float:
@@ -35,10 +36,9 @@ class EqualAlloc(CompiledPolicy):
             The largest epsilon of any device, by the exact accountant.
         delta : float, in (0, 1)
         """
-        kinds, T = RoundLeakage(scenario), scenario.num_rounds
+        leakage, T = RoundLeakage(scenario), scenario.num_rounds
         sigma = np.array(
-            [calibrate([(q, 1.0, T)], epsilon, delta).scale for q in kinds.rate]
+            [calibrate([(q, 1.0, T)], epsilon, delta).scale for q in leakage.rate]
         )
-        return float(np.max(kinds.unit * sigma**2)) * (
-            1 + 1e-12
-        )  # so that no rounding exceeds epsilon
+        least = float(np.max(leakage.unit * sigma**2))
+        return least * (1 + 1e-12)  # so that no rounding exceeds epsilon

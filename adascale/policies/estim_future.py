@@ -1,7 +1,6 @@
 """EstimFuture: a plan for the rest of the horizon in every round, from the mean channel."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -24,9 +23,16 @@ def estimated_min_gain(mean_gain: ArrayLike, estimate: str) -> FloatArray:
     """
     gain = check.positive("mean_gain", mean_gain, "devices")
     check.one_of("estimate", estimate, "devices", "minimum")
-    return np.asarray(
-        gain.min(axis=-1) if estimate == "devices" else 1 / (1 / gain).sum(axis=-1)
-    )
+    if estimate == "devices":
+        return np.asarray(gain.min(axis=-1))
+    return np.asarray(1 / (1 / gain).sum(axis=-1))
+
+
+@dataclass(frozen=True)
+class EstimFutureState(HorizonState):
+    """The estimated floor of each later round."""
+
+    later_floor: FloatArray
 
 
 @dataclass(frozen=True)
@@ -49,34 +55,23 @@ class EstimFuture(OnlinePolicy):
     mean_gain: FloatArray
     estimate: str = "minimum"
 
-    def __post_init__(self) -> None:
-        self._later_gain  # noqa: B018 (checked)
-
-    @cached_property
-    def _later_gain(self) -> FloatArray:
-        return estimated_min_gain(self.mean_gain, self.estimate)
-
-    def start(self, scenario: Scenario, budget: FloatArray) -> HorizonState:
-        check.within("mean_gain", self._later_gain, *scenario.gain_limits)
-        batch = np.broadcast_shapes(np.shape(budget), self._later_gain.shape)
-        return HorizonState.begin(scenario, np.broadcast_to(budget, batch))
+    def start(self, scenario: Scenario, budget: FloatArray) -> EstimFutureState:
+        later_gain = estimated_min_gain(self.mean_gain, self.estimate)
+        check.between("mean_gain", later_gain, *scenario.gain_limits)
+        later_floor = scenario.floor(later_gain)
+        instances = np.broadcast_shapes(np.shape(budget), later_floor.shape)
+        return EstimFutureState.begin(
+            scenario, np.broadcast_to(budget, instances), later_floor
+        )
 
     def decide(
-        self, state: HorizonState, floor: FloatArray
-    ) -> tuple[HorizonState, FloatArray]:
-        scenario, after = state.scenario, state.after(1)
-        later_floor = scenario.noise_scale / (scenario.x_max * self._later_gain)
+        self, state: EstimFutureState, floor: FloatArray
+    ) -> tuple[EstimFutureState, FloatArray]:
+        after, later, later_floor = state.after(1), state.later, state.later_floor
         # the smallest valid level, with only this floor, only the later ones, or all of them under water
-        both = (state.left + floor + state.later * later_floor) / (1 + state.later)
         alone = floor + state.left
-        energy = (
-            np.maximum(np.where(alone <= later_floor, alone, both), floor)
-            if state.later
-            else alone
-        )
-        return replace(
-            after, left=np.maximum(state.left - (energy - floor), 0.0)
-        ), energy
-
-    def skip(self, state: HorizonState) -> HorizonState:
-        return state.after(1)
+        together = (alone + later * later_floor) / (1 + later)
+        level = np.where(alone <= later_floor, alone, together)
+        energy = np.maximum(level, floor) if later else alone
+        left = np.maximum(state.left - (energy - floor), 0.0)
+        return replace(after, left=left), energy

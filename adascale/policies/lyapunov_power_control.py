@@ -8,17 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adascale import checks as check
-from adascale.compiled import njit
+from adascale.compiled import compiled
 from adascale.policies.base import CompiledPolicy, State, in_rows
-from adascale.policies.power_control import check_contraction
+from adascale.policies.power_control import check_contraction, energy_of
 from adascale.scenario import FloatArray, Scenario
 
 
 @dataclass(frozen=True)
 class LyapunovState(State):
-    """The next round, and the virtual queue of excess privacy spending."""
+    """The virtual queue of excess privacy spending."""
 
-    round: int
     queue: FloatArray
 
 
@@ -50,58 +49,47 @@ class LyapunovPowerControl(CompiledPolicy):
     def __post_init__(self) -> None:
         for name in ("penalty", "rate"):
             object.__setattr__(self, name, check.positive(name, getattr(self, name)))
-        object.__setattr__(
-            self,
-            "initial_queue",
-            check.at_least("initial_queue", self.initial_queue, 0),
-        )
+        queue = check.at_least("initial_queue", self.initial_queue, 0)
+        object.__setattr__(self, "initial_queue", queue)
         check_contraction(self.contraction)
 
     def start(self, scenario: Scenario, budget: FloatArray) -> LyapunovState:
         check_contraction(self.contraction, scenario.num_rounds)
-        return LyapunovState(
-            scenario, budget, 0, np.broadcast_to(self.initial_queue, np.shape(budget))
-        )
+        queue = np.broadcast_to(self.initial_queue, np.shape(budget))
+        return LyapunovState(scenario, budget, 0, queue)
 
     def decide_rounds(
         self, state: LyapunovState, floor: FloatArray
     ) -> tuple[LyapunovState, FloatArray]:
-        (*batch, T), t, noise_scale = (
-            floor.shape,
-            state.round,
-            state.scenario.noise_scale,
-        )
-        if t >= state.scenario.num_rounds:
-            check_contraction(
-                self.contraction, t
-            )  # there is no horizon, but the weights grow
+        *batch, T = floor.shape
+        first, scenario = state.round, state.scenario
+        if first >= scenario.num_rounds:
+            # there is no horizon, but the weights grow
+            check_contraction(self.contraction, first)
         weight = np.array(
-            [self.contraction ** -float(each) for each in range(t, t + T)]
+            [self.contraction ** -float(t) for t in range(first, first + T)]
         )
         penalty, rate, queue = (
-            in_rows(one, batch) for one in (self.penalty, self.rate, state.queue)
+            in_rows(value, batch) for value in (self.penalty, self.rate, state.queue)
         )
-        cap = in_rows(noise_scale / floor, batch, T)
-        eta = _rounds(cap, penalty, rate, queue, weight)
-        energy = np.where(eta < cap, noise_scale / eta, 0.0).reshape(floor.shape)
-        return state.after(T, round=t + T, queue=queue.reshape(batch)), np.maximum(
-            energy, floor
-        )
+        cap = in_rows(scenario.noise_scale / floor, batch, T)
+        eta = _scalings(cap, penalty, rate, queue, weight)
+        energy = energy_of(eta, cap, floor, scenario)
+        return state.after(T, queue=queue.reshape(batch)), energy
 
     def skip(self, state: LyapunovState) -> LyapunovState:
-        return state.after(
-            1, round=state.round + 1, queue=np.maximum(state.queue - self.rate, 0.0)
-        )
+        return state.after(1, queue=np.maximum(state.queue - self.rate, 0.0))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _rounds(
+@compiled
+def _scalings(
     cap: FloatArray,
     V: FloatArray,
     rate: FloatArray,
     queue: FloatArray,
     weight: FloatArray,
 ) -> FloatArray:
+    """Return the scalings of each row, and update its queue."""
     eta = np.empty(cap.shape)
     for i in range(cap.shape[0]):
         for t in range(cap.shape[1]):

@@ -1,7 +1,7 @@
 """The offline optimum in closed form: water-filling."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.policies.base import Policy
@@ -20,31 +20,24 @@ def water_level(min_noise_energy: ArrayLike, budget: ArrayLike) -> FloatArray:
     floor = check.positive("min_noise_energy", min_noise_energy, "rounds")
     budget = check.positive("budget", budget)
     batch = check.broadcast(min_noise_energy=floor.shape[:-1], budget=budget.shape)
-    floor = np.sort(floor, axis=-1)
-    rounds = np.arange(1, floor.shape[-1] + 1)
+    T = floor.shape[-1]
+    outer = (1,) * (len(batch) + 1 - floor.ndim)
+    floor = np.sort(floor, axis=-1).reshape(outer + floor.shape)
     with np.errstate(over="ignore"):
-        total, below = budget[..., None] * rounds[-1], np.cumsum(floor, axis=-1)
+        total, below = budget[..., None] * T, np.cumsum(floor, axis=-1)
         check.finite(
             "the floors and budgets of all rounds together", total + below[..., -1:]
         )
     # with the k lowest floors under water, the level is (T nu + their sum) / k; the right k is the last whose own floor
     # is under water, so that reaching it takes less than T nu: a sum of differences, in which small floors are not lost
-    depth = np.cumsum(
-        np.diff(floor, axis=-1, prepend=floor[..., :1]) * (rounds - 1), axis=-1
-    )
-    wet = np.broadcast_to(np.sum(depth < total, axis=-1, keepdims=True), (*batch, 1))
-    floor, below = (
-        np.broadcast_to(each, (*batch, rounds[-1])) for each in (floor, below)
-    )
-
-    def of(values: FloatArray, k: NDArray[np.intp]) -> FloatArray:
-        return np.asarray(np.take_along_axis(values, k - 1, axis=-1)[..., 0])
-
-    level = (total[..., 0] + of(below, wet)) / wet[..., 0]
-    dry = np.where(
-        wet[..., 0] < rounds[-1], of(floor, np.minimum(wet + 1, rounds[-1])), np.inf
-    )
-    return np.asarray(np.clip(level, of(floor, wet), dry))
+    steps = np.diff(floor, axis=-1, prepend=floor[..., :1])
+    depth = np.cumsum(steps * np.arange(T), axis=-1)
+    wet = np.sum(depth < total, axis=-1, keepdims=True)
+    highest_wet = np.take_along_axis(floor, wet - 1, axis=-1)
+    lowest_dry = np.take_along_axis(floor, np.minimum(wet, T - 1), axis=-1)
+    level = (total + np.take_along_axis(below, wet - 1, axis=-1)) / wet
+    level = np.clip(level, highest_wet, np.where(wet < T, lowest_dry, np.inf))
+    return np.asarray(level[..., 0])
 
 
 class Optimal(Policy):

@@ -6,12 +6,19 @@ from typing import ClassVar
 import numpy as np
 
 from adascale import checks as check
-from adascale.compiled import njit
+from adascale.compiled import compiled
 from adascale.policies.base import CompiledPolicy, HorizonState, in_rows
 from adascale.policies.estim_future import estimated_min_gain
 from adascale.policies.optimal import Optimal
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import FloatArray, Scenario
+
+
+@dataclass(frozen=True)
+class PowerControlState(HorizonState):
+    """The estimated cap of each later round; ``left`` is that of the sum of scalings."""
+
+    later_cap: FloatArray
 
 
 @dataclass(frozen=True)
@@ -46,114 +53,116 @@ class PowerControl(CompiledPolicy):
     subtract: bool = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self,
-            "privacy_budget",
-            check.positive("privacy_budget", self.privacy_budget),
-        )
+        budget = check.positive("privacy_budget", self.privacy_budget)
+        object.__setattr__(self, "privacy_budget", budget)
         check_contraction(self.contraction)
         check.one_of("subtract", self.subtract, True, False)
-        estimated_min_gain(self.mean_gain, self.estimate)
 
     @classmethod
     def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
         return np.asarray(problem.eta(Optimal().schedule(problem)).sum(axis=-1))
 
-    def start(self, scenario: Scenario, budget: FloatArray) -> HorizonState:
+    def start(self, scenario: Scenario, budget: FloatArray) -> PowerControlState:
         check_contraction(self.contraction, scenario.num_rounds)
         later_gain = estimated_min_gain(self.mean_gain, self.estimate)
-        check.within("mean_gain", later_gain, *scenario.gain_limits)
-        batch = np.broadcast_shapes(
-            np.shape(budget), self.privacy_budget.shape, later_gain.shape
+        check.between("mean_gain", later_gain, *scenario.gain_limits)
+        later_cap = np.asarray(scenario.x_max * later_gain)
+        instances = np.broadcast_shapes(
+            np.shape(budget), self.privacy_budget.shape, later_cap.shape
         )
-        left = np.broadcast_to(self.privacy_budget, batch)
-        return HorizonState(
-            scenario, np.broadcast_to(budget, batch), scenario.num_rounds - 1, left
+        budget, left = (
+            np.broadcast_to(value, instances) for value in (budget, self.privacy_budget)
         )
+        return PowerControlState(scenario, budget, 0, left, later_cap)
 
     def decide_rounds(
-        self, state: HorizonState, floor: FloatArray
-    ) -> tuple[HorizonState, FloatArray]:
+        self, state: PowerControlState, floor: FloatArray
+    ) -> tuple[PowerControlState, FloatArray]:
         *batch, rounds = floor.shape
-        scenario, left = state.scenario, in_rows(state.left, batch)
-        cap = in_rows(scenario.noise_scale / floor, batch, rounds)
-        later_cap = in_rows(
-            scenario.x_max * estimated_min_gain(self.mean_gain, self.estimate), batch
+        left, later_cap = (
+            in_rows(value, batch) for value in (state.left, state.later_cap)
         )
+        cap = in_rows(state.scenario.noise_scale / floor, batch, rounds)
         growth = float(self.contraction) ** -0.5
-        eta = _rounds(cap, later_cap, left, state.later, growth, bool(self.subtract))
-        energy = np.where(eta < cap, scenario.noise_scale / eta, 0.0).reshape(
-            floor.shape
-        )
-        return state.after(rounds, left=left.reshape(batch)), np.maximum(energy, floor)
+        eta = _scalings(cap, later_cap, left, state.later, growth, bool(self.subtract))
+        energy = energy_of(eta, cap, floor, state.scenario)
+        return state.after(rounds, left=left.reshape(batch)), energy
 
 
-@njit(cache=True, nogil=True)
-def _rounds(
+def energy_of(
+    eta: FloatArray, cap: FloatArray, floor: FloatArray, scenario: Scenario
+) -> FloatArray:
+    """Return the noise energies of scalings in rows: exactly the floor at the cap."""
+    energy = np.where(eta < cap, scenario.noise_scale / eta, 0.0)
+    return np.maximum(energy.reshape(floor.shape), floor)
+
+
+@compiled
+def _scalings(
     cap: FloatArray,
-    ahead: FloatArray,
+    later_cap: FloatArray,
     left: FloatArray,
     later: int,
     growth: float,
-    less: bool,
+    subtract: bool,
 ) -> FloatArray:
+    """Return the scalings of each row, and update what is left of its budget."""
     eta = np.empty(cap.shape)
     for i in range(cap.shape[0]):
         for t in range(cap.shape[1]):
-            tau = _first_scaling(cap[i, t], ahead[i], later - t, left[i], growth)
+            n = later - t
+            tau = _first_scaling(cap[i, t], later_cap[i], n, left[i], growth)
             eta[i, t] = min(tau, cap[i, t])
-            if less:
+            if subtract:
                 rest = left[i] - eta[i, t]
                 # the rest must stay positive even if full power in later rounds is smaller than its rounding error
-                left[i] = rest if rest > 0 else (later - t) * ahead[i]
+                left[i] = rest if rest > 0 else n * later_cap[i]
     return eta
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _first_scaling(
     cap: float, later_cap: float, later: int, left: float, growth: float
 ) -> float:
     """Return tau with min(tau, cap) + sum_{j=1}^n min(tau g^j, cap') = S, or the cap."""
     if cap + later * later_cap <= left:
         return cap
+    # search for the largest number u of later rounds below their cap that spends the whole budget
     low, high = 0, later
-    while (
-        low < high
-    ):  # the largest number u of later rounds below their cap that spends the whole budget
-        middle = (low + high + 1) // 2
-        tau = later_cap / growth ** float(
-            middle
-        )  # at this tau, exactly u later rounds are below (or at) their cap
-        spent = (
-            min(tau, cap)
-            + tau * _geometric(middle, growth)
-            + (later - middle) * later_cap
-        )
-        if spent >= left:
-            low = middle
+    while low < high:
+        u = (low + high + 1) // 2
+        tau = later_cap / growth ** float(u)  # exactly u are below (or at) their cap
+        below_cap = min(tau, cap) + tau * _geometric(u, growth)
+        if below_cap + (later - u) * later_cap >= left:
+            low = u
         else:
-            high = middle - 1
+            high = u - 1
     weight = _geometric(low, growth)
     rest = left - (later - low) * later_cap
-    if (
-        low < later
-    ):  # otherwise one more round would be below its cap; the difference may have lost all digits
+    if low < later:
+        # otherwise one more round would be below its cap; the difference may have lost all digits
         least = later_cap / growth ** float(low + 1)
         rest = max(rest, (min(cap, least) + least * weight) * (1 - 1e-9))
     alone = rest / (1 + weight)
-    return (rest - cap) / weight if alone > cap and weight > 0 else alone
+    if alone > cap and weight > 0:
+        return (rest - cap) / weight
+    return alone
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _geometric(u: int, growth: float) -> float:
-    return (
-        float(u) if growth == 1.0 else growth * (growth ** float(u) - 1) / (growth - 1)
-    )
+    """Return g + ... + g^u."""
+    total = float(u)
+    if growth != 1.0:
+        total = growth * (growth**total - 1) / (growth - 1)
+    return total
 
 
 def check_contraction(value: float, rounds: int = 1) -> None:
     """Raise a ``ValueError`` unless a contraction is in (0, 1] and its weights do not overflow."""
-    if -rounds * np.log(check.sampling_rate("contraction", value)) > 600:
+    check.sampling_rate("contraction", value)
+    least = np.exp(-600 / rounds)
+    if value < least:
         raise ValueError(
-            f"contraction must be at least {np.exp(-600 / rounds):.3g} over {rounds} rounds, got {value}"
+            f"contraction must be at least {least:.3g} over {rounds} rounds, got {value}"
         )

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.channel import FloorLaw
-from adascale.compiled import njit
-from adascale.policies.base import HorizonState, OnlinePolicy, check_law, find_law
+from adascale.compiled import compiled
+from adascale.policies.base import HorizonState, OnlinePolicy, find_law
 from adascale.scenario import FloatArray, Scenario
 
 BUDGET_MODES = ("average", "hard")
@@ -25,7 +25,7 @@ class ReSolveState(HorizonState):
 
     law: FloorLaw
     level: FloatArray
-    seen: FloatArray
+    moments: FloatArray
 
 
 @dataclass(frozen=True)
@@ -62,54 +62,41 @@ class ReSolve(OnlinePolicy):
     coherence: float | str = 1.0
 
     def __post_init__(self) -> None:
-        check_law(self.mean_gain, self.law)
         check_options(self.budget_mode, self.safety_margin, self.hold, self.coherence)
 
     def start(self, scenario: Scenario, budget: FloatArray) -> ReSolveState:
         law = find_law(scenario, self.mean_gain, self.law)
-        budget = np.broadcast_to(
-            budget, np.broadcast_shapes(np.shape(budget), law.lanes)
-        )
-        return ReSolveState.begin(
-            scenario, budget, law, np.zeros(budget.shape), np.zeros((budget.size, 6))
-        )
+        instances = np.broadcast_shapes(np.shape(budget), law.lanes)
+        budget = np.broadcast_to(budget, instances)
+        moments = np.zeros((budget.size, 6))
+        return ReSolveState.begin(scenario, budget, law, np.zeros(instances), moments)
 
     def decide(
         self, state: ReSolveState, floor: FloatArray
     ) -> tuple[ReSolveState, FloatArray]:
-        after = state.after(1)
-        hard, n = self.budget_mode == "hard", state.later + 1
-        level, seen = state.level, state.seen
+        after, n = state.after(1), state.later + 1
+        hard = self.budget_mode == "hard"
+        level, moments = state.level, state.moments
         coherence: Any = self.coherence
-        if isinstance(coherence, str):
-            seen, each = seen.copy(), np.reshape(floor, (-1, 1))
-            coherence = np.reshape(
-                [next_coherence(*pair) for pair in zip(seen, each, strict=True)],
-                np.shape(floor),
-            )
+        if coherence == SEEN:
+            moments, rows = moments.copy(), np.reshape(floor, (-1, 1))
+            seen = [*map(next_coherence, moments, rows)]
+            coherence = np.reshape(seen, np.shape(floor))
         if hard or n > self.hold * state.scenario.num_rounds:
-            own = np.minimum(coherence, n)
-            margin = (
-                self.safety_margin
-                * (1 + coherence)
-                / 2
-                * np.log(np.maximum(n / coherence, 1.0))
-                if hard
-                else 0.0
-            )
+            counted = np.minimum(coherence, n)
+            decays = np.log(np.maximum(n / coherence, 1.0))
+            margin = self.safety_margin if hard else 0.0
+            later = n - counted + margin * (1 + coherence) / 2 * decays
             level = state.law.shared_level(
-                state.left / own, floor, (n - own + margin) / own, state.level
+                state.left / counted, floor, later / counted, level
             )
         spend = np.maximum(level - floor, 0.0)
         if hard:
             spend = np.minimum(spend, state.left) if state.later else state.left
-        left = np.maximum(
-            state.left - spend, 0.0
-        )  # a frozen level may spend more than is left
-        return replace(after, left=left, level=level, seen=seen), floor + spend
-
-    def skip(self, state: ReSolveState) -> ReSolveState:
-        return state.after(1)
+        # a frozen level may spend more than is left
+        left = np.maximum(state.left - spend, 0.0)
+        after = replace(after, left=left, level=level, moments=moments)
+        return after, floor + spend
 
 
 def check_options(
@@ -137,33 +124,29 @@ def seen_coherence(min_noise_energy: ArrayLike) -> FloatArray:
     min_noise_energy : array_like, shape (..., n), :math:`w_{\min,i} > 0`
     """
     floor = check.positive("min_noise_energy", min_noise_energy, "rounds")
-    rows = np.ascontiguousarray(floor.reshape(-1, floor.shape[-1]))
-    return np.array([next_coherence(np.zeros(6), row) for row in rows]).reshape(
-        floor.shape[:-1]
-    )
+    rows = floor.reshape(-1, floor.shape[-1])
+    coherence = [next_coherence(np.zeros(6), row) for row in rows]
+    return np.reshape(coherence, floor.shape[:-1])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled
 def next_coherence(moments: FloatArray, floor: FloatArray) -> float:
     """Return :func:`seen_coherence` after more floors of a row, and update ``moments``."""
-    # moments: count, least and last floor; and, with x in units of its largest, its mean and both sums of squares
+    # number of floors, the least and the last; and, with x in units of its largest, its mean and both sums of squares
+    number, least, last, mean, variation, steps = moments
     for w in floor:
-        n, mean = moments[0] + 1, moments[3]
-        least, last = (moments[1], moments[2]) if n > 1 else (w, w)
+        if number == 0:
+            least = last = w
         unit = min(least, w)
         x, shrink = unit / w, unit / least
         off = x - mean * shrink
-        moments[0], moments[1], moments[2], moments[3] = (
-            n,
-            unit,
-            w,
-            x - off * (n - 1) / n,
-        )
-        moments[4] = moments[4] * shrink**2 + off**2 * (n - 1) / n
-        moments[5] = moments[5] * shrink**2 + (x - unit / last) ** 2
-    coherence: float = moments[0]
-    return (
-        coherence
-        if moments[5] == 0.0
-        else min(max(6 * moments[4] / moments[5] - 2, 1.0), coherence)
-    )
+        number += 1
+        mean = x - off * (number - 1) / number
+        variation = variation * shrink**2 + off**2 * (number - 1) / number
+        steps = steps * shrink**2 + (x - unit / last) ** 2
+        least, last = unit, w
+    moments[:] = number, least, last, mean, variation, steps
+    coherence: float = number
+    if steps > 0.0:
+        coherence = min(max(6 * variation / steps - 2, 1.0), number)
+    return coherence

@@ -12,10 +12,15 @@ from adascale.errors import BudgetNotReached, InvalidInput
 from adascale.policies.base import Policy
 from adascale.policies.equal_alloc import EqualAlloc
 from adascale.policies.optimal import water_level
-from adascale.problem import RENYI, ReceiveScalingProblem, over_devices, scaling
+from adascale.problem import RENYI, ReceiveScalingProblem, scaling
 from adascale.scenario import FloatArray, Scenario
 
-State = tuple[Scenario, FloatArray]  # the threshold or level of every instance
+
+class State(NamedTuple):
+    """The scenario, and the threshold or level of every instance."""
+
+    scenario: Scenario
+    value: FloatArray
 
 
 class Selection(NamedTuple):
@@ -39,19 +44,16 @@ class Selection(NamedTuple):
     @property
     def noise_energy(self) -> FloatArray:
         r""":math:`w_t = d \sigma_n^2 / \eta_t`, shape (..., T); 0 in a skipped round."""
-        return np.where(
-            self.eta > 0,
-            self.scenario.noise_scale / np.where(self.eta > 0, self.eta, 1),
-            0,
-        )
+        sent = self.eta > 0
+        eta = np.where(sent, self.eta, 1)
+        return np.where(sent, self.scenario.noise_scale / eta, 0)
 
     @property
     def total(self) -> FloatArray:
         """:math:`W`, the mean of :math:`w_t` over the rounds that are not skipped, shape (...); NaN without one."""
-        ran = np.sum(self.eta > 0, axis=-1)
-        return np.where(
-            ran, self.noise_energy.sum(axis=-1) / np.maximum(ran, 1), np.nan
-        )
+        number = np.sum(self.eta > 0, axis=-1)
+        mean = self.noise_energy.sum(axis=-1) / np.maximum(number, 1)
+        return np.where(number, mean, np.nan)
 
     @property
     def participation(self) -> FloatArray:
@@ -61,61 +63,44 @@ class Selection(NamedTuple):
     @property
     def noise_multiplier(self) -> FloatArray:
         r""":math:`\sigma_{m,t} = (K_t B_m / G) \sqrt{s_n w_t / 2d}`, shape (..., M, T); inf where a device is idle."""
-        if np.asarray(self.senders).dtype != bool:  # 0 and 1 would be read as positions
+        if self.senders.dtype != bool:  # 0 and 1 would be read as positions
             raise InvalidInput(
-                f"senders must be bool, got {np.asarray(self.senders).dtype}", "senders"
+                f"senders must be bool, got {self.senders.dtype}", "senders"
             )
-        s, size = (
-            self.scenario,
-            np.asarray(self.scenario.batch_size, dtype=float)[..., None],
-        )
+        s = self.scenario
+        size = np.asarray(s.batch_size, dtype=float)[..., None]
         root = np.sqrt(s.noise_share * self.noise_energy / (2 * s.num_parameters))
         root = self.senders.sum(axis=-2) / s.clip_norm * root
-        return np.where(
-            self.senders, size * root[..., None, :] / np.sqrt(self.exposure), np.inf
-        )
+        sigma = size * root[..., None, :] / np.sqrt(self.exposure)
+        return np.where(self.senders, sigma, np.inf)
 
     def rdp(self) -> FloatArray:
         """Compute the Rényi leakage in nats, the sum over its own rounds and the mean over devices, shape (...)."""
         sigma = np.where(self.senders, self.noise_multiplier, 1.0)
-        rate = np.broadcast_to(self.scenario.sampling_rate, self.scenario.num_devices)[
-            :, None
-        ]
-        return np.asarray(
-            rdp(rate, sigma, self.scenario.order)
-            .sum(axis=-1, where=self.senders)
-            .mean(axis=-1)
-        )
+        leakage = rdp(self._rate[:, None], sigma, self.scenario.order)
+        return np.asarray(leakage.sum(axis=-1, where=self.senders).mean(axis=-1))
 
     def epsilon(
         self, accountant: Accountant = RENYI, delta: float = 1e-5
     ) -> FloatArray:
         r"""Compute the largest :math:`\varepsilon` over devices, which holds for every device, shape (...)."""
-        return over_devices(self.epsilons(accountant, delta))["epsilon"]
-
-    def epsilon_mean(
-        self, accountant: Accountant = RENYI, delta: float = 1e-5
-    ) -> FloatArray:
-        r"""Compute the mean over devices of :math:`\varepsilon`, which is no guarantee, shape (...)."""
-        return over_devices(self.epsilons(accountant, delta))["epsilon_mean"]
+        return np.asarray(self.epsilons(accountant, delta).max(axis=-1))
 
     def epsilons(
         self, accountant: Accountant = RENYI, delta: float = 1e-5
     ) -> FloatArray:
         r"""Compute :math:`\varepsilon` of each device, that of its own rounds, shape (..., M); 0 without any."""
-        sigma, rate = (
-            self.noise_multiplier,
-            np.broadcast_to(self.scenario.sampling_rate, self.scenario.num_devices),
-        )
-        out = np.zeros(sigma.shape[:-1])
-        for place in map(tuple, np.argwhere(self.senders.any(axis=-1))):
-            out[place] = epsilon_by(
-                accountant,
-                float(rate[place[-1]]),
-                sigma[place][self.senders[place]],
-                delta,
-            )
-        return out
+        sigma = self.noise_multiplier
+        epsilons = np.zeros(sigma.shape[:-1])
+        for index in map(tuple, np.argwhere(self.senders.any(axis=-1))):
+            rate, own = float(self._rate[index[-1]]), sigma[index][self.senders[index]]
+            epsilons[index] = epsilon_by(accountant, rate, own, delta)
+        return epsilons
+
+    @property
+    def _rate(self) -> FloatArray:
+        """The sampling rate of each device, shape (M,)."""
+        return np.broadcast_to(self.scenario.sampling_rate, self.scenario.num_devices)
 
 
 class Selecting(Policy):
@@ -130,13 +115,13 @@ class Selecting(Policy):
 
     def start(self, scenario: Scenario) -> State:
         """Return the state before round 0."""
-        raise NotImplementedError(f"{type(self).__name__} has no start")
+        raise NotImplementedError
 
     def decide(
         self, state: State, gain: FloatArray
     ) -> tuple[State, FloatArray, NDArray[np.bool_]]:
         """Return the state, eta (..., T) and senders (..., M, T) of rounds with scaled gains (..., M, T)."""
-        raise NotImplementedError(f"{type(self).__name__} has no decide")
+        raise NotImplementedError
 
     def skip(self, state: State) -> State:
         """Return the state after a round in which no device transmits; by default, the same."""
@@ -192,28 +177,24 @@ class Truncated(Selecting):
         else:
             energy = EqualAlloc.budget_for(scenario, self.epsilon, self.delta)
             threshold = np.asarray(scenario.noise_scale / (scenario.x_max * energy))
-        check.within("threshold", threshold, *scenario.gain_limits)
-        return scenario, threshold
+        check.between("threshold", threshold, *scenario.gain_limits)
+        return State(scenario, threshold)
 
     def decide(
         self, state: State, gain: FloatArray
     ) -> tuple[State, FloatArray, NDArray[np.bool_]]:
-        senders = gain >= state[1][..., None, None]
-        return (
-            state,
-            (senders.sum(-2) / state[0].num_devices) ** 2
-            * (state[0].x_max * state[1][..., None]),
-            senders,
-        )
+        scenario, threshold = state.scenario, state.value[..., None]
+        senders = gain >= threshold[..., None]
+        share = senders.sum(-2) / scenario.num_devices
+        return state, share**2 * (scenario.x_max * threshold), senders
 
     def guarantee(
         self, scenario: Scenario, accountant: Accountant = RENYI, delta: float = 1e-5
     ) -> FloatArray:
         r"""Compute the largest :math:`\varepsilon` of a device that sends in all T rounds, which no channel exceeds."""
-        threshold = self.start(scenario)[1][..., None]
-        everyone = ReceiveScalingProblem(
-            scenario, threshold.repeat(scenario.num_rounds, axis=-1), 1.0
-        )
+        threshold = self.start(scenario).value[..., None]
+        gain = threshold.repeat(scenario.num_rounds, axis=-1)
+        everyone = ReceiveScalingProblem(scenario, gain, 1.0)
         return everyone.epsilon(everyone.min_noise_energy, accountant, delta)
 
     @classmethod
@@ -239,32 +220,22 @@ class Truncated(Selecting):
         BudgetNotReached
             If every threshold that leaves a sender in each round has a larger total.
         """
-        scaled, total, M = (
-            scenario.scaled_gain(gain),
-            check.positive("total", total),
-            scenario.num_devices,
-        )
-        rise = np.append(
-            np.diff((M / np.arange(M, 0.0, -1)) ** 2), np.inf
-        )  # of (M / K)^2 as each device drops out
-        edge = np.sort(scaled, axis=-2).reshape(*scaled.shape[:-2], -1)
-        more = np.broadcast_to(rise[:, None], scaled.shape).reshape(edge.shape)
-        order = np.argsort(edge, axis=-1)
-        edge, more = (np.take_along_axis(each, order, axis=-1) for each in (edge, more))
-        A = (
-            1
-            + np.cumsum(np.insert(more[..., :-1], 0, 0, axis=-1), axis=-1)
-            / scaled.shape[-1]
-        )
-        needed = scenario.noise_scale / scenario.x_max * A / total[..., None]
-        threshold = np.min(
-            needed, axis=-1, where=needed <= edge, initial=np.inf
-        )  # needed does not fall
-        if np.isinf(threshold).any():
-            raise BudgetNotReached(
-                f"total must be at least {(needed / edge).min(axis=-1) * total}, got {total}"
-            )
-        return cls(threshold)
+        scaled, total = scenario.scaled_gain(gain), check.positive("total", total)
+        *outer, M, T = scaled.shape
+        # how much (M / K)^2 of a round rises where its weakest device drops out, the next one, ...
+        rises = np.append(np.diff((M / np.arange(M, 0.0, -1)) ** 2), np.inf)
+        ranked = np.sort(scaled, axis=-2)
+        order = np.argsort(ranked.reshape(*outer, M * T), axis=-1)
+        edge = np.take_along_axis(ranked.reshape(order.shape), order, axis=-1)
+        rise = rises[order // T]
+        A = 1 + np.cumsum(np.insert(rise[..., :-1], 0, 0, axis=-1), axis=-1) / T
+        threshold = scenario.noise_scale / scenario.x_max * A / total[..., None]
+        within = threshold <= edge
+        if not within.any(axis=-1).all():
+            least = (threshold / edge).min(axis=-1) * total
+            raise BudgetNotReached(f"total must be at least {least}, got {total}")
+        # the first of them, as A does not fall
+        return cls(np.min(threshold, axis=-1, where=within, initial=np.inf))
 
 
 @dataclass(frozen=True)
@@ -288,22 +259,20 @@ class Best(Selecting):
 
     def start(self, scenario: Scenario) -> State:
         check.whole("number", self.number, most=scenario.num_devices)
-        return scenario, check.at_least("level", self.level, 0)
+        return State(scenario, check.at_least("level", self.level, 0))
 
     def decide(
         self, state: State, gain: FloatArray
     ) -> tuple[State, FloatArray, NDArray[np.bool_]]:
-        check.within("gain", gain, *state[0].gain_limits)
-        senders = (
-            np.argsort(np.argsort(-gain, axis=-2, kind="stable"), axis=-2) < self.number
-        )
-        max_eta = (self.number / state[0].num_devices) ** 2 * (
-            state[0].x_max * np.where(senders, gain, np.inf).min(-2)
-        )
-        floor = state[0].noise_scale / max_eta
-        eta = scaling(
-            np.maximum(state[1][..., None], floor), floor, max_eta, state[0].noise_scale
-        )
+        scenario, level = state.scenario, state.value[..., None]
+        check.between("gain", gain, *scenario.gain_limits)
+        rank = np.argsort(np.argsort(-gain, axis=-2, kind="stable"), axis=-2)
+        senders = rank < self.number
+        weakest = np.where(senders, gain, np.inf).min(axis=-2)
+        share = self.number / scenario.num_devices
+        max_eta = share**2 * (scenario.x_max * weakest)
+        floor = scenario.noise_scale / max_eta
+        eta = scaling(np.maximum(level, floor), floor, max_eta, scenario.noise_scale)
         return state, eta, np.broadcast_to(senders, (*eta.shape[:-1], *gain.shape[-2:]))
 
     @classmethod
@@ -311,12 +280,11 @@ class Best(Selecting):
         cls, scenario: Scenario, gain: ArrayLike, total: ArrayLike, number: int
     ) -> "Best":
         """Find the level whose total noise energy is :math:`W`, as :meth:`Truncated.of_total`."""
-        least, total = (
-            cls(number).select(scenario, gain),
-            check.positive("total", total),
-        )
-        if (total <= least.total).any():
+        total = check.positive("total", total)
+        full_power = cls(number).select(scenario, gain)
+        extra = total - full_power.total
+        if (extra <= 0).any():
             raise BudgetNotReached(
-                f"total must be more than {least.total}, got {total}"
+                f"total must be more than {full_power.total}, got {total}"
             )
-        return cls(number, water_level(least.noise_energy, total - least.total))
+        return cls(number, water_level(full_power.noise_energy, extra))

@@ -212,7 +212,7 @@ class Stream:
                 f"{name} must have shape {shape}, got {array.shape}", name
             )
         if not self._selects:
-            check.within(name, array, *self.scenario.gain_limits)
+            check.between(name, array, *self.scenario.gain_limits)
         return array.tolist()
 
     def _answer(self, gain: Any, number: float | None) -> Answer:
