@@ -110,8 +110,8 @@ def widen(
 ) -> tuple[FloatArray, FloatArray]:
     """Bracket the roots of many continuous functions within +- ``limit``, by geometrically growing steps."""
     low = np.array(start, dtype=float, ndmin=1)
-    ends, every = np.stack([low, np.minimum(low + step, limit)]), np.arange(low.size)
-    values = np.stack([function(end, every) for end in ends])
+    ends, index = np.stack([low, np.minimum(low + step, limit)]), np.arange(low.size)
+    values = np.stack([function(end, index) for end in ends])
     for turn in range(200):
         open_end = (ends[0] > -limit) | (ends[1] < limit)
         (i,) = np.nonzero(((values[0] < 0) == (values[1] < 0)) & open_end)
@@ -147,7 +147,7 @@ def find_roots(
     from scipy.optimize import elementwise  # slow to import
 
     low = np.asarray(low, dtype=float)
-    found = elementwise.find_root(
+    root = elementwise.find_root(
         lambda x, index: np.clip(
             function(x, index), -1e300, 1e300
         ),  # an infinite value breaks scipy's tolerance
@@ -156,4 +156,4 @@ def find_roots(
         tolerances={"xatol": 0.0, "xrtol": 1e-15, "fatol": tolerance, "frtol": 0.0},
         maxiter=60,
     )
-    return found.x, found.f_x
+    return root.x, root.f_x

@@ -16,7 +16,6 @@ from adascale import ReceiveScalingProblem, Scenario, policies, tuning
 from adascale.errors import BudgetNotReached
 from adascale.policies import water_level
 from adascale.problem import RoundLeakage
-from companion import bounds
 
 from .problems import MIXED, MNIST, feasible, make, powers
 
@@ -228,28 +227,3 @@ def test_arrays_of_any_form_give_the_same_and_stay_as_they_are(form):
     for measure in (plain.cost, plain.rdp, plain.noise_multiplier):
         np.testing.assert_array_equal(measure(convert(w)), measure(w))
     np.testing.assert_array_equal(np.asarray(gain, dtype=float), plain.min_gain)
-
-
-@given(problems(), powers(-10, 10), st.booleans())
-def test_both_sides_of_a_bound_are_finite_or_refused(problem, penalty, sharp):
-    w = policies.EqualAlloc().schedule(problem)
-    for bound in (bounds.queue_bound, bounds.violation_bound, bounds.regret_bound):
-        try:
-            sides = bound(problem, w, penalty, sharp=sharp)
-        except ValueError as error:
-            assert str(error).startswith("beyond floating point")  # noqa: PT017
-        else:
-            assert np.isfinite([*np.ravel(sides.left), *np.ravel(sides.right)]).all()
-
-
-@given(powers(-300, 300), powers(-300, 300))
-def test_the_level_of_the_long_run_solves_its_equation_or_is_refused(scale, budget):
-    try:
-        level = float(bounds.stationary_level(scale, budget))
-    except ValueError as error:
-        assert str(error).startswith("beyond floating point")  # noqa: PT017
-        return
-    with mp.workdps(30):
-        spent = mp.mpf(level) * mp.expint(2, mp.mpf(scale) / mp.mpf(level))
-        # an error of 1e-16 in the level is one of scale / level times as much in the exponential
-        assert abs(spent / mp.mpf(budget) - 1) <= 1e-12 * (1 + scale / level)

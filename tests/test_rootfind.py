@@ -105,16 +105,6 @@ def test_every_function_finds_its_own_root_however_far_away(name):
     assert min(seen) < root.size  # what is done is not evaluated again
 
 
-@given(st.floats(-20, 20), st.floats(0.1, 5), st.floats(-3, 3))
-def test_a_bracketed_root_is_that_of_brentq(root, scale, shift):
-    def function(x, index=None):
-        return np.sinh((x - root) / scale) + 0.1 * np.sin(x - root)
-
-    low, high = root + shift - 7.0, root + shift + 6.0
-    found, _ = find_roots(function, [low], [high], 1e-14)
-    assert found[0] == pytest.approx(brentq(function, low, high, xtol=1e-15), abs=1e-12)
-
-
 @pytest.mark.parametrize("side", [-1.0, 1.0])
 def test_a_plateau_is_left_on_the_side_where_the_root_is(side):
     def function(x, index):

@@ -29,19 +29,19 @@ def load(name: str) -> Preset:
     try:
         path, content = read_preset(str(name))
     except ValueError as error:
-        prefix = (
-            "" if str(name) in str(error) else f"{name}: "
-        )  # an error in a base names only the base
-        raise InvalidFile(f"{prefix}{error}", str(name)) from None
+        reason = str(error)
+        if str(name) not in reason:  # an error in a base names only the base
+            reason = f"{name}: {reason}"
+        raise InvalidFile(reason, str(name)) from None
     try:
         scenario = Scenario.from_table(content["scenario"], str(path))
-        given = dict(content["channel"])
-        name = given.pop("model", "rayleigh")
+        options = dict(content["channel"])
+        name = options.pop("model", "rayleigh")
         if not isinstance(name, str):
             raise InvalidInput(
                 f"model in [channel] must be a name, got {name!r}", "model"
             )
-        model = channel.find(name, **given)
+        model = channel.find(name, **options)
         levels = check.positive("levels", content["levels"])
         if levels.ndim != 1 or not (levels[1:] > levels[:-1]).all():
             raise InvalidInput(

@@ -14,7 +14,7 @@ from adascale.policies import adascale
 from adascale.problem import RoundLeakage
 from companion import bounds
 
-from ..problems import FULL, MIXED, MNIST, best_energy, budgets, gains, make
+from ..problems import MIXED, MNIST, best_energy, budgets, gains, make
 
 
 def cap(problem):
@@ -157,13 +157,6 @@ def test_one_round_and_broadcast_instances_are_scheduled_alike(name):
 def test_no_instances_have_an_empty_schedule(name):
     empty = ReceiveScalingProblem(MIXED, np.empty((0, 1)), 0.1)
     assert_both_ways_agree(ONLINE[name](empty), empty)
-
-
-@pytest.mark.parametrize("scenario", [MIXED, FULL, MNIST])
-@pytest.mark.parametrize("order", [2, 2.5, 8, 32])
-def test_adascale_is_its_rounds_at_any_order(scenario, order):
-    problem = make(replace(scenario, order=order), 0.05, rounds=12, seeds=[0, 0, 0])
-    assert_both_ways_agree(policies.AdaScale([1e-6, 0.01, 1e4]), problem)
 
 
 PENALTIES = (
