@@ -50,7 +50,7 @@ def _checked(
     bad = ~good(array)
     if bad.any():
         index = tuple(np.argwhere(bad)[0].tolist())
-        place = f" at index {index}" if index else ""
+        place = f" at index {index if index[1:] else index[0]}" if index else ""
         raise InvalidInput(
             f"{name} must be {expected}, got {array[index]}{place}", name
         )
