@@ -57,13 +57,13 @@ class FlatCost(UserWarning):
 
 
 @contextlib.contextmanager
-def collected(kind: type[Warning], found: list[Any]) -> Iterator[None]:
+def collected(kind: type[Warning], caught: list[Any]) -> Iterator[None]:
     """Append warnings of a kind to a list inside the context, instead of showing them."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", kind)
         show = warnings.showwarning
         warnings.showwarning = lambda message, *about, **more: (
-            found.append(message)
+            caught.append(message)
             if isinstance(message, kind)
             else show(message, *about, **more)
         )

@@ -32,10 +32,12 @@ budgets, penalties = powers(-3, 1), powers(-6, 4)
 
 def drawn(scenario, budget, seeds=0, rounds=None):
     """A problem on the paper's channel, and the mean gains of its devices."""
-    made = channel.draw(scenario.num_devices, rounds or scenario.num_rounds, seeds)
+    realisation = channel.draw(
+        scenario.num_devices, rounds or scenario.num_rounds, seeds
+    )
     return ReceiveScalingProblem(
-        scenario, scenario.min_gain(made.gain), budget
-    ), scenario.mean_gain(made.path_loss)
+        scenario, scenario.min_gain(realisation.gain), budget
+    ), scenario.mean_gain(realisation.path_loss)
 
 
 def make(scenario, budget, seeds=0, rounds=None):

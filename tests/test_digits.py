@@ -25,8 +25,8 @@ def computed(name):
     drawn = channel.draw(scenario.num_devices, scenario.num_rounds, 0)
     problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), 0.16)
     mean_gain = scenario.mean_gain(drawn.path_loss)
-    found = {"min_gain": problem.min_gain[::100], "mean_gain": mean_gain}
-    chosen = {
+    numbers = {"min_gain": problem.min_gain[::100], "mean_gain": mean_gain}
+    by_label = {
         "Optimal": policies.Optimal(),
         "EqualAlloc": policies.EqualAlloc(),
         "AdaScale": policies.AdaScale(PENALTY[name]),
@@ -35,15 +35,15 @@ def computed(name):
             mean_gain, problem.eta(policies.Optimal().schedule(problem)).sum()
         ),
     }
-    for label, policy in chosen.items():
+    for label, policy in by_label.items():
         w = policy.schedule(problem)
-        found[f"{label}: eta"] = problem.eta(w)[::100]
-        found[f"{label}: cost"] = problem.cost(w)
-        found[f"{label}: rdp"] = problem.rdp(w)
-        found[f"{label}: rdp at order 2.5"] = problem.rdp(w, 2.5)
-        found[f"{label}: epsilon"] = problem.epsilon(w)
-    found["tuned penalty"] = tuning.match_budget(policies.AdaScale, problem)
-    return {key: np.atleast_1d(value).tolist() for key, value in found.items()}
+        numbers[f"{label}: eta"] = problem.eta(w)[::100]
+        numbers[f"{label}: cost"] = problem.cost(w)
+        numbers[f"{label}: rdp"] = problem.rdp(w)
+        numbers[f"{label}: rdp at order 2.5"] = problem.rdp(w, 2.5)
+        numbers[f"{label}: epsilon"] = problem.epsilon(w)
+    numbers["tuned penalty"] = tuning.match_budget(policies.AdaScale, problem)
+    return {key: np.atleast_1d(value).tolist() for key, value in numbers.items()}
 
 
 def tolerance(key):
@@ -54,9 +54,9 @@ def tolerance(key):
 @pytest.mark.parametrize("name", PENALTY)
 def test_every_machine_computes_the_same_digits(name):
     stored = json.loads(FILE.read_text())[name]
-    found = computed(name)
-    assert found.keys() == stored.keys()
-    for key, values in found.items():
+    numbers = computed(name)
+    assert numbers.keys() == stored.keys()
+    for key, values in numbers.items():
         np.testing.assert_allclose(
             values, stored[key], rtol=tolerance(key), atol=0, err_msg=key
         )

@@ -30,9 +30,9 @@ def test_the_presets_are_complete_and_the_paper_s():
         Training.preset("cifar10").momentum,
     ) == (1e-4, 0.9)
     for name in presets.names():  # the constants are in tests/test_scenario.py
-        found = presets.load(name)
-        assert found.scenario == getattr(Scenario, name)()
-        assert found.levels
+        preset = presets.load(name)
+        assert preset.scenario == getattr(Scenario, name)()
+        assert preset.levels
 
 
 def test_a_file_of_ones_own_says_only_what_differs(write):
@@ -41,16 +41,16 @@ def test_a_file_of_ones_own_says_only_what_differs(write):
         '[scenario]\nname = "mine"\nnum_devices = 2\nbatch_size = [60, 30]\ndataset_size = [6000, 500]\n'
         "max_power = [0.2, 0.1]\n"
     )
-    found, base = presets.load(path), presets.load("cifar10")
-    assert (found.scenario.name, found.scenario.clip_norm) == (
+    preset, base = presets.load(path), presets.load("cifar10")
+    assert (preset.scenario.name, preset.scenario.clip_norm) == (
         "mine",
         base.scenario.clip_norm,
     )
-    assert found.scenario.power_share.tolist() == [1.0, 0.5]
-    assert found.scenario.sampling_rate.tolist() == [0.01, 0.06]
-    assert found.channel == Rayleigh(placement="area")
-    assert found.levels == (1.0, 2.0)
-    assert found.training == base.training | {"momentum": 0.5}
+    assert preset.scenario.power_share.tolist() == [1.0, 0.5]
+    assert preset.scenario.sampling_rate.tolist() == [0.01, 0.06]
+    assert preset.channel == Rayleigh(placement="area")
+    assert preset.levels == (1.0, 2.0)
+    assert preset.training == base.training | {"momentum": 0.5}
     assert Training.preset(path).momentum == 0.5
 
 

@@ -155,7 +155,7 @@ def test_delta_of_two_rounds_is_the_sum_of_theirs_up_to_q_squared(q):
     epsilon, silent = 0.7, 1e4
     b = 1 + 1 / (np.exp(epsilon / 2) - 1)
     for sigma in ((0.2, 0.3), (0.4, 1.0), (2.0, 3.0)):
-        alone = [two_round_delta(q, (each, silent), epsilon) for each in sigma]
+        alone = [two_round_delta(q, (own, silent), epsilon) for own in sigma]
         error = abs(two_round_delta(q, sigma, epsilon) - sum(alone))
         assert error <= (8 * b + 6 * b**2) * q**2
 
@@ -170,17 +170,17 @@ def test_the_optimum_is_a_strict_local_minimum_of_exact_delta_in_the_regime_of_t
 
     def conditions(schedule):
         sigma = problem.noise_multiplier(schedule)[0]
-        found = delta_slopes(
+        slopes = delta_slopes(
             q, sigma, accounting.exact_epsilon(q, sigma, 1e-5).estimate
         )
-        assert abs(found.delta / 1e-5 - 1) < 1e-4
+        assert abs(slopes.delta / 1e-5 - 1) < 1e-4
         free = schedule > problem.min_noise_energy * (1 + 1e-9)
-        steep = -found.slope[free]
+        steep = -slopes.slope[free]
         flat = (
             np.ptp(steep) < 1e-9 * steep.max()
-            and (-found.slope[~free] < steep.min()).all()
+            and (-slopes.slope[~free] < steep.min()).all()
         )
-        return bool(flat), found.mixed[free].max() < found.curvature[free].min()
+        return bool(flat), slopes.mixed[free].max() < slopes.curvature[free].min()
 
     assert conditions(policies.Optimal().schedule(problem)) == (True, True)
     assert not conditions(policies.EqualAlloc().schedule(problem))[0]

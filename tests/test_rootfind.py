@@ -96,11 +96,11 @@ def test_every_function_finds_its_own_root_however_far_away(name):
 
     low, high = widen(function, start, 0.5, 100.0)
     assert ((low <= root) & (root <= high)).all()
-    found, residual = find_roots(function, low, high, 1e-13)
+    roots, residual = find_roots(function, low, high, 1e-13)
     assert (np.abs(residual) <= 1e-13).all()
-    np.testing.assert_array_equal(residual, SHAPES[name](found, root))
+    np.testing.assert_array_equal(residual, SHAPES[name](roots, root))
     # a cubic within 1e-13 of zero is within 5e-5 of its root
-    np.testing.assert_allclose(found, root, atol=5e-5 if name == "cubic" else 1e-11)
+    np.testing.assert_allclose(roots, root, atol=5e-5 if name == "cubic" else 1e-11)
     assert sum(seen) < 45 * root.size
     assert min(seen) < root.size  # what is done is not evaluated again
 
@@ -112,8 +112,8 @@ def test_a_plateau_is_left_on_the_side_where_the_root_is(side):
             1 - np.maximum(side * x - 5, 0), -1.0
         )  # 1 up to 5, then falling
 
-    found, _ = find_roots(function, *widen(function, 0.0, 0.5, 100.0), 1e-12)
-    assert found[0] == pytest.approx(side * 6.0)
+    roots, _ = find_roots(function, *widen(function, 0.0, 0.5, 100.0), 1e-12)
+    assert roots[0] == pytest.approx(side * 6.0)
 
 
 def test_functions_without_a_root_are_told_apart_from_those_with_one():
@@ -121,11 +121,11 @@ def test_functions_without_a_root_are_told_apart_from_those_with_one():
         smooth = np.tanh(x) + np.array([0.0, 2.0, 0.5, 0.0])[index]
         return np.where(index == 3, np.where(x < math.pi, -1.0, 2.0), smooth)
 
-    found, residual = find_roots(
+    roots, residual = find_roots(
         function, *widen(function, np.array([3.0, 3.0, 3.0, 0.0]), 0.5, 50.0), 1e-12
     )
     np.testing.assert_allclose(
-        found, [0.0, np.nan, -math.atanh(0.5), math.pi], atol=1e-11
+        roots, [0.0, np.nan, -math.atanh(0.5), math.pi], atol=1e-11
     )
     assert (np.abs(residual) <= 1e-12).tolist() == [True, False, True, False]
 
@@ -144,9 +144,9 @@ def test_functions_without_a_root_are_told_apart_from_those_with_one():
 )
 def test_solve_takes_the_steps_of_scipy(function, low, high):
     """So as to have its roots, and NaN where the sign does not change."""
-    found = elementwise.find_root(
+    roots = elementwise.find_root(
         np.vectorize(function, [float]),
         (low, high),
         tolerances={"xatol": 2e-300, "xrtol": 2e-11, "fatol": 0.0},
     )
-    np.testing.assert_allclose(rootfind.solve(function, low, high), found.x, rtol=1e-15)
+    np.testing.assert_allclose(rootfind.solve(function, low, high), roots.x, rtol=1e-15)

@@ -151,14 +151,14 @@ class State:
 class HorizonState(State):
     """The state of a policy that divides a budget among T rounds."""
 
-    left: FloatArray
+    remaining: FloatArray
     """The remaining budget of all rounds together."""
 
     @classmethod
     def begin(cls, scenario: Scenario, budget: FloatArray, *remembered: Any) -> Self:
         r"""Return the state before round 0, when :math:`T \nu` is left."""
-        left = np.asarray(budget * scenario.num_rounds)
-        return cls(scenario, budget, 0, left, *remembered)
+        remaining = np.asarray(budget * scenario.num_rounds)
+        return cls(scenario, budget, 0, remaining, *remembered)
 
     @property
     def later(self) -> int:

@@ -76,20 +76,22 @@ class DynamicProgramme(CompiledPolicy):
         self, state: ProgrammeState, floor: FloatArray
     ) -> tuple[ProgrammeState, FloatArray]:
         *batch, rounds = floor.shape
-        rows, left = in_rows(floor, batch, rounds), in_rows(state.left, batch)
-        whole = in_rows(state.budget * state.scenario.num_rounds, batch)
-        spend = _spend(rows, state.table, state.which, whole, left, state.later)
-        after = state.after(rounds, left=left.reshape(batch))
+        rows, remaining = in_rows(floor, batch, rounds), in_rows(state.remaining, batch)
+        horizon_budget = in_rows(state.budget * state.scenario.num_rounds, batch)
+        spend = _spend(
+            rows, state.table, state.which, horizon_budget, remaining, state.later
+        )
+        after = state.after(rounds, remaining=remaining.reshape(batch))
         return after, floor + spend.reshape(floor.shape)
 
 
 def _tables(
-    scenario: Scenario, law: FloorLaw, whole: FloatArray
+    scenario: Scenario, law: FloorLaw, horizon_budget: FloatArray
 ) -> tuple[FloatArray, NDArray[np.intp]]:
     """Return one table for each pair of a distribution and a budget of all rounds, and the table of every instance."""
     laws = _tabulated(law)
     number = np.arange(len(laws)).reshape(law.lanes)
-    instances = np.broadcast_arrays(number, whole)
+    instances = np.broadcast_arrays(number, horizon_budget)
     pairs, which = np.unique(
         np.stack(instances, axis=-1).reshape(-1, 2), axis=0, return_inverse=True
     )
@@ -117,7 +119,7 @@ def _tabulated(law: FloorLaw) -> list[FloorTable]:
 
 @compiled
 def _levels(
-    whole: float,
+    horizon_budget: float,
     shape: tuple[int, int],
     law: FloorTable,
     terms: LeakageTerms,
@@ -126,7 +128,7 @@ def _levels(
     r"""Return the table :math:`\ell_n(b)`, with :math:`|F'(\ell_n(b))| = v_n(b)`, n = 0 ... T - 1."""
     rounds, points = shape
     table, price = np.full(shape, np.inf), np.empty(points)
-    budget = whole * np.exp(_STEP * (np.arange(points) - (points - 1.0)))
+    budget = horizon_budget * np.exp(_STEP * (np.arange(points) - (points - 1.0)))
     for n in range(1, rounds):
         level, before = table[n - 1], price.copy()
         for j in range(points - 1, -1, -1):
@@ -137,7 +139,9 @@ def _levels(
             else:
                 value = before[j]
                 value = _with_all_spent(value, b, level, law, terms, few)
-                price[j] = _with_some_saved(value, b, level, before, law, whole)
+                price[j] = _with_some_saved(
+                    value, b, level, before, law, horizon_budget
+                )
                 guess = level[j]
             table[n, j] = _inverse(price[j], guess, terms, few)
     return table
@@ -185,15 +189,15 @@ def _with_some_saved(
     level: FloatArray,
     before: FloatArray,
     law: FloorTable,
-    whole: float,
+    horizon_budget: float,
 ) -> float:
     """Add to a price of b what it gains by floors at which this round spends a part y of b."""
     lowest = np.exp(law.start)
-    most = _spent(lowest, b, level, whole)
-    least_budget = whole * np.exp(-_STEP * (level.size - 1.0))
+    most = _spent(lowest, b, level, horizon_budget)
+    least_budget = horizon_budget * np.exp(-_STEP * (level.size - 1.0))
     for i in range(_NODES.size):
         y = most * _NODES[i]
-        x = _at(b - y, level.size, whole)
+        x = _at(b - y, level.size, horizon_budget)
         floor = _curve(level, x)[0] - y
         if floor > lowest:
             fall = max(-_curve(before, x)[1], 0.0)
@@ -215,9 +219,9 @@ def _inverse(price: float, guess: float, terms: LeakageTerms, few: bool) -> floa
 
 
 @inlined
-def _at(b: float, points: int, whole: float) -> float:
+def _at(b: float, points: int, horizon_budget: float) -> float:
     """Return the position of a budget among those of a table."""
-    x = np.log(max(b / whole, 1e-300)) / _STEP + (points - 1)
+    x = np.log(max(b / horizon_budget, 1e-300)) / _STEP + (points - 1)
     inside: float = min(max(x, 0.0), points - 1.0)
     return inside
 
@@ -229,11 +233,14 @@ def _curve(values: FloatArray, x: float) -> tuple[float, float]:
     u = x - i
     low, high = values[i], values[i + 1]
     rise = high - low
-    left = (high - values[i - 1]) / 2 if i > 0 else rise
-    right = (values[i + 2] - low) / 2 if i + 2 < values.size else rise
-    square, cube = 3 * rise - 2 * left - right, left + right - 2 * rise
-    value = low + u * (left + u * (square + u * cube))
-    return value, left + u * (2 * square + 3 * u * cube)
+    slope_low = (high - values[i - 1]) / 2 if i > 0 else rise
+    slope_high = (values[i + 2] - low) / 2 if i + 2 < values.size else rise
+    square, cube = (
+        3 * rise - 2 * slope_low - slope_high,
+        slope_low + slope_high - 2 * rise,
+    )
+    value = low + u * (slope_low + u * (square + u * cube))
+    return value, slope_low + u * (2 * square + 3 * u * cube)
 
 
 @inlined
@@ -250,20 +257,24 @@ def _share(floor: float, law: FloorTable) -> float:
 
 
 @compiled
-def _spent(floor: float, left: float, level: FloatArray, whole: float) -> float:
+def _spent(
+    floor: float, remaining: float, level: FloatArray, horizon_budget: float
+) -> float:
     r"""Return the y in 0 ... b with :math:`w_{\min} + y = \ell(b - y)`, or else the nearer end."""
-    if floor >= _curve(level, _at(left, level.size, whole))[0]:
+    if floor >= _curve(level, _at(remaining, level.size, horizon_budget))[0]:
         return 0.0
-    if floor + left <= level[0]:
-        return left
-    low, high, y = 0.0, left, 0.0
+    if floor + remaining <= level[0]:
+        return remaining
+    low, high, y = 0.0, remaining, 0.0
     for _ in range(100):
-        value, slope = _curve(level, _at(left - y, level.size, whole))
+        value, slope = _curve(level, _at(remaining - y, level.size, horizon_budget))
         if floor + y < value:
             low = y
         else:
             high = y
-        step = y - (floor + y - value) / (1 + max(slope, 0.0) / (_STEP * (left - y)))
+        step = y - (floor + y - value) / (
+            1 + max(slope, 0.0) / (_STEP * (remaining - y))
+        )
         if not low < step < high:
             step = (low + high) / 2
         if abs(step - y) <= 1e-12 * (floor + y) or high - low <= 1e-15 * high:
@@ -277,8 +288,8 @@ def _spend(
     floor: FloatArray,
     table: FloatArray,
     which: NDArray[np.intp],
-    whole: FloatArray,
-    left: FloatArray,
+    horizon_budget: FloatArray,
+    remaining: FloatArray,
     later: int,
 ) -> FloatArray:
     """Return what each round of every row spends, and update what is left of the budgets."""
@@ -286,9 +297,11 @@ def _spend(
     for i in range(floor.shape[0]):
         for t in range(floor.shape[1]):
             if t == later:
-                spend[i, t] = left[i]
-            elif left[i] > 0:
+                spend[i, t] = remaining[i]
+            elif remaining[i] > 0:
                 level = table[which[i], later - t]
-                spend[i, t] = _spent(floor[i, t], left[i], level, whole[i])
-            left[i] = max(left[i] - spend[i, t], 0.0)
+                spend[i, t] = _spent(
+                    floor[i, t], remaining[i], level, horizon_budget[i]
+                )
+            remaining[i] = max(remaining[i] - spend[i, t], 0.0)
     return spend

@@ -69,9 +69,9 @@ class EstimFuture(OnlinePolicy):
     ) -> tuple[EstimFutureState, FloatArray]:
         after, later, later_floor = state.after(1), state.later, state.later_floor
         # the smallest valid level, with only this floor, only the later ones, or all of them under water
-        alone = floor + state.left
+        alone = floor + state.remaining
         together = (alone + later * later_floor) / (1 + later)
         level = np.where(alone <= later_floor, alone, together)
         energy = np.maximum(level, floor) if later else alone
-        left = np.maximum(state.left - (energy - floor), 0.0)
-        return replace(after, left=left), energy
+        remaining = np.maximum(state.remaining - (energy - floor), 0.0)
+        return replace(after, remaining=remaining), energy

@@ -78,7 +78,7 @@ class Learn(CompiledPolicy):
         *batch, rounds = floor.shape
         rows, moments = in_rows(floor, batch, rounds), state.moments.copy()
         seen = np.concatenate([state.seen, _twice(rows)], axis=-1)
-        left, level = in_rows(state.left, batch), in_rows(state.level, batch)
+        remaining, level = in_rows(state.remaining, batch), in_rows(state.level, batch)
         hard = self.budget_mode == "hard"
         options = _Options(
             hard,
@@ -87,9 +87,11 @@ class Learn(CompiledPolicy):
             int(self.prior is None),
             0.0 if isinstance(self.coherence, str) else float(self.coherence),
         )
-        spend = _spend(rows, state.later, seen, moments, left, level, options)
-        left, level = left.reshape(batch), level.reshape(batch)
-        state = state.after(rounds, left=left, seen=seen, moments=moments, level=level)
+        spend = _spend(rows, state.later, seen, moments, remaining, level, options)
+        remaining, level = remaining.reshape(batch), level.reshape(batch)
+        state = state.after(
+            rounds, remaining=remaining, seen=seen, moments=moments, level=level
+        )
         return state, floor + spend.reshape(floor.shape)
 
 
@@ -115,7 +117,7 @@ def _spend(
     later: int,
     seen: FloatArray,
     moments: FloatArray,
-    left: FloatArray,
+    remaining: FloatArray,
     level: FloatArray,
     options: _Options,
 ) -> FloatArray:
@@ -134,12 +136,14 @@ def _spend(
                 decays = np.log(max(n / coherence, 1.0))
                 m = n - counted + options.margin * (1 + coherence) / 2 * decays
                 share = m / (number + options.imaginary)
-                level[i] = _level(seen[i], number, w, counted, share, left[i], level[i])
+                level[i] = _level(
+                    seen[i], number, w, counted, share, remaining[i], level[i]
+                )
             y = max(level[i] - w, 0.0)
             if options.hard:
-                y = min(y, left[i]) if n > 1 else left[i]
+                y = min(y, remaining[i]) if n > 1 else remaining[i]
             spend[i, t] = y
-            left[i] = max(left[i] - y, 0.0)
+            remaining[i] = max(remaining[i] - y, 0.0)
     return spend
 
 
@@ -150,16 +154,16 @@ def _level(
     floor: float,
     counted: float,
     share: float,
-    left: float,
+    remaining: float,
     start: float,
 ) -> float:
     r"""Return :math:`\ell` with :math:`a \sum_i \max(\ell - w_i, 0) + c \max(\ell - w_t, 0) = b`."""
     # Newton's steps on a convex, piecewise linear function: from the second on they decrease to the root's piece
-    highest = floor + left / counted  # with this floor alone
+    highest = floor + remaining / counted  # with this floor alone
     level: float = min(start, highest)
     for turn in range(number + 3):
         below, total = _below(seen, number, level)
-        over, slope = -left, share * below
+        over, slope = -remaining, share * below
         if below > 0:
             over += slope * (level - total / below)
         if floor < level:

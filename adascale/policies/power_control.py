@@ -70,23 +70,25 @@ class PowerControl(CompiledPolicy):
         instances = np.broadcast_shapes(
             np.shape(budget), self.privacy_budget.shape, later_cap.shape
         )
-        budget, left = (
+        budget, remaining = (
             np.broadcast_to(value, instances) for value in (budget, self.privacy_budget)
         )
-        return PowerControlState(scenario, budget, 0, left, later_cap)
+        return PowerControlState(scenario, budget, 0, remaining, later_cap)
 
     def decide_rounds(
         self, state: PowerControlState, floor: FloatArray
     ) -> tuple[PowerControlState, FloatArray]:
         *batch, rounds = floor.shape
-        left, later_cap = (
-            in_rows(value, batch) for value in (state.left, state.later_cap)
+        remaining, later_cap = (
+            in_rows(value, batch) for value in (state.remaining, state.later_cap)
         )
         cap = in_rows(state.scenario.noise_scale / floor, batch, rounds)
         growth = float(self.contraction) ** -0.5
-        eta = _scalings(cap, later_cap, left, state.later, growth, bool(self.subtract))
+        eta = _scalings(
+            cap, later_cap, remaining, state.later, growth, bool(self.subtract)
+        )
         energy = energy_of(eta, cap, floor, state.scenario)
-        return state.after(rounds, left=left.reshape(batch)), energy
+        return state.after(rounds, remaining=remaining.reshape(batch)), energy
 
 
 def energy_of(
@@ -101,7 +103,7 @@ def energy_of(
 def _scalings(
     cap: FloatArray,
     later_cap: FloatArray,
-    left: FloatArray,
+    remaining: FloatArray,
     later: int,
     growth: float,
     subtract: bool,
@@ -111,21 +113,21 @@ def _scalings(
     for i in range(cap.shape[0]):
         for t in range(cap.shape[1]):
             n = later - t
-            tau = _first_scaling(cap[i, t], later_cap[i], n, left[i], growth)
+            tau = _first_scaling(cap[i, t], later_cap[i], n, remaining[i], growth)
             eta[i, t] = min(tau, cap[i, t])
             if subtract:
-                rest = left[i] - eta[i, t]
+                rest = remaining[i] - eta[i, t]
                 # the rest must stay positive even if full power in later rounds is smaller than its rounding error
-                left[i] = rest if rest > 0 else n * later_cap[i]
+                remaining[i] = rest if rest > 0 else n * later_cap[i]
     return eta
 
 
 @compiled
 def _first_scaling(
-    cap: float, later_cap: float, later: int, left: float, growth: float
+    cap: float, later_cap: float, later: int, remaining: float, growth: float
 ) -> float:
     """Return tau with min(tau, cap) + sum_{j=1}^n min(tau g^j, cap') = S, or the cap."""
-    if cap + later * later_cap <= left:
+    if cap + later * later_cap <= remaining:
         return cap
     # search for the largest number u of later rounds below their cap that spends the whole budget
     low, high = 0, later
@@ -133,12 +135,12 @@ def _first_scaling(
         u = (low + high + 1) // 2
         tau = later_cap / growth ** float(u)  # exactly u are below (or at) their cap
         below_cap = min(tau, cap) + tau * _geometric(u, growth)
-        if below_cap + (later - u) * later_cap >= left:
+        if below_cap + (later - u) * later_cap >= remaining:
             low = u
         else:
             high = u - 1
     weight = _geometric(low, growth)
-    rest = left - (later - low) * later_cap
+    rest = remaining - (later - low) * later_cap
     if low < later:
         # otherwise one more round would be below its cap; the difference may have lost all digits
         least = later_cap / growth ** float(low + 1)

@@ -88,14 +88,16 @@ class ReSolve(OnlinePolicy):
             margin = self.safety_margin if hard else 0.0
             later = n - counted + margin * (1 + coherence) / 2 * decays
             level = state.law.shared_level(
-                state.left / counted, floor, later / counted, level
+                state.remaining / counted, floor, later / counted, level
             )
         spend = np.maximum(level - floor, 0.0)
         if hard:
-            spend = np.minimum(spend, state.left) if state.later else state.left
+            spend = (
+                np.minimum(spend, state.remaining) if state.later else state.remaining
+            )
         # a frozen level may spend more than is left
-        left = np.maximum(state.left - spend, 0.0)
-        after = replace(after, left=left, level=level, moments=moments)
+        remaining = np.maximum(state.remaining - spend, 0.0)
+        after = replace(after, remaining=remaining, level=level, moments=moments)
         return after, floor + spend
 
 

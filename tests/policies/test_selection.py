@@ -28,10 +28,10 @@ class Recorder:
     """An accountant that keeps what it is asked; epsilon is the number of rounds."""
 
     def __init__(self):
-        self.asked = []
+        self.calls = []
 
     def epsilon(self, sampling_rate, noise_multiplier, delta):
-        self.asked.append((sampling_rate, noise_multiplier))
+        self.calls.append((sampling_rate, noise_multiplier))
         return np.asarray(float(len(noise_multiplier)))
 
 
@@ -166,7 +166,7 @@ def test_epsilon_is_that_of_own_rounds(scenario):
     selection = Best(2, 0.01).select(scenario, random_gain(3, 50))
     recorder = Recorder()
     epsilons = selection.epsilons(recorder)
-    for m, (rate, sigma) in enumerate(recorder.asked):
+    for m, (rate, sigma) in enumerate(recorder.calls):
         own = selection.senders[m]
         noise = np.sqrt(protecting / (2 * selection.eta[own]))  # per coordinate
         change = UNEQUAL.clip_norm / (2 * UNEQUAL.batch_size[m])
