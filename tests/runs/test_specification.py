@@ -255,7 +255,7 @@ def test_row_of_a_run_is_that_of_its_selection(policy):
         share.min(),
     )
     assert row["participation"] < 1  # the control: not all send
-    epsilons = (selection.epsilon(), selection.epsilon_mean())
+    epsilons = (selection.epsilon(), selection.epsilons().mean())
     assert (row["epsilon"], row["epsilon_mean"]) == pytest.approx(epsilons)
     cost = float(selection.total - problem.min_noise_energy.mean())
     assert row["cost"] == pytest.approx(cost)
