@@ -2,7 +2,7 @@ r"""Floors, cost, leakage and noise budget in :math:`w_t = d \sigma_n^2 / \eta_t
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -217,7 +217,7 @@ class ReceiveScalingProblem:
     def cost(self, w: ArrayLike) -> FloatArray:
         r"""Compute the mean of :math:`w_t - w_{\min,t}`, which :math:`\nu` limits (:eq:`eq:surrogate`), shape (...)."""
         spend = self._energy(w) - self.min_noise_energy
-        return np.asarray(spend.mean(axis=-1))
+        return cast("FloatArray", spend.mean(axis=-1))
 
     def spend(self, w: ArrayLike) -> FloatArray:
         r"""Compute :math:`y_t = w_t - w_{\min,t} \ge 0`, shape (..., T)."""

@@ -150,7 +150,7 @@ class Scenario:
 
         Random batch sizes multiply the mean transmit power by this, so gains are divided by it.
         """
-        return np.asarray(1 + (1 - self.sampling_rate) / self._array("batch_size"))
+        return 1 + (1 - self.sampling_rate) / self._array("batch_size")
 
     @property
     def power_share(self) -> FloatArray:

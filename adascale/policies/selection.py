@@ -12,7 +12,7 @@ from adascale.errors import BudgetNotReached, InvalidInput
 from adascale.policies.base import Policy
 from adascale.policies.equal_alloc import EqualAlloc
 from adascale.policies.optimal import water_level
-from adascale.problem import RENYI, ReceiveScalingProblem, scaling
+from adascale.problem import RENYI, ReceiveScalingProblem, over_devices, scaling
 from adascale.scenario import FloatArray, Scenario
 
 
@@ -84,7 +84,7 @@ class Selection(NamedTuple):
         self, accountant: Accountant = RENYI, delta: float = 1e-5
     ) -> FloatArray:
         r"""Compute the largest :math:`\varepsilon` over devices, which holds for every device, shape (...)."""
-        return np.asarray(self.epsilons(accountant, delta).max(axis=-1))
+        return over_devices(self.epsilons(accountant, delta))["epsilon"]
 
     def epsilons(
         self, accountant: Accountant = RENYI, delta: float = 1e-5
