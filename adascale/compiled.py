@@ -1,8 +1,12 @@
 """Numba's ``njit`` that tolerates a damaged, full or unavailable cache, and does nothing without Numba."""
 
 import contextlib
+import inspect
 import logging
+import os
+import stat
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 _numba: Any = None
@@ -45,13 +49,43 @@ def inlined(function: Compiled) -> Compiled:
     return njit(cache=True, inline="always")(function)
 
 
+def _has_home() -> bool:
+    """Check that the user has a folder; without one, Numba writes to a folder ``~`` in the current one."""
+    return os.path.isabs(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~")))
+
+
+def _is_private(folder: str, source: str) -> bool:
+    """Check that nobody else can put files into a folder, as whoever can runs code: a cached function is a pickle.
+
+    The owner of the source can do so anyway.
+    """
+    if os.name == "nt":
+        return True
+    trusted = {0, os.geteuid(), os.stat(source).st_uid}
+    innermost, *others = (Path(folder).resolve(), *Path(folder).resolve().parents)
+    if innermost.stat().st_mode & stat.S_IWOTH:
+        return False
+    for place in (innermost, *others):
+        status = place.stat()
+        replaceable = (
+            status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
+        )
+        if replaceable or status.st_uid not in trusted:
+            return False
+    return True
+
+
 class _Cache(_FunctionCache):  # type: ignore[misc]
-    """Numba's cache of one function, disabled where no folder can be written."""
+    """Numba's cache of one function; disabled where no folder can be written, or where others can write as well."""
 
     def __init__(self, function: Callable[..., Any]):
         self.disable()
+        if not (os.environ.get("NUMBA_CACHE_DIR") or _has_home()):
+            return
         with contextlib.suppress(RuntimeError):  # if no folder can be found
             super().__init__(function)
+            if not _is_private(self._cache_path, inspect.getfile(function)):
+                self.disable()
 
     def load_overload(self, signature: Any, target: Any) -> Any:
         overload = None
@@ -63,9 +97,9 @@ class _Cache(_FunctionCache):  # type: ignore[misc]
             with contextlib.suppress(OSError):
                 self.flush()
         if overload is None:
-            often = (
-                "once" if self._enabled else "(at every start: no cache can be written)"
-            )
+            often = "once"
+            if not self._enabled:
+                often = "(at every start, unless NUMBA_CACHE_DIR names a folder of your own)"
             _LOGGER.debug(f"compiling {often}, for up to a minute")
             _LOGGER.addFilter(lambda _: False)
         return overload

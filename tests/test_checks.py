@@ -56,7 +56,7 @@ NO_NUMBERS = [
     True,
     np.True_,
 ]
-NO_NUMBERS += [np.array([True]), pd.Series([True])]
+NO_NUMBERS += [np.array([True]), pd.Series([True]), [1.0, True], [[1.0], [True]]]
 MASKED = np.ma.masked_array([1.0, 2.0], [0, 1])
 
 
@@ -68,7 +68,7 @@ def test_validators_refuse_and_name_the_argument(function, value):
     assert refused(lambda: function("it", value=value), "it").startswith("it must ")
 
 
-@pytest.mark.parametrize("value", [MASKED, 10**400, [1.5, 10**5000]])
+@pytest.mark.parametrize("value", [MASKED, [1.0, MASKED[1]], 10**400, [1.5, 10**5000]])
 def test_masked_entries_and_integers_beyond_float64_are_refused(value):
     refused(lambda: check.positive("it", value), "it")
 

@@ -60,7 +60,51 @@ def test_a_damaged_cache_is_compiled_anew(compiled, tmp_path):
 def test_without_a_folder_nothing_is_kept(compiled, tmp_path):
     (tmp_path / "__pycache__").write_text("")
     nowhere = {"NUMBA_CACHE_DIR": "", "HOME": "/proc", "XDG_CACHE_HOME": "/proc"}
+    assert "unless NUMBA_CACHE_DIR names a folder of your own" in compiled(**nowhere)
+
+
+@pytest.mark.parametrize("variable", ["HOME", "XDG_CACHE_HOME"])
+def test_without_a_home_nothing_is_kept_in_the_current_folder(
+    compiled, tmp_path, variable
+):
+    """Where HOME is unset and the user unknown, the home is ``~``, relative to the current folder."""
+    (tmp_path / "__pycache__").write_text("")
+    before = sorted(tmp_path.iterdir())
+    nowhere = {"NUMBA_CACHE_DIR": "", "HOME": str(tmp_path), variable: "~"}
     assert "at every start" in compiled(**nowhere)
+    assert [
+        path for path in sorted(tmp_path.iterdir()) if path.name != "cache"
+    ] == before
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders have other permissions")
+@pytest.mark.parametrize(
+    ("mode", "inner", "kept"),
+    [
+        (0o777, 0o755, False),
+        (0o1777, 0o777, False),
+        (0o1777, 0o755, True),
+        (0o755, 0o755, True),
+    ],
+)
+def test_a_folder_that_others_can_write_to_is_not_read(
+    compiled, tmp_path, mode, inner, kept
+):
+    """Files there can be pickles of somebody else's, which run code. In a sticky folder others cannot replace ours."""
+    assert "compiling once" in compiled()
+    (folder,) = (tmp_path / "cache").iterdir()
+    folder.chmod(inner)
+    (tmp_path / "cache").chmod(mode)
+    assert ("at every start" in compiled()) != kept
+
+
+@pytest.mark.skipif(
+    os.name == "nt" or os.geteuid() != 0, reason="only root can give a folder away"
+)
+def test_a_folder_of_another_user_is_not_read(compiled, tmp_path):
+    compiled()
+    os.chown(tmp_path / "cache", 12345, 12345)
+    assert "at every start" in compiled()
 
 
 @pytest.mark.parametrize("installed", [True, False])

@@ -179,22 +179,34 @@ def _level(
 @compiled
 def _below(seen: FloatArray, number: int, level: float) -> tuple[int, float]:
     """Return the number of floors below a level, and their sum, by binary search in every run."""
-    below, total, end = 0, 0.0, number
-    while end > 0:
-        first = end & (end - 1)
-        count = int(np.searchsorted(seen[0, first:end], level))
-        if count > 0:
-            below += count
-            total += seen[1, first + count - 1]
-        end = first
+    below, total = 0, 0.0
+    while number > 0:
+        first = number & (number - 1)
+        last_below, step = first, number - first
+        while step > 0:
+            if last_below + step <= number and seen[0, last_below + step - 1] < level:
+                last_below += step
+            step >>= 1
+        if last_below > first:
+            below, total = below + last_below - first, total + seen[1, last_below - 1]
+        number = first
     return below, total
 
 
 @compiled
 def _add(seen: FloatArray, number: int) -> None:
     """Add the last of ``number`` floors to the runs: merge runs of equal length."""
-    floor, sums = seen
-    size = number & -number
-    run = floor[number - size : number]
-    run.sort()
-    sums[number - size : number] = np.cumsum(run)
+    floor, sums, size, total = seen[0], seen[1], 1, 0.0
+    while size < number & -number:
+        first, i, j = number - 2 * size, number - 2 * size, number - size
+        for k in range(first, number):
+            if j == number or (i < number - size and floor[i] <= floor[j]):
+                sums[k], i = floor[i], i + 1
+            else:
+                sums[k], j = floor[j], j + 1
+        for k in range(first, number):
+            floor[k] = sums[k]
+        size *= 2
+    for k in range(number - size, number):
+        total += floor[k]
+        sums[k] = total
