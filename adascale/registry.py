@@ -30,7 +30,7 @@ NAMES: dict[str, dict[str, str]] = {
         "Truncated": "adascale.policies:Truncated",
         "Best": "adascale.policies:Best",
         "PowerControl": "adascale.policies:PowerControl",
-        "LyapunovPowerControl": "adascale.comparison.shi_tuning:best_lyapunov",
+        "LyapunovPowerControl": "adascale.comparison.shi_tuning:BEST_LYAPUNOV",
     },
     "channels": {
         "rayleigh": "adascale.channel:Rayleigh",
@@ -142,9 +142,11 @@ def label(text: str) -> str:
 
 
 def name_of(kind: str, value: Any) -> str:
-    """Return the name by which :func:`find` returns a class or function."""
-    own = f"{value.__module__}:{value.__qualname__}"
-    return next((name for name in NAMES[kind] if find(kind, name).value is value), own)
+    """Return the name by which :func:`find` returns a class, function or method."""
+    for name in NAMES[kind]:
+        if find(kind, name).value is value:
+            return name
+    return f"{value.__module__}:{value.__qualname__}"
 
 
 def call(kind: str, name: str) -> Any:

@@ -1,7 +1,9 @@
 """Tuning of a policy so that its cost equals the noise budget."""
 
+import math
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,6 @@ from adascale import checks as check
 from adascale.channel import FloorLaw
 from adascale.errors import BudgetNotReached as BudgetNotReached
 from adascale.errors import FlatCost
-from adascale.policies import Policy
 from adascale.policies.adascale import NoRoot
 from adascale.problem import ReceiveScalingProblem
 from adascale.rootfind import find_roots, widen
@@ -57,7 +58,7 @@ def match_budget(
     FlatCost
         If the cost of a policy of one's own is the budget for a range of parameters, as with one that stops there.
     """
-    return _matched(Lanes(problem, *statistics), policy, guess, tolerance)
+    return _match(Instances(problem, *statistics), policy, guess, tolerance)
 
 
 def match_law(
@@ -82,92 +83,85 @@ def match_law(
     problem = ReceiveScalingProblem(
         scenario, scenario.noise_scale / (scenario.x_max * floor), budget[..., None]
     )
-    return _matched(
-        Lanes(problem, *statistics, averaged=True), policy, guess, tolerance
-    )
+    instances = Instances(problem, *statistics, averaged=True)
+    return _match(instances, policy, guess, tolerance)
 
 
-def _matched(
-    lanes: "Lanes", policy: Callable[..., Any], guess: Any, tolerance: float
+def _match(
+    instances: "Instances", policy: Callable[..., Any], guess: Any, tolerance: float
 ) -> FloatArray:
+    """Find the parameter of each instance whose cost is the budget, to the tolerance."""
     check.number("tolerance", tolerance, 1e-300)
-    if guess is None:
-        guess = (
-            policy.guess
-            if isinstance(policy, type) and issubclass(policy, Policy)
-            else 1.0
-        )
-    with np.errstate(all="ignore"):
-        if callable(guess):
-            problem = lanes.problem(lanes.index)
-            each = np.broadcast_to(
-                np.asarray(guess(problem), dtype=float), problem.lanes
-            )
-            start = np.log(each.reshape(lanes.index.size, -1).mean(axis=1))
-        else:
-            start = np.log(
-                np.broadcast_to(check.positive("guess", guess), lanes.shape).ravel()
-            )
-    start = np.clip(np.nan_to_num(start), -_FARTHEST, _FARTHEST)
+    start = _log_guess(instances, policy, guess)
 
-    def excess(log_parameter: FloatArray, lane: Index) -> FloatArray:
-        return lanes.excess(
-            lanes.policy(policy, lane, np.exp(log_parameter)).schedule(
-                lanes.problem(lane)
-            ),
-            lane,
-        )
-
+    excess = partial(instances.excess, policy)
     try:
-        x, residual = find_roots(
-            excess, *widen(excess, start, 0.5, _FARTHEST), _FINER * tolerance
-        )
+        ends = widen(excess, start, 0.5, _FARTHEST)
+        x, residual = find_roots(excess, *ends, _FINER * tolerance)
     except NoRoot as error:  # at an extreme penalty
         raise BudgetNotReached(
             f"no parameter brings the cost to its budget: {error}"
         ) from None
     missed = np.flatnonzero(~(np.abs(residual) <= tolerance))
     if missed.size:
-        first = lanes.problem(missed[:1])
-        budget, floor = float(first.budget.flat[0]), float(first.min_noise_energy.max())
-        lost = f": a floor of {floor:.3g} is rounded by more than {tolerance:g} of it"
-        why = f"nu = {budget:g}{lost if np.spacing(floor) > tolerance * budget else ''}"
-        raise BudgetNotReached(
-            f"no parameter brings {lanes.name(int(missed[0]))} to its budget, {why}"
-        )
-    _warn_if_flat(lanes, policy, x, min(tolerance, _FLAT))
-    return np.exp(x).reshape(lanes.shape)
+        raise BudgetNotReached(_why_missed(instances, missed[:1], tolerance))
+    _warn_if_flat(instances, policy, x, min(tolerance, _FLAT))
+    return np.exp(x).reshape(instances.shape)
 
 
 def _warn_if_flat(
-    lanes: "Lanes", policy: Callable[..., Any], x: FloatArray, tolerance: float
+    instances: "Instances", policy: Callable[..., Any], x: FloatArray, tolerance: float
 ) -> None:
     """Warn if a policy of one's own costs the budget for other parameters as well; the package's policies do not."""
-    kind = type(lanes.policy(policy, lanes.index, np.exp(x)))
-    for step in () if kind.__module__.startswith("adascale.") else (-_STEP, _STEP):
-        chosen = lanes.policy(policy, lanes.index, np.exp(x + step))
-        flat = (
-            np.abs(
-                lanes.excess(chosen.schedule(lanes.problem(lanes.index)), lanes.index)
+    kind = type(instances.policy(policy, x, instances.index))
+    if kind.__module__.startswith("adascale."):
+        return
+    for step in (-_STEP, _STEP):
+        excess = instances.excess(policy, x + step, instances.index)
+        flat = np.flatnonzero(np.abs(excess) <= tolerance)[:1]
+        if flat.size:
+            low, high = sorted(np.exp([x[flat[0]], x[flat[0]] + step]))
+            message = (
+                f"{instances.name(flat)} of {kind.__name__} is the budget for the parameters {low:.6g} and {high:.6g} "
+                "alike: nu does not determine them, and their leakages may differ"
             )
-            <= tolerance
-        )
-        for i in np.flatnonzero(flat)[:1].tolist():
-            ends = " and ".join(
-                f"{np.exp(end):.6g}" for end in sorted((x[i], x[i] + step))
-            )
-            what = f"{lanes.name(i)} of {kind.__name__} is the budget for the parameters {ends} alike"
-            warnings.warn(
-                FlatCost(
-                    f"{what}: nu does not determine them, and their leakages may differ"
-                ),
-                stacklevel=4,
-            )
+            warnings.warn(FlatCost(message), stacklevel=4)
             return
 
 
-class Lanes:
-    """Problem instances in one row with their statistics, by flat index; ``averaged`` over a last axis of draws."""
+def _log_guess(
+    instances: "Instances", policy: Callable[..., Any], guess: Any
+) -> FloatArray:
+    """Return the logarithm of the parameter at which the search of each instance starts."""
+    if guess is None:
+        guess = getattr(policy, "guess", 1.0)
+    with np.errstate(all="ignore"):
+        if callable(guess):
+            problem = instances.problem(instances.index)
+            values = np.broadcast_to(guess(problem), problem.lanes).astype(float)
+            start = np.log(values.reshape(instances.index.size, -1).mean(axis=1))
+        else:
+            values = check.positive("guess", guess)
+            start = np.log(np.broadcast_to(values, instances.shape).ravel())
+    return np.asarray(np.clip(np.nan_to_num(start), -_FARTHEST, _FARTHEST))
+
+
+def _why_missed(instances: "Instances", index: Index, tolerance: float) -> str:
+    problem = instances.problem(index)
+    budget = float(problem.budget.flat[0])
+    floor = float(problem.min_noise_energy.max())
+    message = (
+        f"no parameter brings {instances.name(index)} to its budget, nu = {budget:g}"
+    )
+    if np.spacing(floor) > tolerance * budget:
+        message += (
+            f": a floor of {floor:.3g} is rounded by more than {tolerance:g} of it"
+        )
+    return message
+
+
+class Instances:
+    """Problem instances by flat index, with the statistics of each; costs may be averaged over a last axis of draws."""
 
     def __init__(
         self,
@@ -175,83 +169,68 @@ class Lanes:
         *statistics: ArrayLike,
         averaged: bool = False,
     ) -> None:
-        self.scenario, self._draws_axis = problem.scenario, [1] * averaged
+        self.scenario = problem.scenario
+        self.draws_axis = (1,) if averaged else ()
         self.shape = problem.lanes[:-1] if averaged else problem.lanes
-        self.index = np.arange(int(np.prod(self.shape)))
-        self._budget = np.broadcast_to(
-            problem.budget[..., 0] if averaged else problem.budget, self.shape
-        ).ravel()
-        lead = problem.min_gain.shape[
-            : -1 - averaged
-        ]  # several budgets may share gains
-        self._gain = problem.min_gain.reshape(-1, *problem.min_gain.shape[len(lead) :])
-        self._row = np.broadcast_to(
-            np.arange(len(self._gain)).reshape(lead), self.shape
-        ).ravel()
-        known = (check.as_floats("statistics", each) for each in statistics)
-        per_lane = (
-            np.broadcast_to(each, (*self.shape, *each.shape[-1:])) for each in known
-        )
-        self._known = [
-            each.reshape(self.index.size, *self._draws_axis, *each.shape[-1:])
-            for each in per_lane
-        ]
+        self.index = np.arange(math.prod(self.shape))
+        inner_shape = problem.min_gain.shape[-1 - averaged :]
+        self._gain = self._in_rows(problem.min_gain, inner_shape)
+        self._budget = self._in_rows(problem.budget, self.draws_axis)
+        self._statistics = []
+        for statistic in statistics:
+            array = check.as_floats("statistics", statistic)
+            devices = array.shape[-1:]
+            rows = self._in_rows(array, devices)
+            self._statistics.append(rows.reshape(-1, *self.draws_axis, *devices))
         self._last = np.array([-1]), problem
 
-    def problem(self, lane: Index) -> ReceiveScalingProblem:
+    def _in_rows(self, array: FloatArray, inner_shape: tuple[int, ...]) -> FloatArray:
+        """Return the array with one row per instance."""
+        entries = np.broadcast_to(array, (*self.shape, *inner_shape))
+        return entries.reshape(-1, *inner_shape)
+
+    def problem(self, index: Index) -> ReceiveScalingProblem:
         """Return the problem of these instances, in one row."""
-        if not np.array_equal(lane, self._last[0]):
-            budget = self._budget[lane].reshape(-1, *self._draws_axis)
-            self._last = (
-                lane,
-                ReceiveScalingProblem(
-                    self.scenario, self._gain[self._row[lane]], budget
-                ),
-            )
+        if not np.array_equal(index, self._last[0]):
+            budget = self._budget[index]
+            problem = ReceiveScalingProblem(self.scenario, self._gain[index], budget)
+            self._last = index, problem
         return self._last[1]
 
     def policy(
-        self, policy: Callable[..., Any], lane: Index, parameter: FloatArray
+        self, policy: Callable[..., Any], log_parameter: FloatArray, index: Index
     ) -> Any:
         """Return the policy of these instances with these parameters."""
-        return policy(
-            parameter.reshape(-1, *self._draws_axis),
-            *(each[lane] for each in self._known),
-        )
+        statistics = [rows[index] for rows in self._statistics]
+        parameter = np.exp(log_parameter).reshape(-1, *self.draws_axis)
+        return policy(parameter, *statistics)
 
-    def excess(self, w: FloatArray, lane: Index) -> FloatArray:
-        r"""Return :math:`\mathrm{cost} / \nu - 1` of a schedule of these instances."""
-        problem = self.problem(lane)
+    def excess(
+        self, policy: Callable[..., Any], log_parameter: FloatArray, index: Index
+    ) -> FloatArray:
+        r"""Return :math:`\mathrm{cost} / \nu - 1` of these instances with these parameters."""
+        problem = self.problem(index)
+        w = self.policy(policy, log_parameter, index).schedule(problem)
         with np.errstate(over="ignore"):  # the cost may be infinitely above the budget
-            spent = w - problem.min_noise_energy
-            return np.asarray(
-                np.mean(spent, axis=tuple(range(1, self._gain.ndim)))
-                / self._budget[lane]
-                - 1
-            )
+            cost = np.mean(w - problem.min_noise_energy, axis=tuple(range(1, w.ndim)))
+            return np.asarray(cost / self._budget[index].ravel() - 1)
 
-    def name(self, lane: int) -> str:
-        """Name the cost of this instance in a message."""
-        place = tuple(int(i) for i in np.unravel_index(lane, self.shape))
-        cost = "the mean cost" if self._draws_axis else "the cost"
-        return f"{cost} of lane {place}" if place else cost
+    def name(self, index: Index) -> str:
+        """Name the cost of the first of these instances in a message."""
+        cost = "the mean cost" if self.draws_axis else "the cost"
+        if not self.shape:
+            return cost
+        place = tuple(int(i[0]) for i in np.unravel_index(index, self.shape))
+        return f"{cost} of lane {place}"
 
 
 def draw_floors(scenario: Scenario, law: FloorLaw, draws: int, seed: int) -> FloatArray:
     """Draw realisations of the floors, shape (..., draws, T), at the same quantiles for all instances."""
-    check.entries(
-        "floors of lanes x draws x rounds",
-        *law.lanes,
-        check.whole("draws", draws),
-        scenario.num_rounds,
-    )
+    T = scenario.num_rounds
+    what = "floors of lanes x draws x rounds"
+    check.entries(what, *law.lanes, check.whole("draws", draws), T)
     streams = np.random.SeedSequence(check.whole("seed", seed, 0)).spawn(draws)
-    share = np.stack(
-        [
-            np.random.default_rng(stream).random(scenario.num_rounds)
-            for stream in streams
-        ]
-    )
+    share = np.stack([np.random.default_rng(stream).random(T) for stream in streams])
     share = np.maximum(share, 2.0**-54)  # a zero has no quantile
     floor = law.quantile(share.reshape(*share.shape, *[1] * len(law.lanes)))
     return np.ascontiguousarray(np.moveaxis(floor, (0, 1), (-2, -1)))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from adascale import policies
-from adascale.comparison import Method, TunedOnRealisation
+from adascale.comparison import PolicyBuilder, TunedOnRealisation
 from adascale.comparison.shi_tuning import best_lyapunov
 from companion.shi import filled_lyapunov
 
-METHODS: dict[str, Method] = {
+METHODS: dict[str, PolicyBuilder] = {
     "Optimal": TunedOnRealisation(policies.Optimal),
     "AdaScale": TunedOnRealisation(policies.AdaScale),
     "EqualAlloc": TunedOnRealisation(policies.EqualAlloc),
@@ -19,7 +19,7 @@ METHODS: dict[str, Method] = {
 }
 """Every method of the paper's figures by the name of its policy."""
 
-VARIANTS: dict[str, Method] = {
+VARIANTS: dict[str, PolicyBuilder] = {
     "EstimFuture, devices": TunedOnRealisation(
         policies.EstimFuture, estimate="devices"
     ),

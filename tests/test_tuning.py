@@ -11,124 +11,108 @@ from adascale import ReceiveScalingProblem, Scenario, policies, tuning
 from adascale.channel import RayleighFloors
 from adascale.errors import BudgetNotReached, FlatCost, InvalidInput
 
-from .problems import CIFAR, MNIST
-from .problems import make as one_budget
+from .problems import CIFAR, MNIST, make
+
+BUDGETS = np.array([[0.01], [0.16]])
+PROBLEM = make(MNIST, BUDGETS, [0, 1])
 
 
-def make(scenario, budgets, seeds=(0, 1)):
-    return one_budget(scenario, np.array(budgets)[:, None], [*seeds])
-
-
-def root(excess, found):
-    """The root by Brent's method, around the parameter that was found."""
-    centre = np.log(found)
-    return np.exp(
-        brentq(
-            lambda log_parameter: excess(np.exp(log_parameter)),
-            centre - 3,
-            centre + 3.3,
-            xtol=1e-14,
-        )
+def root(excess, near):
+    """The root by Brent's method, around a parameter."""
+    log_root = brentq(
+        lambda log_parameter: excess(np.exp(log_parameter)),
+        np.log(near) - 3,
+        np.log(near) + 3.3,
+        xtol=1e-14,
     )
+    return np.exp(log_root)
 
 
 @pytest.mark.parametrize("scenario", [MNIST, CIFAR], ids=lambda scenario: scenario.name)
-def test_tuned_cost_is_the_budget_within_the_tolerance(scenario):
-    problem = make(scenario, [0.01, 0.16, 0.32])
-    for tolerance in (1e-3, 1e-6, None, 1e-11):
-        given = {} if tolerance is None else {"tolerance": tolerance}
-        penalty = tuning.match_budget(policies.AdaScale, problem, **given)
-        assert penalty.shape == problem.lanes == (3, 2)
-        cost = problem.cost(policies.AdaScale(penalty).schedule(problem))
-        assert np.abs(cost / problem.budget - 1).max() <= (tolerance or 1e-9)
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-6, 1e-9, 1e-11])
+def test_tuned_cost_is_the_budget_within_the_tolerance(scenario, tolerance):
+    problem = make(scenario, [[0.01], [0.32]], [0, 1])
+    penalty = tuning.match_budget(policies.AdaScale, problem, tolerance=tolerance)
+    cost = problem.cost(policies.AdaScale(penalty).schedule(problem))
+    assert np.abs(cost / problem.budget - 1).max() <= tolerance
 
 
-def test_matching_agrees_with_a_generic_root_finder_at_each_lane():
-    problem = make(MNIST, [0.01, 0.16])
-    found = tuning.match_budget(policies.AdaScale, problem)
-    for k, r in np.ndindex(problem.lanes):
-        alone = ReceiveScalingProblem(
-            problem.scenario, problem.min_gain[r], problem.budget[k, 0]
-        )
-        exact = root(
-            lambda V, one=alone: (
-                one.cost(policies.AdaScale(V).schedule(one)) / one.budget - 1
-            ),
-            found[k, r],
-        )
+def test_matching_agrees_with_a_generic_root_finder_at_each_instance():
+    penalty = tuning.match_budget(policies.AdaScale, PROBLEM)
+    for k, r in np.ndindex(2, 2):
+        alone = make(MNIST, float(BUDGETS[k, 0]), r)
+
+        def excess(V, alone=alone):
+            return alone.cost(policies.AdaScale(V).schedule(alone)) / alone.budget - 1
+
         # the penalty moves a few times as much as the cost, which is found to 1e-12
-        assert found[k, r] == pytest.approx(exact, rel=1e-10)
+        assert penalty[k, r] == pytest.approx(root(excess, penalty[k, r]), rel=1e-10)
     assert tuning.match_budget(policies.AdaScale, alone).shape == ()
-    for guess in (1e-6, 1e6):
-        np.testing.assert_allclose(
-            tuning.match_budget(policies.AdaScale, problem, guess=guess),
-            found,
-            rtol=1e-7,
-        )
+
+
+@pytest.mark.parametrize("guess", [1e-6, 1e6])
+def test_the_guess_does_not_matter(guess):
+    penalty = tuning.match_budget(policies.AdaScale, PROBLEM)
+    other = tuning.match_budget(policies.AdaScale, PROBLEM, guess=guess)
+    np.testing.assert_allclose(other, penalty, rtol=1e-7)
 
 
 @dataclass
 class Spending:
-    """Spends a share of its budget that depends on its parameter."""
+    """Spends a share of its budget that is its parameter."""
 
     parameter: np.ndarray
-    share = staticmethod(lambda parameter: parameter)
+
+    def share(self):
+        return self.parameter
 
     def schedule(self, problem):
-        spent = (self.share(self.parameter) * problem.budget)[..., None]
+        spent = (self.share() * problem.budget)[..., None]
         return problem.min_noise_energy + spent
 
 
-def spending(share):
-    return type("Other", (Spending,), {"share": staticmethod(share)})
+class Double(Spending):
+    def share(self):
+        return 2.0
 
 
-Overspender = spending(lambda parameter: 2.0)
-NEVER = {
-    "twice the budget": (Overspender, r"lane \(0, 0\).* nu = 0\.01$"),
-    "below 0.9 of it": (
-        spending(lambda parameter: 0.9 * parameter / (1 + parameter)),
-        r"lane \(0, 0\).* nu = 0\.01$",
-    ),
-    "half or twice of it": (
-        spending(lambda parameter: np.where(parameter < 3.7, 0.5, 2.0)),
-        r"lane \(0, 0\)",
-    ),
-}
+class Bounded(Spending):
+    def share(self):
+        return 0.9 * self.parameter / (1 + self.parameter)
+
+
+class Jumps(Spending):
+    def share(self):
+        return np.where(self.parameter < 3.7, 0.5, 2.0)
 
 
 def test_any_policy_with_one_positive_parameter_can_be_tuned():
-    found = tuning.match_budget(Spending, make(MNIST, [0.01, 0.16]), guess=30.0)
-    np.testing.assert_allclose(
-        found, np.ones((2, 2)), rtol=1e-9
-    )  # its cost is linear in the parameter
+    parameter = tuning.match_budget(Spending, PROBLEM, guess=30.0)
+    np.testing.assert_allclose(parameter, np.ones((2, 2)), rtol=1e-9)
 
 
-@pytest.mark.parametrize("spent", NEVER)
-def test_a_policy_that_cannot_reach_its_budget_is_named_lane_and_all(spent):
-    policy, said = NEVER[spent]
-    with pytest.raises(BudgetNotReached, match=said):
-        tuning.match_budget(policy, make(MNIST, [0.01, 0.16]))
+@pytest.mark.parametrize("policy", [Double, Bounded, Jumps])
+def test_a_policy_that_cannot_reach_its_budget_is_refused(policy):
+    with pytest.raises(BudgetNotReached, match=r"lane \(0, 0\).* nu = 0\.01"):
+        tuning.match_budget(policy, PROBLEM)
 
 
-def test_one_lane_that_cannot_reach_its_budget_is_the_one_named():
-    def policy(parameter):
-        """Right, but for the lanes of the larger budget."""
-        chosen, wasteful = policies.AdaScale(parameter), Overspender(parameter)
+def test_one_instance_that_cannot_reach_its_budget_is_named():
+    class Mixed(Spending):
+        def schedule(self, problem):
+            return np.where(
+                problem.budget[..., None] > 0.1,
+                Double(self.parameter).schedule(problem),
+                policies.AdaScale(self.parameter).schedule(problem),
+            )
 
-        class Mixed:
-            def schedule(self, part):
-                return np.where(
-                    part.budget[..., None] > 0.1,
-                    wasteful.schedule(part),
-                    chosen.schedule(part),
-                )
-
-        return Mixed()
-
-    problem = make(MNIST, [0.01, 0.16])
+    guess = policies.AdaScale.guess(PROBLEM)
     with pytest.raises(BudgetNotReached, match=r"lane \(1, 0\)"):
-        tuning.match_budget(policy, problem, guess=policies.AdaScale.guess(problem))
+        tuning.match_budget(Mixed, PROBLEM, guess=guess)
+
+
+def power_control(privacy_budget, mean_gain):
+    return policies.PowerControl(mean_gain, privacy_budget)
 
 
 class Stopping(policies.OnlinePolicy):
@@ -169,27 +153,21 @@ def test_a_budget_that_does_not_determine_the_parameter_is_warned_of(guess):
         )
 
 
-def power_control(privacy_budget, mean_gain):
-    return policies.PowerControl(mean_gain, privacy_budget)
-
-
-def test_statistics_are_handed_over_lane_by_lane():
-    problem = make(MNIST, [0.01, 0.16])
-    mean_gain = np.linspace(1, 2, 20).reshape(2, 10) * np.median(problem.min_gain) * 10
-    seen = []
+def test_each_instance_has_its_own_statistics():
+    share = np.linspace(1, 2, 20).reshape(2, 10)
+    mean_gain = share * np.median(PROBLEM.min_gain) * 10
+    guess = policies.PowerControl.guess(PROBLEM)
+    counts = []
 
     def policy(privacy_budget, mean_gain):
-        seen.append((len(privacy_budget), mean_gain.shape))
+        assert mean_gain.shape == (len(privacy_budget), 10)
+        counts.append(len(privacy_budget))
         return power_control(privacy_budget, mean_gain)
 
-    found = tuning.match_budget(
-        policy, problem, mean_gain, guess=policies.PowerControl.guess(problem)
-    )
-    assert found.shape == (2, 2)
-    assert all(shape == (count, 10) for count, shape in seen)
-    assert min(seen)[0] < 4  # lanes that are done are not run again
-    cost = problem.cost(policies.PowerControl(mean_gain, found).schedule(problem))
-    np.testing.assert_allclose(cost, np.broadcast_to(problem.budget, (2, 2)), rtol=1e-9)
+    sums = tuning.match_budget(policy, PROBLEM, mean_gain, guess=guess)
+    cost = PROBLEM.cost(policies.PowerControl(mean_gain, sums).schedule(PROBLEM))
+    np.testing.assert_allclose(cost / PROBLEM.budget, np.ones((2, 2)), rtol=1e-9)
+    assert min(counts) < 4  # instances that are done are not run again
 
 
 SHORT = Scenario("short", 3, 60, 1000, 20, 400, 1.0, 0.2, 1e-12)
@@ -197,98 +175,79 @@ LAW = RayleighFloors([1e-3, 4e-3])
 
 
 def problem_of(floor, budget):
-    return ReceiveScalingProblem(
-        SHORT, SHORT.noise_scale / (SHORT.x_max * floor), budget
-    )
+    max_eta = SHORT.noise_scale / floor
+    return ReceiveScalingProblem(SHORT, max_eta / SHORT.x_max, budget)
 
 
 def test_the_mean_cost_over_draws_of_the_law_is_the_budget():
-    """By Brent's method on each lane alone, with the draws one by one."""
-    budgets, how = (
-        np.array([[2e-3], [8e-3]]),
-        {"draws": 5, "seed": 3, "tolerance": 1e-9},
-    )
-    found = tuning.match_law(policies.AdaScale, SHORT, budgets, LAW, **how)
-    far = tuning.match_law(policies.AdaScale, SHORT, budgets, LAW, guess=1e5, **how)
-    np.testing.assert_allclose(far, found, rtol=1e-7)
+    """By Brent's method on each instance alone, with the draws one by one."""
+    budgets = np.array([[2e-3], [8e-3]])
+    how = {"draws": 5, "seed": 3, "tolerance": 1e-9}
+    penalty = tuning.match_law(policies.AdaScale, SHORT, budgets, LAW, **how)
+    assert penalty.shape == (2, 2)
     floor = tuning.draw_floors(SHORT, LAW, 5, 3)
-    assert found.shape == (2, 2)
-    assert floor.shape == (2, 5, 60)
     for k, r in np.ndindex(2, 2):
-        budget = (2e-3, 8e-3)[k]
-        alone = [problem_of(drawn, budget) for drawn in floor[r]]
+        budget = budgets[k, 0]
+        draws = [problem_of(draw, budget) for draw in floor[r]]
 
-        def excess(penalty, alone=alone, budget=budget):
-            return (
-                np.mean(
-                    [
-                        one.cost(policies.AdaScale(penalty).schedule(one))
-                        for one in alone
-                    ]
-                )
-                / budget
-                - 1
-            )
+        def excess(V, draws=draws, budget=budget):
+            policy = policies.AdaScale(V)
+            costs = [problem.cost(policy.schedule(problem)) for problem in draws]
+            return np.mean(costs) / budget - 1
 
-        assert found[k, r] == pytest.approx(
-            root(excess, found[k, r]), rel=1e-7
-        )  # a few times the tolerance
-    assert (
-        tuning.match_law(policies.AdaScale, SHORT, 2e-3, RayleighFloors(1e-3)).shape
-        == ()
-    )
+        # a few times the tolerance
+        assert penalty[k, r] == pytest.approx(root(excess, penalty[k, r]), rel=1e-7)
 
 
-def test_draws_are_of_the_law_and_more_of_them_extend_fewer():
+@pytest.mark.parametrize("shape", [(), (2,)])
+def test_statistics_of_the_law_are_those_of_each_instance(shape):
+    mean_gain = 1e-9 * np.arange(1.0, 7).reshape(2, 3)[: 1 + len(shape)].squeeze()
+    law = RayleighFloors.of(SHORT, mean_gain)
+    budget, guess = 4e-3, policies.PowerControl.guess
+    sums = tuning.match_law(power_control, SHORT, budget, law, mean_gain, guess=guess)
+    assert sums.shape == shape
+    floor = tuning.draw_floors(SHORT, law, 30, 0)
+    for r in np.ndindex(shape):
+        problem = problem_of(floor[r], budget)
+        policy = policies.PowerControl(mean_gain[r], sums[r])
+        cost = problem.cost(policy.schedule(problem))
+        assert cost.mean() == pytest.approx(budget, rel=1e-6)
+
+
+def test_draws_are_of_the_law_and_independent_from_round_to_round():
+    floor = tuning.draw_floors(SHORT, LAW, 200, 1)
+    share = LAW.cdf(np.moveaxis(floor, 0, -1)).ravel()
+    assert kstest(share, "uniform").pvalue > 1e-3
+    correlation = np.corrcoef(share[:-2:2], share[2::2])[0, 1]
+    assert abs(correlation) < 0.05  # five standard errors
+    # the same quantiles in every instance
+    np.testing.assert_allclose(floor[1], 4 * floor[0], rtol=1e-12)
+
+
+def test_more_draws_extend_fewer_and_another_seed_shares_none():
     floor = tuning.draw_floors(SHORT, LAW, 200, 1)
     np.testing.assert_array_equal(tuning.draw_floors(SHORT, LAW, 3, 1), floor[:, :3])
     assert not np.isin(tuning.draw_floors(SHORT, LAW, 3, 2), floor).any()
-    np.testing.assert_allclose(
-        floor[1], 4 * floor[0], rtol=1e-12
-    )  # the same quantiles in every lane
-    share = LAW.cdf(np.moveaxis(floor, 0, -1)).ravel()
-    assert kstest(share, "uniform").pvalue > 1e-3
-    assert (
-        abs(np.corrcoef(share[:-2:2], share[2::2])[0, 1]) < 0.05
-    )  # from round to round; five standard errors
 
 
-@pytest.mark.parametrize("lanes", [1, 2])
-def test_the_law_s_statistics_come_lane_by_lane(lanes):
-    mean_gain = np.array([[1e-9, 2e-9, 3e-9], [4e-9, 5e-9, 6e-9]])[
-        :lanes
-    ].squeeze()  # one row is that of every lane
-    budget, law = 4e-3 * np.arange(1, 4 - lanes), RayleighFloors.of(SHORT, mean_gain)
-    found = tuning.match_law(
-        power_control, SHORT, budget, law, mean_gain, guess=policies.PowerControl.guess
-    )
-    floor = np.broadcast_to(tuning.draw_floors(SHORT, law, 30, 0), (2, 30, 60))
-    budget = np.broadcast_to(budget, 2)
-    for r, gain in enumerate(np.broadcast_to(mean_gain, (2, 3))):
-        problem = problem_of(floor[r], budget[r])
-        cost = problem.cost(policies.PowerControl(gain, found[r]).schedule(problem))
-        assert cost.mean() == pytest.approx(budget[r], rel=1e-6)
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("draws", 0), ("seed", -1), ("tolerance", [1e-3, 1e-3]), ("guess", -1.0)],
+)
+def test_a_bad_argument_is_named(name, value):
+    with pytest.raises(InvalidInput) as error:
+        tuning.match_law(policies.AdaScale, SHORT, 4e-3, LAW, **{name: value})
+    assert error.value.argument == name
 
 
-def test_what_a_law_cannot_be_matched_with_is_named():
-    for name, value in (
-        ("draws", 0),
-        ("seed", -1),
-        ("seed", True),
-        ("tolerance", [1e-3, 1e-3]),
-        ("guess", -1.0),
-    ):
-        with pytest.raises(InvalidInput) as error:
-            tuning.match_law(policies.AdaScale, SHORT, 4e-3, LAW, **{name: value})
-        assert error.value.argument == name
-    with pytest.raises(
-        InvalidInput,
-        match="at most 100,000,000 entries at once, got 2 x 1000000000 x 60",
-    ):
+def test_more_draws_than_fit_into_memory_are_refused():
+    with pytest.raises(InvalidInput, match="got 2 x 1000000000 x 60"):
         tuning.draw_floors(SHORT, LAW, 10**9, 0)
-    for law, said in (
-        (LAW, r"lane \(0,\) .* nu = 0.004$"),
-        (RayleighFloors(1e-3), "nu = 0.004"),
-    ):
-        with pytest.raises(BudgetNotReached, match=said):
-            tuning.match_law(Overspender, SHORT, 4e-3, law)
+
+
+@pytest.mark.parametrize(
+    ("law", "place"), [(LAW, r"mean cost of lane \(0,\)"), (RayleighFloors(1e-3), "")]
+)
+def test_a_law_whose_mean_cost_cannot_be_the_budget_is_refused(law, place):
+    with pytest.raises(BudgetNotReached, match=f"{place}.* nu = 0.004"):
+        tuning.match_law(Double, SHORT, 4e-3, law)

@@ -19,7 +19,7 @@ import pandas as pd
 from bench import significant, timed, write
 
 from adascale import ReceiveScalingProblem, Scenario, channel, registry
-from adascale.comparison import as_method, find_method
+from adascale.comparison import find_method
 from adascale.errors import InvalidInput
 from adascale.policies import Best, Truncated
 
@@ -66,8 +66,8 @@ def measure(name, axis, size):
             ReceiveScalingProblem(scenario, gain, 0.04),
             scenario.mean_gain(path_loss),
         )
-        method = as_method(find_method(name)[1], MODEL)
-        work = lambda: method(problem, mean_gain).schedule(problem)  # noqa: E731
+        method = find_method(name)[1]
+        work = lambda: method(problem, mean_gain, MODEL).schedule(problem)  # noqa: E731
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = peak()
     first, _ = timed(work)

@@ -7,15 +7,13 @@ import logging
 import os
 import signal
 import sys
-import threading
-import time
 import warnings
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from adascale import __version__
 from adascale.cli import common
-from adascale.cli.options import Parser, add_options
+from adascale.cli.options import Parser
 
 COMMANDS = {
     "leakage": "compare the leakage of policies over simulated channels",
@@ -29,36 +27,20 @@ COMMANDS = {
     "accounting": "compute epsilon, delta, noise multipliers or miss rates of sampled Gaussian mechanisms",
     "epsilon": "compute the exact epsilon of noise multipliers, with proven bounds",
 }
-"""The subcommands: each is a module with a function ``run``, and its docstring is the help text."""
+"""The subcommands: each is a module with functions ``add_options`` and ``run``, and its docstring is the help text."""
 
-GRACE_SECONDS = 0.7
-"""Seconds that a command may run after a signal, to save what it has."""
-
-_MOST_SAID = 1600  # characters of an error, which may quote what a library of somebody else quotes whole
+_MOST_CHARACTERS = 1600  # of an error, which may quote a whole file
 _EXTRAS = {
     "pandas": "federated",
     "tqdm": "federated",
     "matplotlib": "plot",
-}  # not in the core
-_EXTRAS |= {"filelock": "sweep"} | dict.fromkeys(
-    ("opacus", "sklearn", "torch", "torchvision"), "learn"
-)
-
-if sys.platform != "win32":
-    os.register_at_fork(
-        after_in_child=lambda: signal.set_wakeup_fd(-1)
-    )  # a child's signals do not end its parent
-
-
-class Stop(KeyboardInterrupt):
-    """SIGTERM or Ctrl-C: the thread that acquires ``said`` first prints the line and ends the command.
-
-    A subclass, because Python may exit with its own code after a plain ``KeyboardInterrupt``.
-    """
-
-    def __init__(self, line: str) -> None:
-        super().__init__()
-        self.line, self.code, self.said = line, 0, threading.Lock()
+    "filelock": "sweep",
+    "opacus": "learn",
+    "sklearn": "learn",
+    "torch": "learn",
+    "torchvision": "learn",
+}
+"""The extra that installs a package."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -67,109 +49,101 @@ def main(arguments: list[str] | None = None) -> int:
     The code is 0 on success, 2 on bad input, 1 if the work could not be done, 130 after Ctrl-C, 143 after SIGTERM, and
     141 if the reader of standard output has gone.
     """
-    given = sys.argv[1:] if arguments is None else arguments
-    command = next((f"{name}: " for name in given if name in COMMANDS), "")
-    stop = Stop(f"{command}stopped")
-    with _handling_signals(stop), _visible():
+    words = sys.argv[1:] if arguments is None else arguments
+    options = argparse.Namespace(own_process=arguments is None)
+    signals: list[int] = []
+
+    def stop(number: int, _: object) -> NoReturn:
+        signals.append(number)
+        raise KeyboardInterrupt
+
+    if options.own_process:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, stop)
+    with _visible():
         try:
-            return _run(given, command, stop, arguments is None)
-        except KeyboardInterrupt:
-            stop.said.acquire()  # blocks for ever if the watching thread is ending the process
-            _say(stop.line)
-            return stop.code or 128 + signal.SIGINT
-        except OSError as error:
-            if (
-                error.filename is None
-            ):  # standard output is closed or full, and Python must not try again at exit
-                with contextlib.suppress(OSError, ValueError):
-                    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            if isinstance(error, BrokenPipeError):
-                return 141  # 128 plus the number of SIGPIPE, as in a shell
-            _say(f"{command}error: {_reason(error)}")
-            return 2
-
-
-def _run(given: list[str], command: str, stop: Stop, own_process: bool) -> int:
-    options = argparse.Namespace()
-    try:
-        options = _parser(given).parse_args(given)
-        options.own_process = own_process
-        _check_working_directory()
-        if kept := vars(options).get("store") or vars(options).get("state"):
-            stop.line += f"; the same command goes on from what {kept} holds"
-        elif "store" in options:
-            stop.line += "; nothing was kept; with --store DIR the same command would go on from here"
-        options.run(options)
-    except Exception as error:
-        if stop.code:  # the signal's exception has become another one, as in an import
-            raise stop from None
-        if isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
-            extra = f"pip install 'adascale[{_EXTRAS[error.name]}]'"
-            _say(f"{command}error: {error}; this command needs the extra: {extra}")
-            return 2
-        if not isinstance(
-            error, ValueError | RuntimeError | ArithmeticError | MemoryError
-        ):
-            raise
-        _say(f"{command}error: {_option(error, options)}{_reason(error)}")
-        return 2 if isinstance(error, ValueError) else 1
-    finally:
-        if sys.stdout is not None:
-            sys.stdout.flush()  # flushed here, where a failure can still be reported
+            try:
+                _parser(words).parse_args(words, options)
+                options.run(options)
+            finally:
+                if sys.stdout is not None:
+                    sys.stdout.flush()  # here, where a failure can still be reported
+        except (Exception, KeyboardInterrupt) as error:
+            if signals or isinstance(error, KeyboardInterrupt):
+                # an import that is stopped raises an error of its own
+                _say(words, f"stopped{_how_to_resume(options)}")
+                return 128 + [*signals, signal.SIGINT][0]
+            return _failed(words, options, error)
     return 0
 
 
-def _check_working_directory() -> None:
-    try:
-        os.getcwd()
-    except OSError:
-        raise ValueError(
-            "the working directory was removed; change to another one"
-        ) from None
+def _how_to_resume(options: argparse.Namespace) -> str:
+    values = vars(options)
+    place = values.get("store") or values.get("state")
+    if place:
+        return f"; the same command goes on from what {place} holds"
+    if "store" in values:
+        return "; nothing was kept; with --store DIR the same command would go on from here"
+    return ""
+
+
+def _failed(words: list[str], options: argparse.Namespace, error: Exception) -> int:
+    """Report an error in one line and return the exit code, unless it is one of this package or of the user's code."""
+    reason = common.one_line(error) or type(error).__name__
+    code = 2
+    if isinstance(error, OSError):
+        if error.filename is None:
+            # standard output is closed or full, and Python must not try again at exit
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        elif error.strerror:
+            reason = f"{error.filename}: {error.strerror}"
+        if isinstance(error, BrokenPipeError):
+            return 141  # 128 plus the number of SIGPIPE, as in a shell
+    elif isinstance(error, ModuleNotFoundError) and error.name in _EXTRAS:
+        extra = f"pip install 'adascale[{_EXTRAS[error.name]}]'"
+        reason += f"; this command needs the extra: {extra}"
+    elif isinstance(error, ValueError):
+        reason = _option(error, options) + reason
+    elif isinstance(error, RuntimeError | ArithmeticError | MemoryError):
+        code = 1
+    else:
+        raise error
+    _say(words, f"error: {reason}")
+    return code
 
 
 def _option(error: Exception, options: argparse.Namespace) -> str:
     """Name the option that set the argument of an error, unless the error does."""
     name = str(getattr(error, "argument", None))
-    given, option = vars(options).get(name), f"--{name.replace('_', '-')}"
-    return (
-        ""
-        if given is None or given is False or option in str(error)
-        else f"argument {option}: "
-    )
+    option = f"--{name.replace('_', '-')}"
+    value = vars(options).get(name)
+    if value is None or value is False or option in str(error):
+        return ""
+    return f"argument {option}: "
 
 
-def _reason(error: Exception) -> str:
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return common.one_line(error) or type(error).__name__
-
-
-def _say(line: str) -> None:
-    line = " ".join(line.split())  # a file name may contain a line break
-    line = (
-        line
-        if len(line) <= _MOST_SAID
-        else f"{line[: _MOST_SAID - 400]} ... {line[-395:]}"
-    )
-    common.say(f"adascale {line}")
+def _say(words: list[str], text: str) -> None:
+    """Print a line that begins with the name of the command on standard error."""
+    command = next((f"{word}: " for word in words if word in COMMANDS), "")
+    line = " ".join(f"adascale {command}{text}".split())
+    if len(line) > _MOST_CHARACTERS:
+        line = f"{line[: _MOST_CHARACTERS - 400]} ... {line[-395:]}"
+    common.say(line)
 
 
 @contextlib.contextmanager
 def _visible() -> Iterator[None]:
     """Print control characters as escapes, and warnings and the package's log as notes, inside the context."""
-    out, err = (
-        each and _Visible(each, begin)
-        for each, begin in ((sys.stdout, ""), (sys.stderr, "\r"))
-    )
-    logger, handler, before = (
-        logging.getLogger("adascale"),
-        logging.StreamHandler(err),
-        warnings.formatwarning,
-    )
+    out = sys.stdout and _Visible(sys.stdout)
+    err = sys.stderr and _Visible(sys.stderr, "\r")
+    handler = logging.StreamHandler(err)
     handler.setFormatter(logging.Formatter("note: %(message)s"))
+    logger = logging.getLogger("adascale")
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
+    before = warnings.formatwarning
     warnings.formatwarning = lambda message, *_, **__: (
         f"note: {' '.join(str(message).split())}\n"
     )
@@ -189,7 +163,7 @@ def _visible() -> Iterator[None]:
 class _Visible:
     """A stream that escapes control characters, except line breaks and the one that begins a progress bar's line."""
 
-    def __init__(self, stream: Any, begin: str):
+    def __init__(self, stream: Any, begin: str = "") -> None:
         self._stream, self._begin = stream, begin
 
     def __getattr__(self, name: str) -> Any:
@@ -197,53 +171,9 @@ class _Visible:
 
     def write(self, text: str) -> int:
         begin = self._begin if text.startswith(self._begin) else ""
-        self._stream.write(
-            begin + "\n".join(map(common.visible, text[len(begin) :].split("\n")))
-        )
+        lines = text.removeprefix(begin).split("\n")
+        self._stream.write(begin + "\n".join(map(common.visible, lines)))
         return len(text)
-
-
-@contextlib.contextmanager
-def _handling_signals(stop: Stop) -> Iterator[None]:
-    """Treat SIGTERM like Ctrl-C inside the context, and end the process if the main thread does not."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handled: dict[int, Any] = {}
-
-    def stopped(number: int, _: object) -> NoReturn:
-        for each in handled:  # a second signal changes nothing
-            signal.signal(each, signal.SIG_IGN)
-        stop.code = 128 + number
-        raise stop
-
-    def watch() -> None:
-        while number := os.read(signals, 1):
-            if number[0] in handled:
-                time.sleep(GRACE_SECONDS)
-                if stop.said.acquire(blocking=False):
-                    _say(stop.line)
-                    os._exit(128 + number[0])
-        os.close(signals)
-
-    signals, sent = os.pipe()
-    os.set_blocking(sent, False)
-    threading.Thread(target=watch, daemon=True).start()
-    woken = signal.set_wakeup_fd(sent, warn_on_full_buffer=False)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        if (
-            number == signal.SIGTERM
-            or signal.getsignal(number) is signal.default_int_handler
-        ):
-            handled[number] = signal.signal(number, stopped)
-    try:
-        yield
-    finally:
-        stop.said.acquire(blocking=False)
-        for each, handler in handled.items():
-            signal.signal(each, handler or signal.SIG_DFL)
-        signal.set_wakeup_fd(woken)
-        os.close(sent)
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -252,27 +182,25 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         return f"{action.help} (default: %(default)s)" if shown else action.help
 
 
-def _parser(given: list[str]) -> argparse.ArgumentParser:
-    """Make the parser, with arguments only for the given subcommand, as importing all of them takes a second."""
+def _parser(words: list[str]) -> argparse.ArgumentParser:
+    """Make the parser, with arguments only for the subcommand in ``words``, as importing all of them takes a second."""
     root = Parser(
         prog="adascale",
         description="Adaptive receive scaling for over-the-air federated learning.",
     )
     root.add_argument("--version", action="version", version=f"adascale {__version__}")
-    added = root.add_subparsers(
+    subparsers = root.add_subparsers(
         dest="command", required=True, metavar=f"{{{','.join(COMMANDS)}}}"
     )
     for name, summary in COMMANDS.items():
-        parser = added.add_parser(name, help=summary, formatter_class=_Formatter)
-        if name in given:
+        parser = subparsers.add_parser(name, help=summary, formatter_class=_Formatter)
+        if name in words:
             module = importlib.import_module(f"adascale.cli.{name}")
-            parser.description, example, command = (module.__doc__ or "").partition(
+            parser.description, example, command = str(module.__doc__).partition(
                 "example:"
             )
             parser.epilog = example + command
-            add_options(parser, name)
+            module.add_options(parser)
             parser.set_defaults(run=module.run)
-    root.prog = " ".join(
-        ["adascale", *(name for name in given if name in COMMANDS)][:2]
-    )  # for its error messages
+            root.prog = f"adascale {name}"  # for its error messages
     return root

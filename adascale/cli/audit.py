@@ -22,63 +22,91 @@ import importlib
 
 import adascale
 from adascale.cli import common
+from adascale.cli import options as shared
+
+
+def add_options(parser: shared.Parser) -> None:
+    """Add the options of the command."""
+    add = parser.add_argument
+    shared.add_dataset(parser)
+    shared.add_policy(parser, default="learn")
+    shared.add_budget(parser, required=True)
+    shared.add_seed(parser)
+    shared.add_rounds(parser)
+    add(
+        "--canaries",
+        help="number of canaries per training run",
+        type=int,
+        default=1000,
+        metavar="K",
+    )
+    add(
+        "--runs",
+        help="number of training runs, with consecutive seeds",
+        type=int,
+        default=1,
+        metavar="N",
+    )
+    add(
+        "--confidence",
+        help="joint confidence level of all bounds",
+        type=float,
+        default=0.95,
+    )
+    shared.add_delta(parser)
+    shared.add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Print the bounds, and raise a ``RuntimeError`` if one exceeds the accounted epsilon."""
-    adascale.comparison.find_method(
-        options.policy
-    )  # a receiver without noise is no policy here
-    audit, learning = (
-        importlib.import_module("adascale.audit"),
-        importlib.import_module("adascale.learning"),
-    )
-    make_run = importlib.import_module("adascale.runs.specification").make_run
-    changes = {"rounds": options.rounds, "delta": options.delta}
-    wanted = make_run(
-        options.dataset, options.policy, options.nu, options.seed, **changes
+    # a receiver without noise is no policy here
+    adascale.comparison.find_method(options.policy)
+    learning = importlib.import_module("adascale.learning")
+    audit = importlib.import_module("adascale.audit")
+    execution = importlib.import_module("adascale.runs.execution")
+    specification = importlib.import_module("adascale.runs.specification")
+    delta = options.delta
+    training_run = specification.make_run(
+        options.dataset,
+        options.policy,
+        options.nu,
+        options.seed,
+        rounds=options.rounds,
+        delta=delta,
     )
     with common.noting_orders():
-        problem, _, schedule = importlib.import_module(
-            "adascale.runs.execution"
-        ).decided(wanted)
+        problem, _, schedule = execution.decided(training_run)
         if isinstance(schedule, adascale.policies.Selection):
             raise ValueError(
                 f"--policy {options.policy} chooses who sends; an audit needs all devices in every round"
             )
-        dataset = learning.load(wanted.training.dataset, wanted.training.input_scaling)
-        given = (
+        training = training_run.training
+        result = audit.audit_gradients(
             problem,
             schedule,
-            wanted.training,
-            dataset,
+            training,
+            learning.load(training.dataset, training.input_scaling),
             options.seed,
             options.canaries,
+            runs=options.runs,
+            delta=delta,
+            confidence=options.confidence,
         )
-        how = {
-            "runs": options.runs,
-            "delta": options.delta,
-            "confidence": options.confidence,
-        }
-        found = audit.audit_gradients(*given, **how)
-        epsilon = float(
-            problem.epsilon(schedule, adascale.ExactAccountant(), options.delta)
-        )
+        epsilon = problem.epsilon(schedule, adascale.ExactAccountant(), delta)
     totals = {
-        "dataset": wanted.scenario.name,
-        "policy": wanted.policy,
-        "nu": wanted.nu,
-        "seed": wanted.seed,
+        "dataset": training_run.scenario.name,
+        "policy": training_run.policy,
+        "nu": training_run.nu,
+        "seed": training_run.seed,
+        "rounds": training_run.scenario.num_rounds,
+        "epsilon": float(epsilon),
+        "lower": result.lower,
+        **result._asdict(),
     }
-    totals |= {
-        "rounds": wanted.scenario.num_rounds,
-        "epsilon": epsilon,
-        "lower": found.lower,
-    } | found._asdict()
     print(common.shown(totals, options.json), flush=True)
-    if found.refuted:
-        bounds = ", ".join(
-            f"{name} {value:.4g}" for name, value in found.refuted.items()
+    if result.refuted:
+        bounds = [f"{name} {value:.4g}" for name, value in result.refuted.items()]
+        raise RuntimeError(
+            "the training leaks more than accounted: "
+            f"epsilon {result.accounted:.6g} is refuted by {', '.join(bounds)}"
         )
-        accounted = f"epsilon {found.accounted:.6g} is refuted by {bounds}"
-        raise RuntimeError(f"the training leaks more than accounted: {accounted}")

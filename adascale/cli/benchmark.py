@@ -23,14 +23,35 @@ import numpy as np
 
 import adascale
 from adascale.cli import common, report
+from adascale.cli import options as shared
 from adascale.files import read_toml
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from adascale.comparison import Method
+
 FOLDER = Path(adascale.__file__).parent
 THREAT = """Threat: an honest server with one receive chain that cannot cancel noise; one sample added or removed, \
 everything else known."""
+
+_INTERFERENCE = -6.0  # dB of the noise that a stronger server cannot cancel
+_LEAST_NOISE = 1.001  # times W: more noise would be no fair ratio, and W is met to 1e-9
+
+
+def add_options(parser: shared.Parser) -> None:
+    """Add the options of the command."""
+    add = parser.add_argument
+    added = "; added to those of the version; may be repeated"
+    shared.add_policy(parser, added, action="append")
+    add("--version", help="version of the benchmark", choices=("1",), required=True)
+    add(
+        "--train",
+        help="add the scenario digits, with test accuracies",
+        action="store_true",
+    )
+    shared.add_accountant(parser, " (default: the version's)", None)
+    add("--out", help="folder of the files", required=True, metavar="DIR", type=Path)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -40,157 +61,148 @@ def run(options: argparse.Namespace) -> None:
     from adascale.runs.provenance import write_provenance
 
     name = f"benchmark-{options.version}"
-    content, out = read_toml(FOLDER / f"{name}.toml"), options.out / f"{name}.csv"
-    found = {
-        each: adascale.comparison.find_method(each)
-        for each in (*content["policies"], *(options.policy or ()))
-    }
-    chosen = {
-        content["policies"].get(each, label): method
-        for each, (label, method) in found.items()
-    }
-    if len(chosen) < len(found):
-        raise ValueError(f"duplicate --policy, got {', '.join(options.policy)}")
-    orders = None if options.accountant else tuple(content["orders"])
+    version = read_toml(FOLDER / f"{name}.toml")
+    methods = _find_methods(version["policies"], options.policy or [])
+    orders = None if options.accountant else tuple(version["orders"])
     accountant = common.find_accountant(options.accountant or "renyi", orders)
     options.out.mkdir(parents=True, exist_ok=True)
+    out = options.out / f"{name}.csv"
     common.check_outputs({}, {"--out": out})
-    tables, files = [], {}
+    tables = []
+    files: dict[Path | None, Any] = {}
     with common.noting_orders():
-        for setting in content["scenarios"]:
-            if options.train or "training" not in setting:
-                rows = _rows(setting, chosen, accountant, content)
-                tables.append(_table(rows))
-                figure: Any = report.draw(
-                    rows.dropna(subset="ratio"), "ratio", "target_total"
-                )
-                figure.supxlabel(
-                    THREAT.replace("; ", ";\n"), fontsize=6, family="STIXGeneral"
-                )
-                files[out.with_name(f"{name}-{setting['name']}.pdf")] = report.picture(
-                    figure, ".pdf"
-                )
-    markdown, latex = (
-        "\n\n".join(report.format_table(x, form) for x in tables)
-        for form in ("markdown", "latex")
-    )
-    files |= {
-        out.with_suffix(".md"): f"{markdown}\n\n{THREAT}\n",
-        out.with_suffix(".tex"): f"{latex}\n\n{THREAT}\n",
-    }
+        for setting in version["scenarios"]:
+            if "training" in setting and not options.train:
+                continue
+            rows = _rows(setting, methods, accountant, version)
+            tables.append(_table(rows))
+            figure: Any = report.draw(
+                rows.dropna(subset="ratio"), "ratio", "target_total"
+            )
+            threat = THREAT.replace("; ", ";\n")
+            figure.supxlabel(threat, fontsize=6, family="STIXGeneral")
+            path = out.with_name(f"{name}-{setting['name']}.pdf")
+            files[path] = report.picture(figure, ".pdf")
+    texts = {}
+    for form, suffix in (("markdown", ".md"), ("latex", ".tex")):
+        parts = [*(report.format_table(table, form) for table in tables), THREAT]
+        texts[form] = "\n\n".join(parts)
+        files[out.with_suffix(suffix)] = texts[form] + "\n"
     files[out] = pd.concat(tables).assign(threat=THREAT)
-    common.print_and_write(f"{markdown}\n\n{THREAT}", files)
-    write_provenance(
-        out,
-        f"adascale benchmark --version {options.version}",
-        "numpy",
-        "scipy",
-        threat=THREAT,
-    )
+    common.print_and_write(texts["markdown"], files)
+    command = f"adascale benchmark --version {options.version}"
+    write_provenance(out, command, "numpy", "scipy", threat=THREAT)
+
+
+def _find_methods(names: dict[str, str], more: list[str]) -> dict[str, "Method"]:
+    """Return the methods of a version by their names in the tables, and more methods."""
+    find_method = adascale.comparison.find_method
+    methods = {label: find_method(name)[1] for name, label in names.items()}
+    added = dict(map(find_method, more))
+    if len(added) < len(more) or not methods.keys().isdisjoint(added):
+        raise ValueError(f"duplicate --policy, got {', '.join(more)}")
+    return methods | added
 
 
 def _rows(
-    setting: Any, chosen: dict[str, Any], accountant: Any, content: dict[str, Any]
+    setting: Any, methods: dict[str, "Method"], accountant: Any, version: dict[str, Any]
 ) -> "pd.DataFrame":
     """Return a row for every total, policy and realisation of a scenario."""
-    scenario = replace(
-        adascale.presets.load(setting["preset"]).scenario, name=setting["name"]
-    )
-    weak = replace(scenario, privacy_noise_power=10**-0.6 * scenario.noise_power)
-    channel, keys = common.find_channel(setting["channel"]), ["target_total", "seed"]
-    how = {
-        "channel": channel,
-        "accountant": accountant,
-        "delta": content["delta"],
-        "progress": sys.stderr.isatty(),
-    }
-    lanes = setting["totals"], range(content["realisations"]), chosen
+    preset = adascale.presets.load(setting["preset"])
+    scenario = replace(preset.scenario, name=setting["name"])
+    channel = common.find_channel(setting["channel"])
     rows, exposed = (
-        adascale.leakage_table(each, *lanes, target="total", **how)
-        for each in (scenario, weak)
-    )
-    optimum = rows[rows["policy"] == next(iter(chosen))].set_index(keys)["epsilon"]
-    rows = rows.join(optimum.rename("ratio"), on=keys).assign(
-        exposed=exposed["epsilon"], accuracy=np.nan
-    )
-    met = (
-        rows["total"] <= 1.001 * rows["target_total"]
-    )  # found to 1e-9; more noise than W would be no fair ratio
-    rows["ratio"] = (rows["epsilon"] / rows["ratio"]).where(met)
-    if training := setting.get("training"):
-        few = rows[(rows["seed"] < content["trainings"]) & rows["epsilon"].notna()]
-        trained = (
-            _accuracy(scenario, channel, chosen[row["policy"]], row, training)
-            for row in few.to_dict("records")
+        adascale.leakage_table(
+            server,
+            setting["totals"],
+            range(version["realisations"]),
+            methods,
+            target="total",
+            channel=channel,
+            accountant=accountant,
+            delta=version["delta"],
+            progress=sys.stderr.isatty(),
         )
-        rows.loc[few.index, "accuracy"] = list(trained)
+        for server in (scenario, common.with_interference(scenario, _INTERFERENCE))
+    )
+    keys = ["target_total", "seed"]
+    optimum = rows[rows["policy"] == next(iter(methods))].set_index(keys)["epsilon"]
+    ratio = rows["epsilon"] / rows.join(optimum.rename("optimum"), on=keys)["optimum"]
+    rows["ratio"] = ratio.where(rows["total"] <= _LEAST_NOISE * rows["target_total"])
+    rows["exposed"] = exposed["epsilon"]
+    rows["accuracy"] = np.nan
+    if "training" in setting:
+        few = rows[(rows["seed"] < version["trainings"]) & rows["epsilon"].notna()]
+        for place, row in few.iterrows():
+            accuracy = _accuracy(scenario, channel, methods, row, setting["training"])
+            rows.loc[place, "accuracy"] = accuracy
     return rows.sort_values("target_total", kind="stable")
 
 
 def _accuracy(
-    scenario: Any, channel: Any, method: Any, row: dict[str, Any], training: str
+    scenario: Any, channel: Any, methods: dict[str, "Method"], row: Any, training: str
 ) -> float:
     """Train at the total and on the realisation of a row, and return the test accuracy."""
     from adascale.learning import Training, load, train
 
-    drawn = channel.draw(scenario.num_devices, scenario.num_rounds, row["seed"])
-    min_gain = scenario.min_gain(drawn.gain)
-    if getattr(method, "chooses", False):
-        policy = method.choosing(scenario, drawn.gain, row["target_total"])
-        schedule = policy.select(scenario, drawn.gain)
-        # the training does not look at the budget, and the policy has a total
-        problem = adascale.ReceiveScalingProblem(scenario, min_gain, 1.0)
+    seed, method = row["seed"], methods[row["policy"]]
+    realisation = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
+    budget = 1.0 if method.chooses_senders else row["nu"]
+    problem = adascale.ReceiveScalingProblem(
+        scenario, scenario.min_gain(realisation.gain), budget, realisation.exposure
+    )
+    if method.chooses_senders:
+        policy = method(scenario, realisation.gain, row["target_total"])
+        schedule = policy.select(scenario, realisation.gain)
     else:
-        problem = adascale.ReceiveScalingProblem(scenario, min_gain, row["nu"])
-        make = adascale.comparison.as_method(method, channel)
-        policy = make(problem, scenario.mean_gain(drawn.path_loss))
+        policy = method(problem, scenario.mean_gain(realisation.path_loss), channel)
         schedule = policy.schedule(problem)
     settings = Training.preset(training)
     dataset = load(settings.dataset, settings.input_scaling)
-    rounds = problem.num_rounds
-    trained = train(problem, schedule, settings, dataset, row["seed"], every=rounds)
+    rounds = scenario.num_rounds
+    trained = train(problem, schedule, settings, dataset, seed, every=rounds)
     return float(trained.history["accuracy"].iloc[-1])
 
 
 def _table(rows: "pd.DataFrame") -> "pd.DataFrame":
     """Return the table of a scenario as text."""
-    from adascale.statistics import log_interval
-
-    def part(number: int = 0) -> Any:
-        return lambda x: (
-            log_interval(x.dropna())[number] if x.count() > 2 * (number > 0) else np.nan
-        )
-
-    keys = {
-        "dataset": "scenario",
-        "target_total": "W",
-        "policy": "policy",
-        "kind": "kind",
-        "knows": "knows",
-    }
-    columns = {
+    keys = {"dataset": "scenario", "target_total": "W"}
+    by = ["dataset", "target_total", "policy", "kind", "knows"]
+    columns: dict[str, Any] = {
         "reached": ("epsilon", lambda x: f"{x.count()}/{x.size}"),
         "participation": ("participation", "mean"),
+        "least": ("participation_min", "min"),
+        "epsilon": ("epsilon", _centre),
+        "mean epsilon": ("epsilon_mean", _centre),
+        "epsilon at -6 dB": ("exposed", _centre),
+        "ratio": ("ratio", _centre),
+        "ratio from": ("ratio", lambda x: _ends(x)[0]),
+        "to": ("ratio", lambda x: _ends(x)[1]),
     }
-    columns |= {"least": ("participation_min", "min"), "epsilon": ("epsilon", part())}
-    columns |= {
-        "mean epsilon": ("epsilon_mean", part()),
-        "epsilon at -6 dB": ("exposed", part()),
-    }
-    columns |= {
-        "ratio": ("ratio", part()),
-        "ratio from": ("ratio", part(1)),
-        "to": ("ratio", part(2)),
-    }
-    columns |= (
-        {"accuracy": ("accuracy", "mean")} if rows["accuracy"].notna().any() else {}
-    )
-    table = (
-        rows.groupby([*keys], sort=False)
-        .agg(**columns)
-        .reset_index()
-        .rename(columns=keys)
-    )
-    return table.map(
-        lambda x: x if isinstance(x, str) else f"{x:.4g}".replace("nan", "")
-    )
+    if rows["accuracy"].notna().any():
+        columns["accuracy"] = ("accuracy", "mean")
+    table = rows.groupby(by, sort=False).agg(**columns).reset_index()
+    return table.rename(columns=keys).map(_text)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return "" if np.isnan(value) else f"{value:.4g}"
+
+
+def _centre(values: "pd.Series") -> float:
+    """Return the geometric mean of the values that are there."""
+    from adascale.statistics import log_interval
+
+    return log_interval(values.dropna()).centre if values.count() else np.nan
+
+
+def _ends(values: "pd.Series") -> tuple[float, float]:
+    """Return the 95 % interval of the geometric mean, of three values or more."""
+    from adascale.statistics import log_interval
+
+    if values.count() < 3:
+        return np.nan, np.nan
+    _, low, high = log_interval(values.dropna())
+    return low, high

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import adascale
 from adascale.cli import common
+
+if TYPE_CHECKING:
+    from adascale.channel import Trace
+    from adascale.comparison import Method
 
 BUDGET_MODES = {
     "hard": "nu is never exceeded",
@@ -21,123 +25,145 @@ BUDGET_MODES = {
 
 
 def choose(
-    options: Namespace,
-    scenario: adascale.Scenario,
-    past: adascale.channel.Trace | None = None,
+    options: Namespace, scenario: adascale.Scenario, trace: Trace | None = None
 ) -> tuple[str, adascale.Policy, str]:
     """Return the name and the policy for ``scenario.num_rounds`` rounds, and one of :data:`BUDGET_MODES`.
 
-    In hindsight the ``past`` is the trace on which the policy is evaluated, as in the paper's protocol.  ``options.nu``
-    becomes the budget that ``--epsilon`` gives.
+    ``trace`` is the past, or with ``options.hindsight`` the trace on which the policy is evaluated, as in the paper's
+    protocol.  ``options.nu`` becomes the budget that ``--epsilon`` gives.
     """
-    policies, comparison = adascale.policies, adascale.comparison
-    trace = past if getattr(options, "hindsight", False) else None
-    if past is not None and options.past is not None:
-        raise ValueError(
-            f"--past cannot be combined with {'--hindsight' if trace else '--split'}"
-        )
-    given = options.policy or (
-        "equalalloc" if options.epsilon else "learn" if trace is None else "adascale"
-    )
-    method: Any
-    name, method = comparison.find_method(given)
-    kind: Any = method.policy if isinstance(method, comparison.PolicyClass) else None
-    chooses = kind is not None and method.chooses
-    tuned = method.takes_total if chooses else kind is None or bool(method.tuned)
-    if (options.nu is None) == (options.epsilon is None) and not (
-        options.nu is None and chooses and not tuned
+    hindsight = bool(getattr(options, "hindsight", False))
+    name, method = _find(options, hindsight)
+    needs_budget = "future" in method.needs or not method.chooses_senders
+    if (options.nu is None) == (options.epsilon is None) and (
+        options.nu is not None or needs_budget
     ):
         raise ValueError("exactly one of --nu and --epsilon must be given")
     if options.epsilon is not None:
-        if kind is policies.Truncated and not method.fixed:
-            name, method = comparison.find_method(
-                f"{given}:epsilon={options.epsilon},delta={options.delta}"
-            )
-        elif (
-            kind is policies.EqualAlloc
-        ):  # rounded up, so that every machine finds the same digits
-            nu = policies.EqualAlloc.budget_for(
-                scenario, options.epsilon, options.delta
-            )
-            options.nu = float(f"{nu * (1 + 6e-6):.5e}")
-        else:
-            known = "equalalloc or truncated (without threshold), whose least noise is known in advance"
-            raise ValueError(
-                f"--epsilon holds on every channel, so --policy must be {known}; got {given}"
-            )
-        tuned = False
-    warm = kind is policies.AdaScale and trace is None and tuned
-    needs_law = warm or getattr(kind, "needs_law", False)
-    needs_mean = getattr(kind, "needs_mean_gain", False)
+        name, method = _guarantee_epsilon(options, scenario, name, method)
     if options.past is not None:
-        past = common.read_trace(options.past, options, scenario)
-    problem, mean, fixed = None, None, {}
-    if past is not None:
-        mean, law = (
-            past.mean_gain,
-            adascale.channel.EmpiricalFloors.of(scenario, past.min_gain),
+        if trace is not None:
+            other = "--hindsight" if hindsight else "--split"
+            raise ValueError(f"--past cannot be combined with {other}")
+        trace = common.read_trace(options.past, options, scenario)
+    _check_needs(options, scenario, name, method, trace)
+    policy = _build(options, scenario, method, trace, hindsight)
+    return name, policy, BUDGET_MODES[_budget_mode(policy, method, hindsight)]
+
+
+def _find(options: Namespace, hindsight: bool) -> tuple[str, Method]:
+    """Return the label and the method of the policy, built from the distribution of the past where it can be."""
+    default = "adascale" if hindsight else "learn"
+    if options.epsilon:
+        default = "equalalloc"
+    options.policy = options.policy or default
+    name, method = adascale.comparison.find_method(options.policy)
+    has_from_law = hasattr(method.policy, "from_law")
+    if has_from_law and "future" in method.needs and not hindsight:
+        method = adascale.comparison.TunedOnModel(method.policy, **method.fixed)
+    return name, method
+
+
+def _guarantee_epsilon(
+    options: Namespace, scenario: adascale.Scenario, name: str, method: Method
+) -> tuple[str, Method]:
+    """Return the policy whose least noise guarantees epsilon, and set the budget of EqualAlloc."""
+    epsilon, delta = options.epsilon, options.delta
+    if method.policy is adascale.policies.Truncated and not method.fixed:
+        return adascale.comparison.find_method(
+            f"{name}:epsilon={epsilon},delta={delta}"
         )
-        if warm:
-            return (
-                name,
-                policies.AdaScale.from_law(scenario, options.nu, law=law),
-                BUDGET_MODES["law"],
-            )
-        if needs_law:
-            fixed = {"law": law}
-        elif kind is policies.Learn and trace is None:
-            fixed = {"prior": law}
-        if (needs_mean or (chooses and tuned)) and mean is None:
-            raise ValueError(
-                f"{name} needs the gains of every device, which the trace does not have"
-            )
-        if tuned and past.min_gain.size < scenario.num_rounds:
-            wanted = f"a parameter to tune on {scenario.num_rounds} rounds"
-            raise ValueError(
-                f"--policy {given} has {wanted}, but the past has {past.min_gain.size}"
-            )
-        if tuned:
-            problem = adascale.ReceiveScalingProblem(
-                scenario, past.min_gain[-scenario.num_rounds :], options.nu
-            )
-    elif needs_law or tuned or needs_mean:
-        what = (
-            "the distribution of the channel"
-            if needs_law
-            else "a parameter"
-            if tuned
-            else "mean gains"
-        )
-        ways = "--past" + ", or V by --policy adascale:penalty=V" * warm
-        ways += ", or give --epsilon in place of --nu" * (kind is policies.Truncated)
+    if method.policy is not adascale.policies.EqualAlloc:
         raise ValueError(
-            f"--policy {given} needs {what}: add an earlier trace of the same links as {ways}"
+            "--epsilon holds on every channel, so --policy must be equalalloc or truncated (without threshold), "
+            f"whose least noise is known in advance; got {options.policy}"
         )
-    if chooses:
-        gain: Any = (
-            None
-            if past is None or past.gain is None
-            else past.gain[:, -scenario.num_rounds :]
+    budget = adascale.policies.EqualAlloc.budget_for(scenario, epsilon, delta)
+    # rounded up, so that every machine finds the same digits
+    options.nu = float(f"{budget * (1 + 6e-6):.5e}")
+    return name, method
+
+
+def _check_needs(
+    options: Namespace,
+    scenario: adascale.Scenario,
+    name: str,
+    method: Method,
+    trace: Trace | None,
+) -> None:
+    """Raise a ``ValueError`` unless the trace has what the method needs."""
+    is_tuned = "future" in method.needs
+    needs_gains = "mean_gain" in method.needs or (is_tuned and method.chooses_senders)
+    if trace is None:
+        if method.needs:
+            raise ValueError(_missing_past(options, method))
+    elif needs_gains and trace.mean_gain is None:
+        raise ValueError(
+            f"{name} needs the gains of every device, which the trace does not have"
         )
-        policy = method.choosing(
-            scenario, gain, problem and problem.min_noise_energy.mean() + options.nu
+    elif is_tuned and trace.min_gain.size < scenario.num_rounds:
+        raise ValueError(
+            f"--policy {options.policy} has a parameter to tune on {scenario.num_rounds} rounds, "
+            f"but the past has {trace.min_gain.size}"
         )
-    else:
-        if kind is not None:
-            method = comparison.TunedOnRealisation(kind, **method.fixed | fixed)
-        policy = method(problem, mean)  # without a problem nothing is tuned
-    if isinstance(policy, policies.Optimal) or (tuned and trace is not None):
-        mode = "hindsight"
-    elif tuned:
+
+
+def _missing_past(options: Namespace, method: Method) -> str:
+    """Say what a method needs that only an earlier trace has."""
+    need, instead = "mean gains", ""
+    if "law" in method.needs:
+        need = "the distribution of the channel"
+    elif "future" in method.needs:
+        need = "a parameter"
+    if method.policy is adascale.policies.AdaScale:
+        instead = ", or V by --policy adascale:penalty=V"
+    elif method.policy is adascale.policies.Truncated:
+        instead = ", or give --epsilon in place of --nu"
+    return (
+        f"--policy {options.policy} needs {need}: "
+        f"add an earlier trace of the same links as --past{instead}"
+    )
+
+
+def _build(
+    options: Namespace,
+    scenario: adascale.Scenario,
+    method: Method,
+    trace: Trace | None,
+    hindsight: bool,
+) -> Any:
+    """Build the policy, from what it needs of the trace."""
+    arguments: dict[str, Any] = {}
+    T, nu = scenario.num_rounds, options.nu
+    if trace is not None:
+        if "future" in method.needs:
+            min_gain = trace.min_gain[-T:]
+            problem = adascale.ReceiveScalingProblem(scenario, min_gain, nu)
+            if not method.chooses_senders:
+                return method(problem, trace.mean_gain)
+            total = problem.min_noise_energy.mean() + nu
+            return method(scenario, trace.gain[:, -T:], total)  # type: ignore[index]
+        law = adascale.channel.EmpiricalFloors.of(scenario, trace.min_gain)
+        if method.policy is adascale.policies.Learn and not hindsight:
+            arguments["prior"] = law
+        statistics = {"law": law, "mean_gain": trace.mean_gain}
+        arguments |= {need: statistics[need] for need in method.needs}
+    if method.constructor is not None:
+        arguments |= {"scenario": scenario, "budget": nu}
+    return adascale.comparison.construct(
+        method.policy, {**method.fixed, **arguments}, method.constructor
+    )
+
+
+def _budget_mode(policy: Any, method: Method, hindsight: bool) -> str:
+    """Return the key in :data:`BUDGET_MODES` of how a policy that was built so meets the budget."""
+    mode = policy.budget_mode
+    if "future" in method.needs:
         mode = "past"
-    elif isinstance(
-        policy, policies.EqualAlloc | policies.EstimFuture | policies.DynamicProgramme
-    ):
-        mode = "hard"
-    elif isinstance(policy, policies.ConstantLevel):
-        mode = "law" if trace is None else "hindsight"
-    elif isinstance(policy, policies.Truncated) and policy.epsilon is not None:
+    elif method.constructor is not None:
+        mode = "law"
+    elif isinstance(policy, adascale.policies.Truncated) and policy.epsilon is not None:
         mode = "epsilon"
-    else:
-        mode = str(getattr(policy, "budget_mode", "own"))
-    return name, policy, BUDGET_MODES.get(mode, BUDGET_MODES["own"])
+    if hindsight and mode in ("past", "law"):
+        mode = "hindsight"
+    return mode if mode in BUDGET_MODES else "own"

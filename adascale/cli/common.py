@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ def one_line(error: BaseException) -> str:
 def visible(text: str) -> str:
     r"""Return the text with control characters as escapes, such as ``\x1b``."""
     return re.sub(
-        r"[\x00-\x1f\x7f-\x9f]", lambda found: f"\\x{ord(found[0]):02x}", text
+        r"[\x00-\x1f\x7f-\x9f]", lambda match: f"\\x{ord(match[0]):02x}", text
     )
 
 
@@ -62,17 +62,27 @@ def shown(totals: dict[str, Any], as_json: bool, **tables: Any) -> str:
 
     if as_json:
         return json_text(totals | tables)
-    known = {key: value for key, value in totals.items() if value is not None}
-    width = max(map(len, known))
+    present = {key: value for key, value in totals.items() if value is not None}
+    width = max(map(len, present))
     lines = []
-    for key, value in known.items():
-        if isinstance(value, float) and key.startswith((*_UPPER, "lower")):
-            value = round_outward(value, up=not key.startswith("lower"))
-        lines.append(
-            f"{key:<{width}} "
-            + (f"{value:.6g}" if isinstance(value, float) else visible(f"{value}"))
-        )
+    for key, value in present.items():
+        text = visible(str(value))
+        if isinstance(value, float):
+            is_bound = key.startswith((*_UPPER, "lower"))
+            up = not key.startswith("lower")
+            text = f"{round_outward(value, up) if is_bound else value:.6g}"
+        lines.append(f"{key:<{width}} {text}")
     return "\n".join(lines)
+
+
+def floats(values: Mapping[str, Any], *names: str) -> dict[str, float]:
+    """Return values by name as plain numbers, those of all names by default."""
+    return {name: float(values[name]) for name in names or values}
+
+
+def csv_text(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """Return a table as CSV, of fields without separators."""
+    return "".join(f"{','.join(map(str, row))}\n" for row in (header, *rows))
 
 
 def print_and_write(text: str, files: Mapping[Path | None, Any]) -> None:
@@ -99,10 +109,10 @@ def find_accountant(
     """Return the accountant given by ``--accountant`` and ``--orders``."""
     accounting = adascale.accounting
     with _naming("--accountant", name):
-        found = accounting.find(name)
+        accountant = accounting.find(name)
     if orders is None:
-        return found
-    if found != accounting.RenyiAccountant():
+        return accountant
+    if accountant != accounting.RenyiAccountant():
         raise ValueError(
             f"--orders applies only to the accountant renyi, got --accountant {name}"
         )
@@ -125,21 +135,19 @@ def noting_orders() -> Iterator[None]:
     """Print a note at the end on the epsilon that more orders would lower most."""
     from adascale.accounting import OrdersTooFew
 
-    found: list[OrdersTooFew] = []
-    with collected(OrdersTooFew, found):
+    too_few: list[OrdersTooFew] = []
+    with collected(OrdersTooFew, too_few):
         yield
-    if found:
-        note(str(max(found, key=lambda each: each.epsilon / (each.better or math.inf))))
+    if too_few:
+        worst = max(too_few, key=lambda w: w.epsilon / (w.better or math.inf))
+        note(str(worst))
 
 
 def spends(policy: str, least: float, most: float, target: str = "nu") -> str:
     """Return a note on what a policy spends, in multiples of the target."""
-    ends = [f"{end:.3g}" for end in (least, most)]
-    spent = (
-        "nothing"
-        if ends[1] == "0"
-        else f"{' to '.join(dict.fromkeys(ends))} times {target}"
-    )
+    low, high = f"{least:.3g}", f"{most:.3g}"
+    multiples = high if low == high else f"{low} to {high}"
+    spent = "nothing" if high == "0" else f"{multiples} times {target}"
     return f"{policy} spends {spent}; leakages are comparable only at equal cost"
 
 
@@ -149,10 +157,8 @@ def input_files(option: str, name: str) -> dict[str, Path | None]:
 
     try:
         chain = preset_chain(name)
-    except (
-        ValueError,
-        OSError,
-    ):  # the file of a scenario is not a preset; other errors are reported when it is read
+    except (ValueError, OSError):
+        # the file of a scenario is not a preset; other errors are reported when it is read
         return {option: Path(name)}
     return {
         f"the base {str(path)!r} of {option}" if i else option: path
@@ -162,10 +168,8 @@ def input_files(option: str, name: str) -> dict[str, Path | None]:
 
 def reading(options: Namespace) -> Reading:
     """Return the form of a trace that the options give."""
-    if (
-        options.round_time is not None
-        and getattr(options, "gains", options.past) is None
-    ):
+    path = getattr(options, "gains", options.past)
+    if options.round_time is not None and path is None:
         raise ValueError(
             "--round-time is for files, here --past; a line of a stream is a round"
         )
@@ -183,8 +187,8 @@ def read_trace(
 ) -> Trace:
     """Read a trace, and print its notes."""
     trace = adascale.read_gains(path, scenario, reading(options), split)
-    for each in trace.notes:
-        note(each)
+    for text in trace.notes:
+        note(text)
     return trace
 
 
@@ -194,9 +198,8 @@ def with_interference(
     """Return the scenario in which only a part of the noise protects, as ``--interference`` says it."""
     if decibels is None:
         return scenario
-    if not (
-        decibels <= 0 and (part := scenario.noise_power * 10 ** (decibels / 10)) > 0
-    ):
+    part = scenario.noise_power * 10 ** (decibels / 10) if decibels <= 0 else 0.0
+    if part == 0:
         raise ValueError(
             f"--interference must be a finite number of dB, at most 0, got {decibels:g}"
         )
@@ -219,12 +222,11 @@ def read_scenario(
         or not Path(name).is_file()
         or {*TABLES, "base"} & set(read_toml(name))
     ):
-        found = presets.load(name)
+        preset = presets.load(name)
     else:
-        found = presets.Preset(
-            adascale.Scenario.from_toml(name), adascale.Rayleigh(), {}, ()
-        )
-    return replace(found, scenario=with_interference(found.scenario, interference))
+        scenario = adascale.Scenario.from_toml(name)
+        preset = presets.Preset(scenario, adascale.Rayleigh(), {}, ())
+    return replace(preset, scenario=with_interference(preset.scenario, interference))
 
 
 def leave_out_numba(options: Namespace) -> None:
@@ -242,32 +244,31 @@ def read_rounds(path: Path, rate: float | None) -> FloatArray:
 
     from adascale import tables
 
-    known = tables.known("sigma", optional=("rate", "count", "steps"))
-    table = tables.read_table(path.read_bytes(), str(path), known)
+    choice = tables.known("sigma", optional=("rate", "count", "steps"))
+    table = tables.read_table(path.read_bytes(), str(path), choice)
     note(table.unended)
     sigma = table.column(
         "sigma", lambda s: (s >= 1e-6) & (s <= 1e150), "within 1e-6 ... 1e150"
     )
-    number = np.ones(sigma.size)
-    if "rate" in table.names:
-        rates = table.column("rate", lambda q: (q >= 0) & (q <= 1), "in [0, 1]")
-        if rate is not None:
-            raise ValueError(f"{path}: --rate cannot be combined with a column rate")
-    elif rate is None:
-        raise ValueError(f"{path}: expected a column rate, or --rate")
-    elif not 0 <= rate <= 1:
+    has_rates = "rate" in table.names
+    if has_rates == (rate is not None):
+        raise ValueError(f"{path}: expected either a column rate, or --rate")
+    if rate is not None and not 0 <= rate <= 1:
         raise ValueError(f"--rate must be in [0, 1], got {rate}")
-    else:
-        rates = np.full(sigma.size, rate)
-    if {"count", "steps"} <= set(table.names):
+    rates: Any = rate
+    if has_rates:
+        rates = table.column("rate", lambda q: (q >= 0) & (q <= 1), "in [0, 1]")
+    counts = {"count", "steps"} & {*table.names}
+    if len(counts) > 1:
         raise ValueError(
             f"{path}: expected one of the columns count and steps, got both"
         )
-    for name in {"count", "steps"} & set(table.names):
+    number = np.ones(1)
+    for name in counts:
         number = table.column(
             name, lambda n: (n >= 1) & (n <= 2.0**53) & (n % 1 == 0), "whole and >= 1"
         )
-    return np.column_stack([rates, sigma, number])
+    return np.stack(np.broadcast_arrays(rates, sigma, number), axis=-1)
 
 
 def check_outputs(
@@ -277,52 +278,31 @@ def check_outputs(
 
     Both map an option, as it is typed, to its file, or to None if it was not given.
     """
-    taken = {
-        _identity(path): option for option, path in inputs.items() if path is not None
+    options = {
+        path.resolve(): option for option, path in inputs.items() if path is not None
     }
     for option, path in outputs.items():
-        if path is not None:
-            if reason := _why_not_written(path):
-                raise ValueError(f"{option} {str(path)!r} cannot be written: {reason}")
-            if other := taken.get(file := _identity(path)):
-                raise ValueError(
-                    f"{option} {str(path)!r} is the file of {other}; it would be overwritten"
-                )
-            taken[file] = option
-
-
-def _why_not_written(path: Path) -> str:
-    try:
+        if path is None:
+            continue
         target = path.resolve()
-        if not target.parent.is_dir():
-            return f"there is no folder {str(target.parent)!r}"
-        with contextlib.suppress(FileNotFoundError):
-            target.lstat()  # raises an error if the name is too long
-        if target.is_symlink() or (
-            target.exists() and not target.is_file()
-        ):  # links in a circle stay links
-            return "it is not a regular file"
-        # files are written next to their destination and then moved
-        closed = (
-            each
-            for each in (target, target.parent)
-            if each.exists() and not os.access(each, os.W_OK)
-        )
-        return next((f"{str(each)!r} is read-only" for each in closed), "")
-    except (
-        OSError,
-        ValueError,
-        RuntimeError,
-    ) as error:  # a name that is too long, a null byte, links in a circle
-        return one_line(error)
+        if target in options:
+            raise ValueError(
+                f"{option} {str(path)!r} is the file of {options[target]}; it would be overwritten"
+            )
+        options[target] = option
+        reason = _why_not_written(target)
+        if reason:
+            raise ValueError(f"{option} {str(path)!r} cannot be written: {reason}")
 
 
-def _identity(path: Path) -> object:
-    """Return what two paths have in common if they lead to one file, also through links."""
-    with contextlib.suppress(OSError, ValueError, RuntimeError):
-        return (
-            (path.stat().st_dev, path.stat().st_ino)
-            if path.exists()
-            else path.resolve()
-        )
-    return path
+def _why_not_written(target: Path) -> str:
+    folder = target.parent
+    if not folder.is_dir():
+        return f"there is no folder {str(folder)!r}"
+    if target.exists() and not target.is_file():
+        return "it is not a regular file"
+    # files are written next to their destination and then moved
+    for path in (target, folder):
+        if path.exists() and not os.access(path, os.W_OK):
+            return f"{str(path)!r} is read-only"
+    return ""

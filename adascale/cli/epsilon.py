@@ -26,12 +26,13 @@ import argparse
 import codecs
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import adascale
 from adascale.cli import common, marks
+from adascale.cli import options as shared
 from adascale.tables import Choice, FloatArray, known, read_table
 
 _IGNORED = ("budget_left", "epsilon", "epsilon_mean")
@@ -42,83 +43,129 @@ _REPEATED = 10_000_000  # most rounds of the Renyi accountant at one rate
 _FAST_ROUNDS, _FAST_KINDS, _FAST_KINDS_OF_RATES = 5000, 48, 4
 
 
+def add_options(parser: shared.Parser) -> None:
+    """Add the options of the command."""
+    add = parser.add_argument
+    add(
+        "file",
+        help="table with the columns sigma and rate",
+        nargs="?",
+        metavar="FILE",
+        type=Path,
+    )
+    add(
+        "--scenario",
+        help=f"{shared.PRESETS} or a TOML file, with --eta",
+        metavar="NAME|FILE",
+    )
+    shared.add_interference(parser)
+    add(
+        "--rate",
+        help="sampling rate of every round, if FILE has no column rate",
+        type=float,
+    )
+    add(
+        "--eta",
+        help="file written by 'adascale schedule --out' or 'adascale stream'",
+        metavar="CSV",
+        type=Path,
+    )
+    shared.add_delta(parser)
+    shared.add_json(parser)
+
+
+class _Kind(NamedTuple):
+    """Devices with the same rounds: their number, and the first of them, from 1."""
+
+    rounds: FloatArray
+    """Rate, noise multiplier and count, one row per round."""
+    number: float = 1.0
+    first: int = 1
+
+
 def run(options: argparse.Namespace) -> None:
     """Print epsilon and its bounds."""
-    kinds, number_of_kinds = _schedules(options)
-    if options.eta is None and _is_short(kinds[0][0]):
-        common.leave_out_numba(options)
-    exact = [adascale.accounting.epsilon(rounds, options.delta) for rounds, *_ in kinds]
+    _check(options)
+    delta = options.delta
+    if options.eta is None:
+        kinds = [_Kind(common.read_rounds(options.file, options.rate))]
+        number_of_kinds = 1
+        if _is_short(kinds[0].rounds):
+            common.leave_out_numba(options)
+    else:
+        kinds, number_of_kinds = _kinds_of_schedule(options)
     with common.noting_orders():
-        renyi = [_renyi(rounds, options.delta) for rounds, *_ in kinds]
-    worst = max(range(len(kinds)), key=lambda i: exact[i].upper)
-    names = {
-        "epsilon": "upper",
-        "estimate": "estimate",
-        "lower": "lower",
-        "upper": "upper",
-    }
-    found = {
-        name: [getattr(one, field) for one in exact] for name, field in names.items()
-    } | {"rdp": renyi}
-    totals: dict[str, Any] = {
-        "rounds": int(kinds[0][0][:, 2].sum()),
-        "delta": options.delta,
-    }
+        bounds = [_bounds(kind.rounds, delta) for kind in kinds]
+    worst, device = max(
+        zip(bounds, kinds, strict=True), key=lambda pair: pair[0]["upper"]
+    )
+    rounds = int(device.rounds[:, 2].sum())
+    totals: dict[str, Any] = {"rounds": rounds, "delta": delta}
     if number_of_kinds > 1:
-        totals["device"] = kinds[worst][2]
-    totals |= {key: values[worst] for key, values in found.items()}
-    totals |= {"rdp": max(renyi), "direction": exact[worst].direction}
+        totals["device"] = device.first
+    totals |= worst | {"rdp": max(kind["rdp"] for kind in bounds)}
+    ends = totals.pop("ends")
     if 1 < len(kinds) == number_of_kinds:
-        weights = [number for _, number, _ in kinds]
-        totals |= {
-            f"{key}_mean": float(np.average(values, weights=weights))
-            for key, values in found.items()
-        }
-    if not exact[worst].certified:
+        weights = [kind.number for kind in kinds]
+        for name in ("epsilon", "estimate", "lower", "upper", "rdp"):
+            values = [kind[name] for kind in bounds]
+            totals[f"{name}_mean"] = float(np.average(values, weights=weights))
+    if ends:
         common.note(
-            f"epsilon is not certified within one per cent: its proofs are {', '.join(exact[worst].ends)}"
+            f"epsilon is not certified within one per cent: its proofs are {ends}"
         )
     print(common.shown(totals, options.json))
 
 
-def _schedules(
-    options: argparse.Namespace,
-) -> tuple[list[tuple[FloatArray, float, int]], int]:
-    """Return rates, noise multipliers and counts, number of devices and the first one, for kinds of devices.
+def _bounds(rounds: FloatArray, delta: float) -> dict[str, Any]:
+    """Compute epsilon and its bounds by name; ``ends`` says how they are proven if they are not certified."""
+    exact = adascale.accounting.epsilon(rounds, delta)
+    return {
+        "epsilon": exact.upper,
+        "estimate": exact.estimate,
+        "lower": exact.lower,
+        "upper": exact.upper,
+        "rdp": _renyi(rounds, delta),
+        "direction": exact.direction,
+        "ends": "" if exact.certified else ", ".join(exact.ends),
+    }
 
-    If there are many kinds, it is for those that may leak most; their number in all comes second.
-    """
-    if (options.file is None) == (options.eta is None):
+
+def _check(options: argparse.Namespace) -> None:
+    """Check options that depend on each other."""
+    has_eta = options.eta is not None
+    has_scenario = options.scenario is not None
+    if has_eta != (options.file is None):
         raise ValueError(
             "give either a FILE of noise multipliers, or --scenario and --eta"
         )
-    if options.eta is None:
-        if (options.scenario, options.interference) != (None, None):
-            raise ValueError(
-                "--scenario and --interference need --eta, a file written by 'adascale schedule --out'"
-            )
-        return [(common.read_rounds(options.file, options.rate), 1.0, 1)], 1
-    if options.scenario is None or options.rate is not None:
+    if has_eta and (not has_scenario or options.rate is not None):
         raise ValueError("--eta needs --scenario, which gives the sampling rates")
+    if not has_eta and (has_scenario or options.interference is not None):
+        raise ValueError(
+            "--scenario and --interference need --eta, a file written by 'adascale schedule --out'"
+        )
+
+
+def _kinds_of_schedule(options: argparse.Namespace) -> tuple[list[_Kind], int]:
+    """Return the kinds of devices of a schedule, those that may leak most if there are many, and the number of all."""
     scenario = common.read_scenario(options.scenario, options.interference).scenario
     eta = _read_eta(options.eta, scenario, options.interference)
-    sent, leakage = eta > 0, adascale.problem.RoundLeakage(scenario)
-    first = np.unique(adascale.problem.kind_of_device(scenario), return_index=True)[
-        1
-    ]  # in the order of the kinds
-    number_of_kinds, kinds = leakage.rate.size, []
-    few = number_of_kinds <= _MOST_KINDS
-    for i in (
-        range(number_of_kinds)
-        if few
-        else adascale.problem.kinds_that_may_leak_most(leakage).tolist()
-    ):
+    problem = adascale.problem
+    leakage = problem.RoundLeakage(scenario)
+    first = np.unique(problem.kind_of_device(scenario), return_index=True)[1]
+    number_of_kinds = leakage.rate.size
+    chosen = np.arange(number_of_kinds)
+    if number_of_kinds > _MOST_KINDS:
+        chosen = problem.kinds_that_may_leak_most(leakage)
+    sent = eta > 0
+    kinds = []
+    for i in chosen.tolist():
         with np.errstate(over="ignore", divide="ignore"):
-            sigma = np.sqrt(
-                np.where(sent, scenario.noise_scale / eta / leakage.unit[i], 1.0)
-            )
+            squared = scenario.noise_scale / eta / leakage.unit[i]
+            sigma = np.sqrt(np.where(sent, squared, 1.0))
         rounds = np.column_stack([sent * leakage.rate[i], sigma, np.ones(eta.size)])
-        kinds.append((rounds, float(leakage.count[i]), int(first[i]) + 1))
+        kinds.append(_Kind(rounds, float(leakage.count[i]), int(first[i]) + 1))
     return kinds, number_of_kinds
 
 
@@ -132,7 +179,9 @@ def _read_eta(
     if texts:
         marks.check(table, texts, scenario, interference)
     else:
-        common.note(marks.note_missing(path))
+        common.note(
+            f"{path} has no column {marks.COLUMN}, so that only its numbers were checked against the scenario"
+        )
     common.note(marks.check_rounds(table, scenario, (0,) if texts else (0, 1)))
     eta = table.column("eta", lambda x: (x >= 0) & (x < np.inf), "finite and >= 0")
     if "min_gain" in table.names:
@@ -147,12 +196,12 @@ def _read_eta(
 
 def _columns(texts: dict[str, int]) -> Callable[[list[str]], Choice]:
     """Return the choice of columns; ``texts`` gets what the rows say that they were made with, in order."""
-    plain = known(
+    numbers = known(
         "eta", optional=("min_gain", "floor", "noise_energy"), ignored=_IGNORED
     )
 
     def choose(names: list[str]) -> Choice:
-        columns = plain([name for name in names if name != marks.COLUMN])
+        columns = numbers([name for name in names if name != marks.COLUMN])
         if marks.COLUMN in names:
             columns[marks.COLUMN] = lambda text: float(
                 texts.setdefault(text.strip(), len(texts))
@@ -163,20 +212,19 @@ def _columns(texts: dict[str, int]) -> Callable[[list[str]], Choice]:
 
 
 def _answers(path: Path) -> bytes:
-    """Read a file without what ``adascale stream`` writes besides one answer per round, in blank lines' place."""
+    """Read a file; of what ``adascale stream`` writes besides one answer per round, blank lines are left."""
     header, *lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
     if b"senders" in header:
         raise ValueError(
             f"{path}: not every device sends; use epsilon of the stream, or of 'adascale schedule'"
         )
-    if b"budget_left" in header and header.startswith(
-        ",".join(adascale.streaming.Answer._fields[:-1]).encode()
-    ):
-        first = {line: i for i, line in reversed([*enumerate(lines)])} | {header: -1}
-        lines = [
-            line * (first[line] == i and not line.startswith(b"error,"))
-            for i, line in enumerate(lines)
-        ]
+    fields = ",".join(adascale.streaming.Answer._fields[:-1]).encode()
+    if header.startswith(fields) and b"budget_left" in header:
+        answered = {header}
+        for i, line in enumerate(lines):
+            if line in answered or line.startswith(b"error,"):
+                lines[i] = b""
+            answered.add(line)
     return b"\n".join([header, *lines])
 
 
@@ -189,15 +237,13 @@ def _is_short(rounds: FloatArray) -> bool:
 
 def _renyi(rounds: FloatArray, delta: float) -> float:
     """Compute epsilon by the Renyi conversion at Opacus' orders, for rates that may differ."""
-    accounting, (rate, sigma, number) = adascale.accounting, rounds[rounds[:, 0] > 0].T
+    accounting = adascale.accounting
+    rate, sigma, number = rounds[rounds[:, 0] > 0].T
     if rate.size == 0:
         return 0.0
     if (rate == rate[0]).all() and number.sum() <= _REPEATED:
-        return float(
-            accounting.schedule_epsilon(
-                rate[0], np.repeat(sigma, number.astype(int)), delta
-            ).epsilon
-        )
+        repeated = np.repeat(sigma, number.astype(int))
+        return float(accounting.schedule_epsilon(rate[0], repeated, delta).epsilon)
     pairs, place = np.unique(np.stack([rate, sigma]), axis=1, return_inverse=True)
     count = np.bincount(place.ravel(), number)
     curve = [

@@ -11,7 +11,6 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -59,13 +58,12 @@ def differences(texts: Iterable[str]) -> str:
     """Return the first fact in which marks differ, with two of its values; "" if only their versions differ."""
     first, *others = map(_facts, texts)
     for facts in others:
-        for name in sorted(
-            {**first, **facts}, key=lambda name: name == "digest"
-        ):  # what a reader knows comes first
-            if name != _VERSION and first.get(name) != facts.get(name):
-                return " and ".join(
-                    short(f"{name}={each.get(name)}") for each in (first, facts)
-                )
+        # what a reader knows comes first
+        names = sorted({**first, **facts}, key=lambda name: name == "digest")
+        for name in names:
+            values = [marked.get(name) for marked in (first, facts)]
+            if name != _VERSION and values[0] != values[1]:
+                return " and ".join(short(f"{name}={value}") for value in values)
     return ""
 
 
@@ -73,32 +71,30 @@ def check(
     table: Table, marks: dict[str, int], scenario: Scenario, interference: float | None
 ) -> None:
     """Raise an ``InvalidFile`` unless all rows were made with one thing, which is this scenario, and are all there."""
-    texts, m = list(marks), table.names.index(COLUMN)
-    if two := differences(texts):
-        row = next(
-            t
-            for t, i in enumerate(table.values[:, m])
-            if differences((texts[0], texts[int(i)]))
-        )
+    texts, column = list(marks), table.names.index(COLUMN)
+    two = differences(texts)
+    if two:
+        others = [i for i, text in enumerate(texts) if differences((texts[0], text))]
+        row = int(np.isin(table.values[:, column], others).argmax())
         raise table.error(row, f"expected rows made with one thing, got {two}")
     facts = _facts(texts[0])
     if "digest" not in facts:
-        raise table.error(
-            0,
-            f"expected {COLUMN} as 'adascale schedule' writes it, got {short(texts[0])}",
-        )
+        text = short(texts[0])
+        message = f"expected {COLUMN} as 'adascale schedule' writes it, got {text}"
+        raise table.error(0, message)
+    message = ""
+    rounds, number = facts.get("rounds"), len(table.values)
     if facts["digest"] != digest(scenario):
-        made = f"{facts.get('scenario')} with interference {facts.get('interference')}"
+        there = f"{facts.get('scenario')} with interference {facts.get('interference')}"
         here = f"{_plain(scenario.name)} with interference {_decibels(interference)}"
-        constants = ", with other constants" if made == here else ""
-        message = f"was made with the scenario {short(made)[1:-1]}, and is read with {here}{constants}"
-        raise InvalidFile(f"{table.path} {message}", table.path)
-    rounds = facts.get("rounds")
-    if rounds is not None and rounds != str(len(table.values)):
+        constants = ", with other constants" if there == here else ""
         message = (
-            f"was made with {short(rounds)[1:-1]} rounds, and has {len(table.values)}"
+            f"the scenario {short(there)[1:-1]}, and is read with {here}{constants}"
         )
-        raise InvalidFile(f"{table.path} {message}", table.path)
+    elif rounds not in (None, str(number)):
+        message = f"{short(str(rounds))[1:-1]} rounds, and has {number}"
+    if message:
+        raise InvalidFile(f"{table.path} was made with {message}", table.path)
 
 
 def check_rounds(
@@ -110,43 +106,34 @@ def check_rounds(
         raise table.error(
             0, f"expected the rounds from {first[0]} on, got {begins:g} as the first"
         )
-    if len(table.values) == scenario.num_rounds:
+    number = len(table.values)
+    if number == scenario.num_rounds:
         return None
-    return f"{table.path} has {len(table.values)} rounds, where {scenario.name} has {scenario.num_rounds}"
+    return f"{table.path} has {number} rounds, where {scenario.name} has {scenario.num_rounds}"
 
 
 def check_columns(table: Table, scenario: Scenario) -> None:
-    """Raise an ``InvalidFile`` where columns contradict each other or the scenario."""
+    """Raise an ``InvalidFile`` where a noise energy or a floor is not that of its scaling in this scenario."""
     columns = dict(zip(table.names, table.values.T, strict=True))
-    eta = columns["eta"]
-    expected = f"d sigma_n^2 of {scenario.name} is {scenario.noise_scale:.6g}"
-    pairs = {"noise_energy times eta": (columns.get("noise_energy"), eta)}
+    pairs = [("noise_energy times eta", "noise_energy", columns["eta"])]
     if "min_gain" in columns:
-        most = scenario.x_max * columns["min_gain"]
-        pairs["floor times the largest eta"] = (columns.get("floor"), most)
-    for name, (energy, scaling) in pairs.items():
-        if energy is not None:
-            with np.errstate(over="ignore", invalid="ignore"):
-                product = np.where(scaling > 0, energy * scaling, scenario.noise_scale)
-                off = ~(abs(product / scenario.noise_scale - 1) <= _SAME)
-            if off.any():
-                row = int(off.argmax())
-                raise table.error(
-                    row,
-                    f"{name} is {product[row]:.6g}, but {expected}: the table is of another scenario",
-                )
-    energy = columns.get("noise_energy", np.full(eta.size, np.inf))
-    if (off := (eta == 0) & (energy < np.inf)).any():
-        row = int(off.argmax())
-        raise table.error(
-            row,
-            f"eta is 0, a round that was skipped, but noise_energy is {energy[row]:g}, not inf",
-        )
-
-
-def note_missing(path: Path) -> str:
-    """Return a note on a table without the column."""
-    return f"{path} has no column {COLUMN}, so that only its numbers were checked against the scenario"
+        max_eta = scenario.x_max * columns["min_gain"]
+        pairs.append(("floor times the largest eta", "floor", max_eta))
+    for what, name, scaling in pairs:
+        if name not in columns:
+            continue
+        energy, scale = columns[name], scenario.noise_scale
+        is_skipped = (scaling == 0) & (energy == np.inf)
+        with np.errstate(over="ignore", invalid="ignore"):
+            product = np.where(is_skipped, scale, energy * scaling)
+            off = ~(abs(product / scale - 1) <= _SAME)
+        if off.any():
+            row = int(off.argmax())
+            raise table.error(
+                row,
+                f"{what} is {product[row]:.6g}, but d sigma_n^2 of {scenario.name} is {scale:.6g}: "
+                "the table is of another scenario",
+            )
 
 
 def _decibels(interference: float | None) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adascale.cli import common, marks, report
+from adascale.cli import options as shared
 from adascale.errors import InvalidFile
 from adascale.files import write_atomically
 from adascale.text import short, to_number
@@ -25,27 +26,44 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+def add_options(parser: shared.Parser) -> None:
+    """Add the options of the command."""
+    add = parser.add_argument
+    add("file", help="a table with a header", metavar="TABLE.csv", type=Path)
+    add("picture", help="the figure", metavar="FILE.pdf|png|svg", type=Path)
+    add("--x", help="column of the horizontal axis", metavar="COLUMN", default="nu")
+    add("--y", help="column of the vertical axis", metavar="COLUMN", default="epsilon")
+    add(
+        "--by",
+        help="column with a line per value; repeatable (default: policy)",
+        metavar="COLUMN",
+        action="append",
+    )
+    add(
+        "--linear",
+        help="axes that are linear, not logarithmic",
+        choices=("x", "y", "xy"),
+    )
+
+
 def run(options: argparse.Namespace) -> None:
     """Write the figure."""
-    check_name("FILE", options.picture)
-    common.check_outputs({"TABLE.csv": options.file}, {"FILE": options.picture})
-    table = _read(options.file)
-    by = ("policy",) * ("policy" in table) if options.by is None else tuple(options.by)
-    _check_marks(options.file, table, by)
-    figure: Any = report.draw(table, options.y, options.x, by, options.linear or "")
-    if (
-        "seed" in table
-        and table["seed"].nunique() > 1
-        and not table.duplicated([*by, options.x]).any()
-    ):
+    path, picture, x = options.file, options.picture, options.x
+    check_name("FILE", picture)
+    common.check_outputs({"TABLE.csv": path}, {"FILE": picture})
+    table = _read(path)
+    default = ["policy"] if "policy" in table else []
+    by = tuple(options.by or default)
+    _check_marks(path, table, by)
+    figure: Any = report.draw(table, options.y, x, by, options.linear or "")
+    has_seeds = "seed" in table and table["seed"].nunique() > 1
+    if has_seeds and not table.duplicated([*by, x]).any():
         raise ValueError(
-            f"--x {options.x} differs in all seeds, so there is no mean; expected nu or target_total, say"
+            f"--x {x} differs in all seeds, so there is no mean; expected nu or target_total, say"
         )
     if not any(len(line.get_xdata()) for line in figure.axes[0].lines):
-        raise ValueError(
-            f"{options.file}: no row has a place on the axes; nothing was written"
-        )
-    write_atomically(options.picture, report.picture(figure, options.picture.suffix))
+        raise ValueError(f"{path}: no row has a place on the axes; nothing was written")
+    write_atomically(picture, report.picture(figure, picture.suffix))
 
 
 def check_name(option: str, path: Path | None) -> None:
@@ -60,13 +78,15 @@ def check_name(option: str, path: Path | None) -> None:
 
 def _check_marks(path: Path, table: "pd.DataFrame", by: tuple[str, ...]) -> None:
     """Refuse a line of rows that say that they were made with different things."""
-    if marks.COLUMN in table and {*by} <= {*table}:
-        for _, rows in table.groupby(list(by), sort=False) if by else [((), table)]:
-            if two := marks.differences(rows[marks.COLUMN].astype(str).unique()):
-                remedy = f"--by {marks.COLUMN}, besides others, draws a line for each"
-                raise InvalidFile(
-                    f"{path}: a line has rows made with {two}; {remedy}", str(path)
-                )
+    if marks.COLUMN not in table or not {*by} <= {*table}:
+        return
+    for _, rows in table.groupby(list(by), sort=False) if by else [((), table)]:
+        two = marks.differences(rows[marks.COLUMN].astype(str).unique())
+        if two:
+            raise InvalidFile(
+                f"{path}: a line has rows made with {two}; --by {marks.COLUMN}, besides others, draws a line for each",
+                str(path),
+            )
 
 
 def _read(path: Path) -> "pd.DataFrame":
@@ -75,25 +95,25 @@ def _read(path: Path) -> "pd.DataFrame":
 
     try:
         text = path.read_bytes().decode("utf-8-sig")
-        header, *rows = [
-            row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row
-        ]
+        lines = csv.reader(io.StringIO(text, newline=""), strict=True)
+        header, *rows = [line for line in lines if line]
     except (ValueError, csv.Error) as error:  # also a file without a row
         raise InvalidFile(
             f"{path} is not a CSV table in UTF-8: {common.one_line(error)}", str(path)
         ) from None
     if not rows:
         raise InvalidFile(f"{path} has no rows; expected a header and rows", str(path))
-    if twice := [name for i, name in enumerate(header) if name in header[:i]]:
-        raise InvalidFile(f"{path}: duplicate column {short(twice[0])}", str(path))
+    if len({*header}) < len(header):
+        twice = next(name for name in header if header.count(name) > 1)
+        raise InvalidFile(f"{path}: duplicate column {short(twice)}", str(path))
     for number, row in enumerate(rows, 1):
         if len(row) != len(header):
             raise InvalidFile(
                 f"{path}, row {number}: expected {len(header)} fields, got {len(row)}",
                 str(path),
             )
-    columns = {}
-    for name, fields in zip(header, zip(*rows, strict=True), strict=True):
+    columns: dict[str, Any] = {}
+    for name, *fields in zip(header, *rows, strict=True):
         numbers = [to_number(field or "nan") for field in fields]
         columns[name] = fields if None in numbers else numbers
     return pd.DataFrame(columns)

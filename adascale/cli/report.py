@@ -15,98 +15,90 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-# what would differ tomorrow
 DATES: dict[str, dict[str, Any]] = {
     ".pdf": {"CreationDate": None},
     ".png": {},
     ".svg": {"Date": None},
 }
+"""The suffixes of figures, and what would differ tomorrow."""
 _STYLE = {
     "font.family": ["STIXGeneral", "DejaVu Sans"],
     "mathtext.fontset": "stix",
     "font.size": 8,
     "savefig.dpi": 600,
-}
-_STYLE |= {
     "legend.fontsize": 7,
     "lines.linewidth": 0.9,
     "lines.markersize": 3.5,
     "axes.linewidth": 0.6,
-}
-_STYLE |= {
     "svg.hashsalt": "adascale",
-    "pdf.fonttype": 42,
-}  # TrueType: many publishers refuse Type 3
-_COLOURS = (
-    "#000000",
-    "#0072B2",
-    "#D55E00",
-    "#009E73",
-    "#CC79A7",
-    "#E69F00",
-    "#56B4E9",
-)  # Okabe and Ito's
-_MARKERS, _LINES = (
-    "os^DvPX*<>hd",
-    ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1))),
-)  # no two lines need their colour
-_LABELS = {"nu": r"noise budget $\nu$", "epsilon": r"$\varepsilon$"}
-_LABELS |= {"epsilon_mean": r"mean $\varepsilon$ over devices"}
-_LABELS |= dict.fromkeys(("total", "target_total"), "total noise energy") | {
-    "target_epsilon": r"target $\varepsilon$"
+    "pdf.fonttype": 42,  # TrueType: many publishers refuse Type 3
 }
-_LABELS |= {"noise_energy": "noise energy of a round", "floor": "noise floor"}
-_LABELS |= {
+# Okabe and Ito's colours; no two lines need their colour
+_COLOURS = ["#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
+_MARKERS = "os^DvPX*<>hd"
+_LINES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)))
+_LABELS = {
+    "nu": r"noise budget $\nu$",
+    "epsilon": r"$\varepsilon$",
+    "epsilon_mean": r"mean $\varepsilon$ over devices",
+    "total": "total noise energy",
+    "target_total": "total noise energy",
+    "target_epsilon": r"target $\varepsilon$",
+    "noise_energy": "noise energy of a round",
+    "floor": "noise floor",
     "rdp": "Rényi leakage (nats)",
     "test_accuracy": "test accuracy",
     "ratio": r"$\varepsilon$ over Optimal's",
 }
 _END = r"(?:inf|nan|-?[\d.]+(?:e[+-]?\d+)?)"
-_NUMBERS = re.compile(
-    rf"{_END}(?: \.\. {_END})?"
-)  # a number, or the ends of an interval
-_TEX = {each: f"\\{each}" for each in "&%$#_{}"} | {
-    "[": "{[}",
+_NUMBER = re.compile(rf"{_END}(?: \.\. {_END})?")  # or the ends of an interval
+_TEX = {
+    **{char: f"\\{char}" for char in "&%$#_{}"},
+    "[": "{[}",  # at the begin of a row it is a command's
     "]": "{]}",
-}  # [ at the begin of a row is a command's
-_TEX |= {
-    char: rf"\text{name}{{}}"
-    for char, name in {"\\": "backslash", "~": "asciitilde", "^": "asciicircum"}.items()
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
 }
 
 
 def format_table(table: "pd.DataFrame", form: str) -> str:
     """Format a table of texts and integers as ``"text"``, ``"csv"``, ``"markdown"`` or ``"latex"`` (for booktabs)."""
-    if form in ("text", "csv"):
-        return str(
-            table.to_string(index=False)
-            if form == "text"
-            else table.to_csv(index=False)
-        ).removesuffix("\n")
+    if form == "text":
+        return str(table.to_string(index=False))
+    if form == "csv":
+        return str(table.to_csv(index=False)).removesuffix("\n")
     rows = [
         [" ".join(str(field).split()) for field in row]
         for row in (table.columns, *table.to_numpy().tolist())
     ]
-    right = [
-        all(_NUMBERS.fullmatch(field) for field in column[1:] if field)
+    is_right = [
+        all(_NUMBER.fullmatch(field) for field in column[1:] if field)
         for column in zip(*rows, strict=True)
     ]
-    if form == "markdown":
-        rows = [[re.sub(r"([\\|])", r"\\\1", field) for field in row] for row in rows]
-        rows.insert(1, ["---:" if numeric else "---" for numeric in right])
-        return "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    columns = "".join("r" if numeric else "l" for numeric in right)
+    return (_markdown if form == "markdown" else _latex)(rows, is_right)
+
+
+def _markdown(rows: list[list[str]], is_right: list[bool]) -> str:
+    rows = [[re.sub(r"([\\|])", r"\\\1", field) for field in row] for row in rows]
+    rows.insert(1, ["---:" if right else "---" for right in is_right])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _latex(rows: list[list[str]], is_right: list[bool]) -> str:
+    alignment = "".join("r" if right else "l" for right in is_right)
     head, *body = (f"{' & '.join(map(_tex, row))} \\\\" for row in rows)
-    lines = [r"\toprule", head, r"\midrule", *body, r"\bottomrule"]
-    return "\n".join([rf"\begin{{tabular}}{{{columns}}}", *lines, r"\end{tabular}"])
+    begin, end = rf"\begin{{tabular}}{{{alignment}}}", r"\end{tabular}"
+    lines = [begin, r"\toprule", head, r"\midrule", *body, r"\bottomrule", end]
+    return "\n".join(lines)
 
 
 def _tex(field: str) -> str:
-    if not _NUMBERS.fullmatch(field):
+    if not _NUMBER.fullmatch(field):
         return "".join(_TEX.get(char, char) for char in field)
     power = re.sub(
         r"(-?[\d.]+)e([+-]?\d+)",
-        lambda found: rf"${found[1]} \times 10^{{{int(found[2])}}}$",
+        lambda match: rf"${match[1]} \times 10^{{{int(match[2])}}}$",
         field,
     )
     return power.replace("inf", r"$\infty$").replace(" .. ", "--")
@@ -127,77 +119,42 @@ def draw(
     """
     import matplotlib.style
     from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator
 
-    keys = [*by, x, *(["seed"] if "seed" in table else [])]
-    for name in (*keys, y):
-        if name not in table:
-            raise InvalidInput(
-                f"unknown column {name!r}; the table has {', '.join(map(str, table))}",
-                name,
-            )
-        if name in (x, y) and table[name].dtype.kind not in "fiu":
-            raise InvalidInput(
-                f"column {name!r} must be numeric, got {short(str(table[name].iloc[0]))}",
-                name,
-            )
-    rows = table[
-        table[y].notna() & np.isfinite(table[x]) & ((table[x] > 0) | ("x" in linear))
-    ]
-    if (again := rows.duplicated(keys)).any():
-        same = ", ".join(f"{name} = {rows.loc[again.idxmax(), name]}" for name in keys)
-        raise InvalidInput(
-            f"several rows have {same}; tell them apart by further columns", "by"
-        )
+    _check_columns(table, y, x, by)
+    on_axis = np.isfinite(table[x]) & ((table[x] > 0) | ("x" in linear))
+    rows = table[on_axis & table[y].notna()]
+    _check_distinct(rows, [*by, x, *table.columns.intersection(["seed"])])
+    lines = rows.groupby(list(by), sort=False, dropna=False) if by else [((), rows)]
     missing = len(table) - len(rows)
     with matplotlib.style.context(_STYLE, after_reset=True):
         figure = Figure(figsize=(3.5, 2.3), layout="constrained")
-        axes: Any = figure.add_subplot(xlabel=_plain(x), ylabel=_plain(y))
-        for i, (key, group) in enumerate(
-            rows.groupby(list(by), sort=False, dropna=False) if by else [((), rows)]
-        ):
-            found = [
-                (level, *_point(values, "y" in linear))
-                for level, values in group.groupby(x)[y]
-            ]
-            points = np.reshape(found, (-1, 4))  # also of no row
-            level, centre, low, high = points[
-                np.isfinite(points[:, 1]) & ((points[:, 1] > 0) | ("y" in linear))
-            ].T
-            missing += len(points) - len(level)
-            look: dict[str, Any] = {
-                "color": _COLOURS[i % 7],
-                "marker": _MARKERS[i % 12],
-                "linestyle": _LINES[i % 5],
-            }
-            look |= {
-                "markerfacecolor": ("white", None)[i % 2],
-                "elinewidth": 0.6,
-                "capsize": 1.5,
-            }
-            look |= dict.fromkeys(("markevery", "errorevery"), len(level) // 20 + 1)
-            look["label"] = ", ".join(
-                f"{each:g}" if isinstance(each, float) else _plain(str(each))
-                for each in key
-            )
+        axes: Any = figure.add_subplot(xlabel=_label(x), ylabel=_label(y))
+        for i, (key, group) in enumerate(lines):
+            points = _points(group, y, x, "y" in linear)
+            missing += group[x].nunique() - len(points)
+            level, centre, low, high = points.T
+            every = len(points) // 20 + 1
             axes.errorbar(
-                level, centre, np.stack([centre - low, high - centre]), **look
+                level,
+                centre,
+                np.stack([centre - low, high - centre]),
+                label=", ".join(map(_label, key)),
+                color=_COLOURS[i % 7],
+                marker=_MARKERS[i % 12],
+                linestyle=_LINES[i % 5],
+                markerfacecolor=("white", None)[i % 2],
+                elinewidth=0.6,
+                capsize=1.5,
+                markevery=every,
+                errorevery=every,
             )
         if by and axes.containers:
             figure.set_figheight(2.3 + 0.14 * ((len(axes.containers) + 1) // 2))
             figure.legend(
                 loc="outside upper center", ncols=2, frameon=False, handlelength=3.2
             )
-        for name, axis in (("x", axes.xaxis), ("y", axes.yaxis)):
-            if name not in linear:
-                axes.set(**{f"{name}scale": "log"})
-                low, high = axis.get_data_interval()
-                if high < 300 * low:  # where powers of ten would be sparse
-                    axis.set(
-                        major_locator=LogLocator(subs=(1, 2, 5)),
-                        major_formatter="{x:g}",
-                        minor_formatter="",
-                    )
+        for name in {"x", "y"} - {*linear}:
+            _make_logarithmic(axes, name)
     if missing:
         warnings.warn(
             f"{missing} rows or points are not in the figure: they have no place on its axes",
@@ -206,17 +163,64 @@ def draw(
     return figure
 
 
-def _point(values: "pd.Series", linear: bool) -> tuple[float, float, float]:
-    if not np.isfinite(values).all():
-        return np.inf, np.nan, np.nan
-    centre, low, high = interval(values) if linear else log_interval(values)
-    return (centre, low, high) if len(values) > 2 else (centre, np.nan, np.nan)
+def _check_columns(table: "pd.DataFrame", y: str, x: str, by: tuple[str, ...]) -> None:
+    """Raise an ``InvalidInput`` unless the table has the columns, and numbers on its axes."""
+    for name in (*by, x, y):
+        if name not in table:
+            raise InvalidInput(
+                f"unknown column {name!r}; the table has {', '.join(map(str, table))}",
+                name,
+            )
+    for name in (x, y):
+        if table[name].dtype.kind not in "fiu":
+            first = short(str(table[name].iloc[0]))
+            raise InvalidInput(f"column {name!r} must be numeric, got {first}", name)
 
 
-def _plain(
-    text: str,
-) -> str:  # dollars begin no formula, and a legend hides what begins with _
-    return _LABELS.get(text, " " * text.startswith("_") + text.replace("$", r"\$"))
+def _check_distinct(rows: "pd.DataFrame", keys: list[str]) -> None:
+    again = rows.duplicated(keys)
+    if again.any():
+        row = rows.loc[again.idxmax()]
+        same = ", ".join(f"{name} = {row[name]}" for name in keys)
+        raise InvalidInput(
+            f"several rows have {same}; tell them apart by further columns", "by"
+        )
+
+
+def _points(rows: "pd.DataFrame", y: str, x: str, linear: bool) -> np.ndarray[Any, Any]:
+    """Return x, the mean of y and the ends of its interval for each x at which the mean has a place on its axis."""
+    points = []
+    for level, values in rows.groupby(x)[y]:
+        if not np.isfinite(values).all():
+            continue
+        centre, low, high = interval(values) if linear else log_interval(values)
+        if len(values) < 3:
+            low = high = np.nan
+        if linear or centre > 0:
+            points.append((level, centre, low, high))
+    return np.reshape(points, (-1, 4))
+
+
+def _make_logarithmic(axes: Any, name: str) -> None:
+    from matplotlib.ticker import LogLocator
+
+    axis = {"x": axes.xaxis, "y": axes.yaxis}[name]
+    axes.set(**{f"{name}scale": "log"})
+    low, high = axis.get_data_interval()
+    if high < 300 * low:  # where powers of ten would be sparse
+        axis.set(
+            major_locator=LogLocator(subs=(1, 2, 5)),
+            major_formatter="{x:g}",
+            minor_formatter="",
+        )
+
+
+def _label(value: Any) -> str:
+    """Return what stands at an axis or in the legend, where dollars begin no formula and nothing begins with _."""
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    if text.startswith("_"):
+        text = f" {text}"  # else the legend hides it
+    return _LABELS.get(text, text.replace("$", r"\$"))
 
 
 def picture(figure: "Figure", suffix: str) -> bytes:

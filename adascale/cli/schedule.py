@@ -41,146 +41,143 @@ example:
 """
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import adascale
 from adascale.cli import causal, common, marks
+from adascale.cli import options as shared
 
-_LEAST_SHARE = 1e-12  # least nu over the largest floor, as float64 has sixteen digits
+_ROUNDING = 1e-6  # relative distance of a cost from nu that is not mentioned
+
+
+def add_options(parser: shared.Parser) -> None:
+    """Add the options of the command."""
+    add = parser.add_argument
+    shared.add_scenario(parser)
+    add("--gains", help="the channel trace", required=True, metavar="FILE", type=Path)
+    shared.add_reading(parser)
+    add(
+        "--split",
+        help="share of the trace that is the past; the rest is scheduled",
+        metavar="S",
+        type=float,
+    )
+    shared.add_causal_policy(parser)
+    add(
+        "--hindsight",
+        help="tune and plan on the whole trace, as the paper does",
+        action="store_true",
+    )
+    shared.add_accountant(parser, " (default: renyi, or exact with --epsilon)", None)
+    shared.add_delta(parser)
+    shared.add_orders(parser)
+    shared.add_out(
+        parser,
+        "write round, min_gain, floor, noise_energy and eta; for truncated and best also number and senders",
+    )
+    shared.add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
     """Print the totals, and write the schedule."""
-    inputs = common.input_files("--scenario", options.scenario) | {
-        "--gains": options.gains,
-        "--past": options.past,
-    }
+    inputs = common.input_files("--scenario", options.scenario)
+    inputs |= {"--gains": options.gains, "--past": options.past}
     common.check_outputs(inputs, {"--out": options.out})
     scenario = common.read_scenario(options.scenario, options.interference).scenario
-    exact = options.orders is None and (
-        options.epsilon is not None or "epsilon=" in (options.policy or "")
-    )
-    accountant = common.find_accountant(
-        options.accountant or ("exact" if exact else "renyi"), options.orders
-    )
+    accountant = _find_accountant(options)
     trace = common.read_trace(options.gains, options, scenario, options.split)
     if trace.past and options.hindsight:
         raise ValueError("--split cannot be combined with --hindsight")
-    horizon = replace(scenario, num_rounds=trace.min_gain.size)
-    name, policy, budget_mode = causal.choose(
-        options, horizon, trace if options.hindsight else trace.past
-    )
+    rounds = trace.min_gain.size
+    horizon = replace(scenario, num_rounds=rounds)
+    told = trace if options.hindsight else trace.past
+    name, policy, budget_mode = causal.choose(options, horizon, told)
     nu = options.nu
     problem = adascale.ReceiveScalingProblem(
         scenario, trace.min_gain, 1.0 if nu is None else nu
     )
-    floor = problem.min_noise_energy
-    if nu is not None and nu < (least := _LEAST_SHARE * float(floor.max())):
-        share = f"{_LEAST_SHARE:g} of the largest noise floor (round {floor.argmax()})"
-        raise ValueError(
-            f"--nu must be at least {least:.3g}, {share}, or rounding exceeds it; got {nu:g}"
-        )
-    who, shares, given = {}, {}, []
     with common.noting_orders():
-        if isinstance(policy, adascale.policies.Selecting):
-            if trace.gain is None:
-                raise ValueError(
-                    f"{name} needs the gains of every device, but {options.gains} has min_gain"
-                )
-            made: Any = policy.select(horizon, trace.gain)
-            eta, cost = made.eta, float(made.total - floor.mean())
-            energy, share = (
-                np.where(eta > 0, made.noise_energy, np.inf),
-                made.participation,
-            )
-            listed = [
-                " ".join(map(str, np.flatnonzero(each) + 1)) for each in made.senders.T
-            ]
-            who = {"number": made.senders.sum(axis=0), "senders": np.array(listed)}
-            shares = {
-                "participation": float(share.mean()),
-                "participation_min": float(share.min()),
-            }
-        else:
-            energy = policy.schedule(problem)
-            made, given, eta, cost = (
-                problem,
-                [energy],
-                problem.eta(energy),
-                float(problem.cost(energy)),
-            )
-        epsilons = adascale.problem.over_devices(
-            made.epsilons(*given, accountant, options.delta)
+        measured = adascale.comparison.measure(
+            policy, problem, trace.gain, accountant, options.delta
         )
-    spent = 1.0 if nu is None else cost / nu
-    if budget_mode == causal.BUDGET_MODES["hard"] and spent > 1 + 1e-6:
-        found = f"its cost is {cost:.6g}, {spent:.3g} times nu"
+    spent = 1.0 if nu is None else float(measured["cost"]) / nu
+    if budget_mode == causal.BUDGET_MODES["hard"] and spent > 1 + _ROUNDING:
         raise RuntimeError(
-            f"{name} must not exceed nu = {nu:g}, but {found}; no schedule was written"
+            f"{name} must not exceed nu = {nu:g}, but its cost is {spent:.3g} times nu; no schedule was written"
         )
-    columns = {
-        "min_gain": problem.min_gain,
-        "floor": floor,
-        "noise_energy": energy,
-        "eta": eta,
-    } | who
     made_with = marks.mark(
-        scenario, options.interference, policy=name, nu=nu, rounds=problem.num_rounds
+        scenario, options.interference, policy=name, nu=nu, rounds=rounds
     )
-    columns[marks.COLUMN] = np.full(problem.num_rounds, made_with)
-    rows = list(
-        zip(
-            range(problem.num_rounds),
-            *(each.tolist() for each in columns.values()),
-            strict=True,
-        )
-    )
-    header = ("round", *columns)
-    totals = {"scenario": scenario.name, "policy": name, "rounds": problem.num_rounds}
-    named = (*policy.tuned, *getattr(policy, "fixed_by", ())[:1])
-    totals |= {
-        each: float(value)
-        for each in named
-        if (value := getattr(policy, each)) is not None
-    }
-    totals |= {"budget_mode": budget_mode, "nu": nu, "cost": cost} | shares
-    totals |= {
-        "order": scenario.order,
-        "rdp": float(made.rdp(*given)),
-        "delta": options.delta,
-    }
-    totals |= {each: float(value) for each, value in epsilons.items()}
-    text = common.shown(
-        totals,
-        options.json,
-        schedule=[dict(zip(header, row, strict=True)) for row in rows],
-    )
-    common.print_and_write(
-        text,
-        {
-            options.out: "".join(
-                f"{','.join(map(str, row))}\n" for row in (header, *rows)
-            )
-        },
-    )
-    if trace.past:
-        common.note(
-            f"the first {trace.past.min_gain.size} rounds of {options.gains} are the past; the next is round 0"
-        )
-    if problem.num_rounds != scenario.num_rounds:
-        common.note(
-            f"the trace sets {problem.num_rounds} rounds, where {scenario.name} has {scenario.num_rounds}"
-        )
-    if not isinstance(policy, adascale.OnlinePolicy | adascale.policies.Selecting):
-        common.note(f"{name} reads the whole trace")
-    elif options.hindsight and (
-        "in hindsight" in budget_mode or policy.needs_mean_gain or policy.needs_law
-    ):
-        common.note(
-            f"{name} was tuned on the whole trace, or plans with its gains, which no server can do"
-        )
-    if abs(spent - 1) > 1e-6:
+    totals = {"scenario": scenario.name, "policy": name, "rounds": rounds}
+    totals |= common.floats(adascale.comparison.reported_parameters(policy))
+    totals |= {"budget_mode": budget_mode, "nu": nu}
+    totals |= common.floats(measured, "cost")
+    if "senders" in measured:
+        totals |= common.floats(measured, "participation", "participation_min")
+    totals["order"] = scenario.order
+    totals |= common.floats(measured, "rdp") | {"delta": options.delta}
+    totals |= common.floats(measured, "epsilon", "epsilon_mean")
+    columns = _columns(problem, measured) | {marks.COLUMN: [made_with] * rounds}
+    rows = [*zip(*columns.values(), strict=True)]
+    listed = [dict(zip(columns, row, strict=True)) for row in rows]
+    text = common.shown(totals, options.json, schedule=listed)
+    common.print_and_write(text, {options.out: common.csv_text(columns, rows)})
+    for note in _notes(options, scenario, trace, name, policy, budget_mode):
+        common.note(note)
+    if abs(spent - 1) > _ROUNDING:
         common.note(common.spends(name, spent, spent))
+
+
+def _find_accountant(options: argparse.Namespace) -> adascale.accounting.Accountant:
+    """Return the accountant, which by default is the one that ``--epsilon`` means."""
+    means_exact = options.epsilon is not None or "epsilon=" in (options.policy or "")
+    default = "exact" if means_exact and options.orders is None else "renyi"
+    return common.find_accountant(options.accountant or default, options.orders)
+
+
+def _columns(
+    problem: adascale.ReceiveScalingProblem, measured: dict[str, Any]
+) -> dict[str, list[Any]]:
+    """Return the columns of the schedule, with the numbers of the devices that send where not all do."""
+    arrays = {
+        "round": np.arange(problem.num_rounds),
+        "min_gain": problem.min_gain,
+        "floor": problem.min_noise_energy,
+        "noise_energy": measured["noise_energy"],
+        "eta": measured["eta"],
+    }
+    columns = {name: array.tolist() for name, array in arrays.items()}
+    if "senders" in measured:
+        sends = measured["senders"].T
+        columns["number"] = sends.sum(axis=1).tolist()
+        devices = [np.flatnonzero(row) + 1 for row in sends]
+        columns["senders"] = [" ".join(map(str, numbers)) for numbers in devices]
+    return columns
+
+
+def _notes(
+    options: argparse.Namespace,
+    scenario: adascale.Scenario,
+    trace: "adascale.channel.Trace",
+    name: str,
+    policy: Any,
+    budget_mode: str,
+) -> Iterator[str]:
+    """Say how the trace was used."""
+    rounds = trace.min_gain.size
+    if trace.past:
+        number = trace.past.min_gain.size
+        yield f"the first {number} rounds of {options.gains} are the past; the next is round 0"
+    if rounds != scenario.num_rounds:
+        yield f"the trace sets {rounds} rounds, where {scenario.name} has {scenario.num_rounds}"
+    if not isinstance(policy, adascale.OnlinePolicy | adascale.policies.Selecting):
+        yield f"{name} reads the whole trace"
+    elif options.hindsight and (
+        policy.needs_mean_gain or policy.needs_law or "in hindsight" in budget_mode
+    ):
+        yield f"{name} was tuned on the whole trace, or plans with its gains, which no server can do"

@@ -48,13 +48,31 @@ import os
 import select
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import adascale
 from adascale.cli import causal, common, marks
+from adascale.cli import options as shared
 
 _LONGEST = 1 << 16
 _LONGEST_VALUE = 256  # bytes of a line for each device
+
+
+def add_options(parser: shared.Parser) -> None:
+    """Add the options of the command."""
+    shared.add_scenario(parser)
+    shared.add_reading(parser)
+    shared.add_causal_policy(parser)
+    shared.add_delta(parser)
+    shared.add_orders(parser)
+    parser.add_argument(
+        "--state",
+        help="file of the completed rounds, used to resume",
+        required=True,
+        metavar="FILE",
+        type=Path,
+    )
 
 
 def run(options: argparse.Namespace) -> None:

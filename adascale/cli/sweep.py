@@ -21,12 +21,46 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from adascale import __version__
 from adascale.cli import common
+from adascale.cli import options as shared
 from adascale.files import read_toml, write_together
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+def add_options(parser: shared.Parser) -> None:
+    """Add the options of the command."""
+    add = parser.add_argument
+    add("file", help="the sweep file", metavar="FILE.toml", type=Path)
+    shared.add_device(parser)
+    add(
+        "--jobs",
+        help="number of processes on this machine",
+        type=int,
+        default=1,
+        metavar="N",
+    )
+    add(
+        "--threads",
+        help="PyTorch threads per process",
+        type=int,
+        default=1,
+        metavar="N",
+    )
+    add(
+        "--report",
+        help="start no runs; show progress and write the results so far",
+        action="store_true",
+    )
+    add(
+        "--store",
+        help="folder of the runs, used to resume",
+        type=Path,
+        default=Path("runs"),
+        metavar="DIR",
+    )
+    shared.add_out(parser, "write the table (default: FILE.csv)")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -80,14 +114,15 @@ def _check_files(sweep_file: Path, out: Path) -> None:
 
 
 def _reasons(failed: list[Any]) -> str:
-    """Return each message of a failure once, with the first run that it is of."""
+    """List the messages of failed runs, each with one of its runs."""
     addresses: dict[str, list[str]] = {}
-    for outcome in failed:
-        addresses.setdefault(outcome.message, []).append(outcome.address)
-    return "; ".join(
-        f"{first}{f' and {len(others)} more' * bool(others)}: {message}"
-        for message, (first, *others) in addresses.items()
-    )
+    for run in failed:
+        addresses.setdefault(run.message, []).append(run.address)
+    reasons = []
+    for message, (first, *others) in addresses.items():
+        more = f" and {len(others)} more" if others else ""
+        reasons.append(f"{first}{more}: {message}")
+    return "; ".join(reasons)
 
 
 def _beside(out: Path, what: str) -> Path:
@@ -111,13 +146,6 @@ def _write(tables: tuple[pd.DataFrame, pd.DataFrame], num_runs: int, out: Path) 
     if place != out:
         common.note(
             f"{out} has results of runs that are missing here, and is left as it is"
-        )
-    versions = table["version"].dropna() if "version" in table else table.index[:0]
-    others = versions[versions != __version__]
-    if len(others):
-        common.note(
-            f"{len(others)} of {len(table)} rows were made by adascale {', '.join(sorted({*others}))}, "
-            f"this is {__version__}; delete their folders in the store to run them again"
         )
 
 

@@ -22,11 +22,44 @@ import importlib
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import adascale
 from adascale.cli import common
+from adascale.cli import options as shared
 from adascale.files import preset_chain
+
+
+def add_options(parser: shared.Parser) -> None:
+    """Add the options of the command."""
+    add = parser.add_argument
+    shared.add_dataset(parser)
+    shared.add_interference(parser)
+    shared.add_policy(parser, ", or noisefree", default="adascale")
+    shared.add_budget(parser, required=True)
+    models = ", ".join(adascale.registry.names("models"))
+    add(
+        "--model",
+        help=f"network: {models}, or module:Class (default: the preset's)",
+        metavar="NAME",
+    )
+    shared.add_channel(parser)
+    shared.add_seed(parser)
+    shared.add_rounds(parser)
+    add("--every", help="evaluate every K rounds", type=int, default=25, metavar="K")
+    shared.add_accountant(parser)
+    shared.add_delta(parser)
+    shared.add_device(parser)
+    add(
+        "--store",
+        help="folder of checkpoints and results, used to resume",
+        metavar="DIR",
+        type=Path,
+    )
+    shared.add_out(parser, "write the result, one row")
+    add("--history", help="write one row per round", metavar="CSV", type=Path)
+    shared.add_json(parser)
 
 
 def run(options: argparse.Namespace) -> None:
@@ -38,45 +71,48 @@ def run(options: argparse.Namespace) -> None:
     if options.channel is not None:
         common.find_channel(options.channel)  # so that errors name the option
     common.find_accountant(options.accountant)
-    same = ("rounds", "channel", "accountant", "every", "delta")
-    changes = {name: getattr(options, name) for name in same} | (
-        {"model": options.model} if options.model else {}
-    )
-    make_run = importlib.import_module("adascale.runs.specification").make_run
-    wanted = make_run(
+    names = ["rounds", "channel", "accountant", "every", "delta"]
+    names += ["model"] if options.model else []
+    changes = {name: getattr(options, name) for name in names}
+    specification = importlib.import_module("adascale.runs.specification")
+    training_run = specification.make_run(
         options.dataset, options.policy, options.nu, options.seed, **changes
     )
-    wanted = replace(
-        wanted, scenario=common.with_interference(wanted.scenario, options.interference)
-    )
-    work = importlib.import_module("adascale.runs.execution").perform
+    scenario = common.with_interference(training_run.scenario, options.interference)
+    training_run = replace(training_run, scenario=scenario)
+    if options.store is None:
+        perform = importlib.import_module("adascale.runs.execution").perform
+    else:
+        store = importlib.import_module("adascale.runs.store")
+        perform = store.Store(options.store).run
     with common.noting_orders():
-        if options.store is not None:
-            work = (
-                importlib.import_module("adascale.runs.store").Store(options.store).run
-            )
-        row, history = work(wanted, device=options.device, progress=sys.stderr.isatty())
+        row, history = perform(
+            training_run, device=options.device, progress=sys.stderr.isatty()
+        )
     text = common.shown(row, options.json, history=history.to_dict(orient="records"))
     common.print_and_write(
         text, {options.out: pd.DataFrame([row]), options.history: history}
     )
-    for note in _notes(options.dataset, wanted):
+    for note in _notes(options.dataset, training_run):
         common.note(note)
 
 
-def _notes(dataset: str, wanted: Any) -> Iterator[str]:
-    scenario = wanted.scenario
-    if wanted.training.dataset == dataset and ":" in dataset:
+def _notes(dataset: str, training_run: Any) -> Iterator[str]:
+    """Say how the run differs from its preset."""
+    scenario = training_run.scenario
+    if training_run.training.dataset == dataset and ":" in dataset:
         yield f"{scenario.name} is trained like the digits; a preset file can change that"
         dataset = "digits"
-    full = adascale.load_preset(dataset).scenario
-    if wanted.shortened:
-        yield f"{scenario.num_rounds} of {full.num_rounds} rounds; this is the result of a shortened run"
-    if scenario.num_parameters != full.num_parameters:
-        said = next(
-            path
+    preset = adascale.load_preset(dataset).scenario
+    if training_run.shortened:
+        yield f"{scenario.num_rounds} of {preset.num_rounds} rounds; this is the result of a shortened run"
+    if scenario.num_parameters != preset.num_parameters:
+        files = [
+            path.name
             for path, content in preset_chain(dataset)
             if "num_parameters" in content["scenario"]
+        ]
+        yield (
+            f"the network has {scenario.num_parameters} parameters, "
+            f"which replace the {preset.num_parameters} in {files[0]}"
         )
-        count = f"{scenario.num_parameters} parameters, which replace the {full.num_parameters} in {said.name}"
-        yield f"the network has {count}"

@@ -1,23 +1,28 @@
 """Comparison of policies: methods that tune them to a budget, and leakage tables."""
 
-from adascale.comparison.leakage import keeps_its_own_promise, knowledge, leakage_table
+from adascale.comparison.leakage import PAPER, leakage_table
+from adascale.comparison.measure import measure
 from adascale.comparison.methods import (
     Method,
-    PolicyClass,
+    PolicyBuilder,
     TunedOnModel,
     TunedOnRealisation,
     as_method,
+    construct,
     find_method,
+    reported_parameters,
 )
 
 __all__ = [
+    "PAPER",
     "Method",
-    "PolicyClass",
+    "PolicyBuilder",
     "TunedOnModel",
     "TunedOnRealisation",
     "as_method",
+    "construct",
     "find_method",
-    "keeps_its_own_promise",
-    "knowledge",
     "leakage_table",
+    "measure",
+    "reported_parameters",
 ]

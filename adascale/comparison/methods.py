@@ -1,123 +1,114 @@
-"""Methods that tune a policy to a budget, on the realisation itself or on a channel model."""
+"""Methods: how a policy is built for a problem, and what must be known for it."""
 
 from collections.abc import Callable
-from typing import Any, cast
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
-from adascale import checks as check
 from adascale import registry, tuning
 from adascale.channel import ChannelModel, Rayleigh
 from adascale.policies import OnlinePolicy, Policy, Selecting
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import FloatArray, Scenario
 
-Method = Callable[[ReceiveScalingProblem, FloatArray | None], Policy]
-"""A function of a problem and its ``mean_gain``, shape (..., M) or None, that returns a policy."""
+Arguments = dict[str, Any]
+PolicyBuilder = Callable[..., Policy]
+"""A method, a policy class, or a function of a problem and its mean gains that returns a policy."""
 
 SEED = 51_000_017
-"""Default seed of :class:`TunedOnModel`."""
+"""Default seed of :func:`TunedOnModel`."""
 
 
-class PolicyClass:
-    """A policy class with some arguments fixed."""
+@dataclass(frozen=True, eq=False)
+class Method:
+    r"""How a policy is built for a problem, and what must be known for it.
 
-    def __init__(self, policy: type, **fixed: Any):
-        if not isinstance(policy, type) or not issubclass(policy, Policy):
-            raise ValueError(
-                f"policy must be {registry.KINDS['policies']}, got {policy!r}"
-            )
-        name = policy.__name__
-        self.policy, self.fixed = policy, fixed
-        declared: object = self.policy.tuned
-        if not isinstance(declared, tuple | list) or not all(
-            isinstance(each, str) for each in declared
-        ):
-            raise ValueError(
-                f"policy {name}: tuned must be a tuple of names, got {declared!r}"
-            )
-        self.tuned = tuple(each for each in declared if each not in fixed)
-        """Parameters left to be tuned, at most one."""
-        if len(self.tuned) > 1:
-            listed = ", ".join(self.tuned)
-            raise ValueError(
-                f"policy {name} must have at most one parameter to tune, got {listed}; fix the others"
-            )
-        self.takes_law = self.policy.needs_law and not {"law", "mean_gain"} & {*fixed}
-        self.takes_gain = self.policy.needs_mean_gain and "mean_gain" not in fixed
-        self.chooses = issubclass(self.policy, Selecting)  # who sends
-        self.takes_total = hasattr(self.policy, "of_total") and not {
-            *getattr(self.policy, "fixed_by", ())
-        } & {*fixed}
-
-    def build(
-        self, constructor: Callable[..., Policy] | None = None, /, **given: Any
-    ) -> Policy:
-        """Build the policy by its class or another constructor; fixed arguments take precedence."""
-        name = self.policy.__name__
-        try:
-            made = (constructor or self.policy)(**(given | self.fixed))
-        except TypeError as error:
-            hint = "a parameter to be tuned is declared in `tuned`, statistics in `needs_mean_gain` or `needs_law`"
-            raise ValueError(f"policy {name}: {error}; {hint}") from None
-        if forgotten := [each for each in self.tuned if not hasattr(made, each)]:
-            kept = "must keep what it declares in `tuned` as an attribute"
-            raise ValueError(f"policy {name} {kept}, it has no {forgotten[0]!r}")
-        return made
-
-    def choosing(
-        self, scenario: Scenario, gain: FloatArray, total: FloatArray
-    ) -> Selecting:
-        """Build a policy that chooses who sends, which **sees all rounds** if it ``takes_total``."""
-        given = (
-            {"scenario": scenario, "gain": gain, "total": total}
-            if self.takes_total
-            else {}
-        )
-        return cast(
-            "Selecting",
-            self.build(
-                getattr(self.policy, "of_total", None) if given else None, **given
-            ),
-        )
-
-    def _made(self, value: FloatArray | None, *mean_gain: FloatArray) -> Policy:
-        return self.build(
-            **dict.fromkeys(self.tuned, value),
-            **dict(zip(("mean_gain",), mean_gain, strict=False)),
-        )
-
-    def _gain(self, mean_gain: FloatArray | None) -> FloatArray:
-        if mean_gain is None:
-            raise ValueError(
-                f"{self.policy.__name__} needs mean_gain, the mean channel gain of every device"
-            )
-        return mean_gain
-
-
-class TunedOnRealisation(PolicyClass):
-    """The method of a policy class whose parameter is tuned on the evaluated realisation.
-
-    It **sees the whole future** (:func:`~adascale.tuning.match_budget`).  A class without ``tuned`` is used as it is.
+    Call a method with a problem, the mean gains of its devices, shape (..., M), and the channel model that the server
+    assumes; it returns the policy.  Leave out what it does not need.  If it ``chooses_senders``, call it with the
+    scenario, the gains of all devices, shape (..., M, T), and the total noise energy :math:`W` instead.
     """
 
-    def __call__(
-        self, problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None
-    ) -> Policy:
-        if self.takes_law:
-            raise ValueError(
-                f"{self.policy.__name__} needs the law of the floors: use TunedOnModel, or give law="
-            )
-        statistics = (self._gain(mean_gain),) if self.takes_gain else ()
-        if not self.tuned:
-            return self._made(None, *statistics)
-        guess = self.policy.guess(problem)
-        return self._made(
-            tuning.match_budget(self._made, problem, *statistics, guess=guess),
-            *statistics,
+    build: PolicyBuilder
+    """The function behind the call."""
+    policy: type[Policy] = Policy
+    """The class of the policy; the base class if only ``build`` knows."""
+    fixed: Arguments = field(default_factory=dict)
+    """Arguments of the class that are given."""
+    needs: frozenset[str] = frozenset({"future"})
+    """What it is built from: the ``future`` (the rounds on which it is evaluated), the ``law``, the ``mean_gain``."""
+    constructor: PolicyBuilder | None = None
+    """The class method that builds it, ``from_law`` or ``of_total``, if that is not the class itself."""
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Build the policy."""
+        return self.build(*arguments)
+
+    @property
+    def chooses_senders(self) -> bool:
+        """Whether the policy chooses who sends."""
+        return issubclass(self.policy, Selecting)
+
+    @property
+    def kind(self) -> str:
+        """The kind of the policy (:class:`~adascale.policies.Policy`); tuned with the future, none is ``causal``."""
+        kind = self.policy.kind
+        return "hindsight" if kind == "causal" and "future" in self.needs else kind
+
+    @property
+    def knows(self) -> str:
+        r"""What the policy knows besides :math:`\nu`, or the total, before a round.
+
+        ``nothing``, the ``law`` of the channel (or its mean gains), or ``gains to come``.
+        """
+        decides_by_round = issubclass(self.policy, OnlinePolicy | Selecting)
+        if "future" in self.needs or not decides_by_round:
+            return "gains to come"
+        is_told = {"law", "mean_gain", "prior"} & {*self.needs, *self.fixed}
+        return "law" if is_told else "nothing"
+
+
+def TunedOnRealisation(policy: type[Policy], **fixed: Any) -> Method:
+    """Return the method of a policy class whose parameter is tuned on the realisation on which it is evaluated.
+
+    It **sees the whole future** (:func:`~adascale.tuning.match_budget`).  A class without ``tuned`` is used as it is.
+    One that chooses who sends gets its parameter from its class method ``of_total``.
+    """
+    parameters, needs = _declared(policy, fixed)
+    if issubclass(policy, Selecting):
+        return _choosing_senders(policy, fixed)
+    if "law" in needs:
+        raise ValueError(
+            f"{policy.__name__} needs the law of the floors: use TunedOnModel, or give law="
         )
+    make = partial(_make, policy, parameters, fixed)
+
+    def build(
+        problem: ReceiveScalingProblem,
+        mean_gain: FloatArray | None = None,
+        channel: ChannelModel | None = None,
+    ) -> Policy:
+        told = _told(policy, needs, problem.scenario, mean_gain)
+        gains = told.values()
+        if not parameters:
+            return make(None, *gains)
+        guess = policy.guess(problem)
+        value = tuning.match_budget(make, problem, *gains, guess=guess)
+        return make(value, *gains)
+
+    future = frozenset({"future"} if parameters else ())
+    return Method(build, policy, fixed, needs | future)
 
 
-class TunedOnModel(PolicyClass):
-    r"""The method of an online policy that is tuned on a model of the channel.
+def TunedOnModel(
+    policy: type[Policy],
+    *,
+    channel: ChannelModel | None = None,
+    draws: int = 30,
+    seed: int = SEED,
+    from_law: bool = True,
+    **fixed: Any,
+) -> Method:
+    r"""Return the method of an online policy that is tuned on a model of the channel.
 
     A class with ``from_law`` is built by it; one with a ``tuned`` parameter meets :math:`\nu` on average over ``draws``
     realisations (:func:`~adascale.tuning.match_law`); any other is used as it is.
@@ -127,107 +118,138 @@ class TunedOnModel(PolicyClass):
     policy : type
         A subclass of :class:`~adascale.policies.OnlinePolicy`.
     channel : ChannelModel, optional
-        The assumed model; default: that of the :func:`~adascale.comparison.leakage_table`, or else Rayleigh.
+        The assumed model; default: the one with which the method is called, or else Rayleigh.
     draws : int, >= 1
     seed : int, >= 0
     from_law : bool
         Whether to use the ``from_law`` of a class that has one.
-    **fixed : arguments of the constructor, or of ``from_law``
+    **fixed : arguments of the class, or of its ``from_law``
     """
-
-    def __init__(
-        self,
-        policy: type,
-        *,
-        channel: ChannelModel | None = None,
-        draws: int = 30,
-        seed: int = SEED,
-        from_law: bool = True,
-        **fixed: Any,
-    ):
-        super().__init__(policy, **fixed)
-        if not issubclass(self.policy, OnlinePolicy):
-            raise ValueError(
-                f"policy {self.policy.__name__} sees all rounds at once, expected an OnlinePolicy"
-            )
-        if channel is not None and not isinstance(channel, ChannelModel):
-            raise ValueError(f"channel must be a ChannelModel, got {channel!r}")
-        self.channel, self.draws, self.seed = (
-            channel,
-            check.whole("draws", draws),
-            check.whole("seed", seed, 0),
+    parameters, needs = _declared(policy, fixed)
+    if not issubclass(policy, OnlinePolicy):
+        raise ValueError(
+            f"policy {policy.__name__} sees all rounds at once, expected an OnlinePolicy"
         )
-        self.by_law = bool(
-            from_law and self.tuned and callable(getattr(self.policy, "from_law", None))
-        )
-        self.takes_law = (self.policy.needs_law or self.by_law) and not {
-            "law",
-            "mean_gain",
-        } & {*fixed}
+    constructor = None
+    if from_law and parameters:
+        constructor = getattr(policy, "from_law", None)
+    is_searched = bool(parameters) and constructor is None
+    if is_searched or (constructor and {"law", "mean_gain"}.isdisjoint(fixed)):
+        needs |= {"law"}
+    make = partial(_make, policy, parameters, fixed)
 
-    def believing(self, channel: ChannelModel) -> "TunedOnModel":
-        """Return the same method with this channel assumed, if none was given."""
-        if self.channel is not None:
-            return self
-        how: dict[str, Any] = {
-            "draws": self.draws,
-            "seed": self.seed,
-            "from_law": self.by_law,
-        }
-        return TunedOnModel(self.policy, channel=channel, **how, **self.fixed)
-
-    def __call__(
-        self, problem: ReceiveScalingProblem, mean_gain: FloatArray | None = None
+    def build(
+        problem: ReceiveScalingProblem,
+        mean_gain: FloatArray | None = None,
+        assumed: ChannelModel | None = None,
     ) -> Policy:
         scenario, budget = problem.scenario, problem.budget
-        searched = bool(self.tuned) and not self.by_law
-        if self.takes_law or searched:
-            law = (self.channel or Rayleigh()).floor_law(
-                scenario, self._gain(mean_gain)
-            )
-        given: dict[str, Any] = (
-            {"mean_gain": self._gain(mean_gain)} if self.takes_gain else {}
+        model = channel or assumed or Rayleigh()
+        told = _told(policy, needs, scenario, mean_gain, model)
+        if is_searched:
+            law = told.pop("law")
+            gains = told.values()
+            how: dict[str, Any] = {"draws": draws, "seed": seed, "guess": policy.guess}
+            value = tuning.match_law(make, scenario, budget, law, *gains, **how)
+            return make(value, *gains)
+        if constructor is not None:
+            told |= {"scenario": scenario, "budget": budget}
+        return construct(policy, told | fixed, constructor)
+
+    return Method(build, policy, fixed, needs, constructor)
+
+
+def _choosing_senders(policy: type[Selecting], fixed: Arguments) -> Method:
+    """Return the method of a policy that chooses who sends, at a total noise energy unless that is fixed."""
+    of_total: Any = getattr(policy, "of_total", None)
+    if of_total is None or not {*policy.fixed_by}.isdisjoint(fixed):
+        return Method(lambda *_: construct(policy, fixed), policy, fixed, frozenset())
+
+    def build(scenario: Scenario, gain: FloatArray, total: FloatArray) -> Policy:
+        arguments = {"scenario": scenario, "gain": gain, "total": total}
+        return construct(policy, arguments | fixed, of_total)
+
+    return Method(build, policy, fixed, constructor=of_total)
+
+
+def _declared(
+    policy: type[Policy], fixed: Arguments
+) -> tuple[list[str], frozenset[str]]:
+    """Return the parameters to tune, at most one, and the statistics of the channel that a class needs besides."""
+    if not isinstance(policy, type) or not issubclass(policy, Policy):
+        raise ValueError(f"policy must be {registry.KINDS['policies']}, got {policy!r}")
+    parameters = [name for name in policy.tuned if name not in fixed]
+    if len(parameters) > 1:
+        raise ValueError(
+            f"policy {policy.__name__} must have at most one parameter to tune, "
+            f"got {', '.join(parameters)}; fix the others"
         )
-        if searched:
-            if self.takes_law:  # one distribution for all instances tuned at once would change the problem
-                name = self.policy.__name__
-                raise ValueError(
-                    f"{name} needs the law and has a parameter to tune; give it a from_law"
-                )
-            how: dict[str, Any] = {
-                "draws": self.draws,
-                "seed": self.seed,
-                "guess": self.policy.guess,
-            }
-            found = tuning.match_law(
-                self._made, scenario, budget, law, *given.values(), **how
-            )
-            return self._made(found, *given.values())
-        if self.takes_law:
-            given["law"] = law
-        if self.by_law:
-            from_law: Any = getattr(self.policy, "from_law")  # noqa: B009
-            return self.build(from_law, scenario=scenario, budget=budget, **given)
-        return self.build(**given)
+    needs = set()
+    if policy.needs_mean_gain and "mean_gain" not in fixed:
+        needs.add("mean_gain")
+    if policy.needs_law and {"law", "mean_gain"}.isdisjoint(fixed):
+        needs.add("law")
+    return parameters, frozenset(needs)
 
 
-def as_method(policy: Method | type, channel: ChannelModel | None = None) -> Method:
-    """Return the method of a policy class, or a method as it is.
+def _told(
+    policy: type[Policy],
+    needs: frozenset[str],
+    scenario: Scenario,
+    mean_gain: FloatArray | None,
+    channel: ChannelModel | None = None,
+) -> Arguments:
+    """Return what a policy needs of the channel's statistics, by the name of the argument."""
+    if not needs:
+        return {}
+    if mean_gain is None:
+        raise ValueError(
+            f"{policy.__name__} needs mean_gain, the mean channel gain of every device"
+        )
+    told: Arguments = {"mean_gain": mean_gain} if "mean_gain" in needs else {}
+    if channel is not None and "law" in needs:
+        told["law"] = channel.floor_law(scenario, mean_gain)
+    return told
 
-    A class that needs the distribution of the floors becomes a :class:`TunedOnModel` (of ``channel``, if it has none),
-    any other a :class:`TunedOnRealisation`.
+
+def _make(
+    policy: type[Policy],
+    parameters: list[str],
+    fixed: Arguments,
+    value: FloatArray | None,
+    *gains: FloatArray,
+) -> Policy:
+    """Build a policy with a value of its parameter, if it has one, and the mean gains, if it needs them."""
+    statistics = dict(zip(("mean_gain",), gains, strict=False))
+    return construct(policy, dict.fromkeys(parameters, value) | statistics | fixed)
+
+
+def construct(
+    policy: type[Policy],
+    arguments: Arguments,
+    constructor: PolicyBuilder | None = None,
+) -> Policy:
+    """Build a policy by its class or another constructor, and say what to declare if an argument does not fit."""
+    try:
+        build: PolicyBuilder = constructor or policy
+        return build(**arguments)
+    except TypeError as error:
+        hint = "a parameter to be tuned is declared in `tuned`, statistics in `needs_mean_gain` or `needs_law`"
+        raise ValueError(f"policy {policy.__name__}: {error}; {hint}") from None
+
+
+def as_method(policy: PolicyBuilder, **fixed: Any) -> Method:
+    """Return the method of a policy class, or of a function of a problem and its mean gains; or a method as it is.
+
+    A class that needs the distribution of the floors becomes a :func:`TunedOnModel`, any other a
+    :func:`TunedOnRealisation`, with these arguments fixed.  A function is taken to see the gains to come.
     """
+    if isinstance(policy, Method):
+        return policy
     if isinstance(policy, type):
-        policy = (
-            TunedOnModel(policy)
-            if getattr(policy, "needs_law", False)
-            else TunedOnRealisation(policy)
-        )
-    return (
-        policy.believing(channel)
-        if isinstance(policy, TunedOnModel) and channel is not None
-        else policy
-    )
+        needs_law = getattr(policy, "needs_law", False)
+        return (TunedOnModel if needs_law else TunedOnRealisation)(policy, **fixed)
+    return Method(lambda problem, mean_gain=None, _=None: policy(problem, mean_gain))
 
 
 def find_method(name: str) -> tuple[str, Method]:
@@ -235,11 +257,16 @@ def find_method(name: str) -> tuple[str, Method]:
 
     For names see :func:`adascale.registry.find`; arguments may follow, as in ``learn:budget_mode=hard``.
     """
-    kind, options = registry.parse_options(name)
-    found = registry.find("policies", kind)
-    method: Any = as_method(found.value)
-    if options:
-        if not isinstance(method, PolicyClass):
-            raise ValueError(f"policy {kind!r} takes no parameters, got {name!r}")
-        method = type(method)(method.policy, **options)
-    return found.label + name[len(kind) :], method
+    registered, options = registry.parse_options(name)
+    policy = registry.find("policies", registered)
+    if options and not isinstance(policy.value, type):
+        raise ValueError(f"policy {registered!r} takes no parameters, got {name!r}")
+    label = policy.label + name[len(registered) :]
+    return label, as_method(policy.value, **options)
+
+
+def reported_parameters(policy: Policy) -> dict[str, Any]:
+    """Return the parameters of a policy that were tuned, or given in their place."""
+    names = (*policy.tuned, *getattr(policy, "fixed_by", ())[:1])
+    values = {name: getattr(policy, name) for name in names}
+    return {name: value for name, value in values.items() if value is not None}

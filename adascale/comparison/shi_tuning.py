@@ -9,13 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.accounting import OrdersTooFew
+from adascale.comparison.methods import Method
 from adascale.compiled import njit
 from adascale.errors import BudgetNotReached
 from adascale.policies import LyapunovPowerControl, Optimal, water_level
 from adascale.policies.power_control import check_contraction
 from adascale.problem import ReceiveScalingProblem
 from adascale.rootfind import find_roots
-from adascale.tuning import Lanes
+from adascale.tuning import Instances
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,8 +49,15 @@ def best_lyapunov(
     relative_rates: ArrayLike | None = None,
 ) -> LyapunovPowerControl:
     """Return the policy of Shi et al. with the smallest epsilon at delta = 1e-5 (:func:`match_lyapunov`)."""
-    found = match_lyapunov(problem, relative_rates)
-    return LyapunovPowerControl(found.penalty, found.rate)
+    match = match_lyapunov(problem, relative_rates)
+    return LyapunovPowerControl(match.penalty, match.rate)
+
+
+BEST_LYAPUNOV = Method(
+    lambda problem, mean_gain=None, channel=None: best_lyapunov(problem),
+    LyapunovPowerControl,
+)
+"""The method of :func:`best_lyapunov`."""
 
 
 def match_lyapunov(
@@ -77,106 +85,99 @@ def match_lyapunov(
     BudgetNotReached
         If some instance has no pair on the grid.
     """
-    check_contraction(contraction, problem.num_rounds)
-    lanes = Lanes(problem)
-    mean_eta = problem.eta(Optimal().schedule(problem)).mean(axis=-1).ravel()
-    natural = (
-        problem.scenario.noise_scale
-        / water_level(problem.min_noise_energy, problem.budget)
-    ).ravel() ** 3
-    rates = (
-        _RATES
-        if relative_rates is None
-        else np.atleast_1d(check.positive("relative_rates", relative_rates))
-    )
-    relative = np.broadcast_to(rates, (lanes.index.size, rates.size))
     import pandas as pd  # slow to import
 
-    found: list[pd.DataFrame] = []
-    for _ in range(_ZOOMS + 1 if relative_rates is None else 1):
-        found.append(_crossings(lanes, natural, mean_eta, relative, contraction, delta))
-        pairs = pd.concat(found, ignore_index=True)
-        best = pairs.loc[pairs.groupby("lane")["epsilon"].idxmin()].set_index("lane")
-        missed = np.setdiff1d(lanes.index, best.index)
-        if missed.size:
-            raise BudgetNotReached(
-                f"no pair of V and rate brings {lanes.name(int(missed[0]))} to its budget"
-            )
-        best = best.loc[lanes.index]
-        relative = _between(pairs, best["relative_rate"].to_numpy())
-    penalty, rate = (
-        best[name].to_numpy().reshape(problem.lanes) for name in ("penalty", "rate")
-    )
-    return LyapunovMatch(penalty, rate, pairs)
+    check_contraction(contraction, problem.num_rounds)
+    instances = Instances(problem)
+    rates, zooms = _RATES, _ZOOMS
+    if relative_rates is not None:
+        rates = np.atleast_1d(check.positive("relative_rates", relative_rates))
+        zooms = 0
+    relative = np.broadcast_to(rates, (instances.index.size, rates.size))
+    pairs = _crossings(instances, relative, contraction, delta)
+    best = _least_epsilon(instances, pairs)
+    for _ in range(zooms):
+        relative = _rates_between(pairs, best["relative_rate"].to_numpy())
+        finer = _crossings(instances, relative, contraction, delta)
+        pairs = pd.concat([pairs, finer], ignore_index=True)
+        best = _least_epsilon(instances, pairs)
+    penalty = best["penalty"].to_numpy().reshape(problem.lanes)
+    return LyapunovMatch(penalty, best["rate"].to_numpy().reshape(problem.lanes), pairs)
 
 
-def _between(pairs: "pd.DataFrame", best: FloatArray) -> FloatArray:
-    between, share = [], np.array([1, 2]) / 3
-    for (_, tried), middle in zip(
-        pairs.groupby("lane")["relative_rate"], best, strict=True
-    ):
-        rates = np.unique(tried)
+def _least_epsilon(instances: Instances, pairs: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the row of each instance with its smallest epsilon."""
+    best = pairs.loc[pairs.groupby("lane")["epsilon"].idxmin()].set_index("lane")
+    missed = np.setdiff1d(instances.index, best.index)
+    if missed.size:
+        raise BudgetNotReached(
+            f"no pair of V and rate brings {instances.name(missed)} to its budget"
+        )
+    return best.loc[instances.index]
+
+
+def _rates_between(pairs: "pd.DataFrame", best: FloatArray) -> FloatArray:
+    """Return four rates per instance: at thirds of the way from its best rate to the next lower and higher ones."""
+    thirds = np.array([1, 2]) / 3
+    finer = []
+    tried_rates = pairs.groupby("lane")["relative_rate"].unique()
+    for tried, middle in zip(tried_rates, best, strict=True):
+        rates = np.sort(tried)
         rates = np.concatenate([rates[:1] / 2, rates, rates[-1:] * 2])
         at = np.searchsorted(rates, middle)
         low, high = middle - rates[at - 1], rates[at + 1] - middle
-        between.append(
-            np.concatenate([rates[at - 1] + low * share, middle + high * share])
-        )
-    return np.reshape(between, (best.size, 4))
+        finer.append([*(rates[at - 1] + low * thirds), *(middle + high * thirds)])
+    return np.array(finer)
 
 
 def _crossings(
-    lanes: Lanes,
-    natural: FloatArray,
-    mean_eta: FloatArray,
-    relative: FloatArray,
-    contraction: float,
-    delta: float,
+    instances: Instances, relative: FloatArray, contraction: float, delta: float
 ) -> "pd.DataFrame":
-    every = lanes.problem(lanes.index)
-    weight = np.array([contraction ** -float(t) for t in range(every.num_rounds)])
-    mean_floor = every.min_noise_energy.mean(axis=-1)
-
-    def excess(lane: Index, penalty: FloatArray, rate: FloatArray) -> FloatArray:
-        energy = (
-            mean_inverse(every.max_eta, weight, lane, penalty, rate)
-            * every.scenario.noise_scale
-        )
-        return np.asarray((energy - mean_floor[lane]) / every.budget[lane] - 1)
-
-    rates, penalties = (
-        (relative * mean_eta[:, None])[..., None],
-        natural[:, None, None] * _PENALTIES,
-    )
-    grid = np.broadcast_arrays(lanes.index[:, None, None], penalties, rates)
-    seen = excess(*(each.ravel() for each in grid)).reshape(grid[0].shape)
-    i, j, k = np.nonzero((seen[..., 1:] > 0) != (seen[..., :-1] > 0))
-    lane, rate, low = lanes.index[i], rates[i, j, 0], np.log(penalties[i, 0, k])
-    high = low + np.log(_PENALTIES[1] / _PENALTIES[0])
-    log_root, residual = find_roots(
-        lambda x, n: excess(lane[n], np.exp(x), rate[n]), low, high, _TOLERANCE / 2
-    )
-    met = (
-        np.abs(residual) <= _TOLERANCE
-    )  # at other crossings the cost jumps over its budget
-    lane, penalty, rate = lane[met], np.exp(log_root[met]), rate[met]
-    chosen = lanes.problem(lane)
-    w = LyapunovPowerControl(penalty, rate, contraction).schedule(chosen)
-    with (
-        warnings.catch_warnings()
-    ):  # warnings are mostly about pairs that are not chosen
-        warnings.simplefilter("ignore", OrdersTooFew)
-        epsilon = chosen.epsilon(w, delta=delta)
+    """Return the pairs that cost their budget, for rates relative to the optimum's mean scaling, (instances, rates)."""
     import pandas as pd
 
-    full = (w <= chosen.min_noise_energy).mean(axis=-1)
+    problem = instances.problem(instances.index)
+    noise_scale, floor = problem.scenario.noise_scale, problem.min_noise_energy
+    weight = np.array([contraction ** -float(t) for t in range(problem.num_rounds)])
+    mean_floor = floor.mean(axis=-1)
+
+    def excess(index: Index, penalty: FloatArray, rate: FloatArray) -> FloatArray:
+        mean = mean_inverse(problem.max_eta, weight, index, penalty, rate)
+        cost = mean * noise_scale - mean_floor[index]
+        return np.asarray(cost / problem.budget[index] - 1)
+
+    mean_eta = problem.eta(Optimal().schedule(problem)).mean(axis=-1)
+    rates = relative * mean_eta[:, None]
+    natural = (noise_scale / water_level(floor, problem.budget)) ** 3
+    penalties = natural[:, None] * _PENALTIES
+    grid = np.broadcast_arrays(
+        instances.index[:, None, None], penalties[:, None], rates[..., None]
+    )
+    values = excess(*(axis.ravel() for axis in grid)).reshape(grid[0].shape)
+    i, j, k = np.nonzero((values[..., 1:] > 0) != (values[..., :-1] > 0))
+    rate, low = rates[i, j], np.log(penalties[i, k])
+    high = low + np.log(_PENALTIES[1] / _PENALTIES[0])
+    log_root, residual = find_roots(
+        lambda x, n: excess(i[n], np.exp(x), rate[n]), low, high, _TOLERANCE / 2
+    )
+    # at other crossings the cost jumps over its budget
+    met = np.abs(residual) <= _TOLERANCE
+    index, penalty, rate = i[met], np.exp(log_root[met]), rate[met]
+    crossing = instances.problem(index)
+    w = LyapunovPowerControl(penalty, rate, contraction).schedule(crossing)
+    with warnings.catch_warnings():
+        # warnings are mostly about pairs that are not chosen
+        warnings.simplefilter("ignore", OrdersTooFew)
+        epsilon = crossing.epsilon(w, delta=delta)
     columns = {
+        "lane": index,
         "penalty": penalty,
         "rate": rate,
         "relative_rate": relative[i, j][met],
         "epsilon": epsilon,
+        "full_power": (w <= crossing.min_noise_energy).mean(axis=-1),
     }
-    return pd.DataFrame({"lane": lane, **columns, "full_power": full})
+    return pd.DataFrame(columns)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -31,6 +31,11 @@ class Policy:
     """Whether the constructor takes ``law``, a :class:`~adascale.channel.FloorLaw`."""
     label: ClassVar[str] = ""
     """Name in a legend, by default the name of the class."""
+    kind: ClassVar[str] = "hindsight"
+    """Kind in tables: ``optimum``, ``causal``, ``hindsight``, or ``reconstruction`` of a method without public code."""
+    budget_mode: str = "own"
+    """How the budget is met: ``hard`` (never exceeded), on ``average``, on average over channels with the ``law`` that
+    the policy is given, in ``hindsight``, or by a rule of its ``own``."""
 
     @classmethod
     def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
@@ -52,6 +57,8 @@ class OnlinePolicy(Policy):
     Arrays have one entry per problem instance, so write ``np.maximum`` instead of ``max``.  Arguments are validated
     before they get here.
     """
+
+    kind: ClassVar[str] = "causal"
 
     def start(self, scenario: Scenario, budget: FloatArray) -> Any:
         r"""Return the state before round 0, for noise budgets :math:`\nu > 0`, one per problem instance."""

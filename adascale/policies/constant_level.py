@@ -33,6 +33,7 @@ class ConstantLevel(CompiledPolicy):
 
     needs_law: ClassVar[bool] = True
     label: ClassVar[str] = "constant level"
+    budget_mode = "law"
 
     mean_gain: FloatArray | None = None
     law: FloorLaw | None = None

@@ -61,6 +61,7 @@ class DynamicProgramme(CompiledPolicy):
 
     needs_law: ClassVar[bool] = True
     label: ClassVar[str] = "dynamic programme"
+    budget_mode = "hard"
 
     mean_gain: FloatArray | None = None
     law: FloorLaw | None = None

@@ -14,6 +14,8 @@ class EqualAlloc(CompiledPolicy):
     In the paper, :math:`x_t = x_{\max} / (1 + x_{\max} \nu h_{\min,t}^2 / (d \sigma_n^2))` ("Numerical Experiments").
     """
 
+    budget_mode = "hard"
+
     def start(self, scenario: Scenario, budget: FloatArray) -> State:
         return State(scenario, budget, 0)
 

@@ -51,6 +51,7 @@ class EstimFuture(OnlinePolicy):
     """
 
     needs_mean_gain: ClassVar[bool] = True
+    budget_mode = "hard"
 
     mean_gain: FloatArray
     estimate: str = "minimum"

@@ -40,6 +40,7 @@ class LyapunovPowerControl(CompiledPolicy):
 
     tuned: ClassVar[tuple[str, ...]] = ("penalty", "rate")
     label: ClassVar[str] = "Shi et al."
+    kind: ClassVar[str] = "reconstruction"
 
     penalty: FloatArray
     rate: FloatArray

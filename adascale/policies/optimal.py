@@ -43,6 +43,9 @@ def water_level(min_noise_energy: ArrayLike, budget: ArrayLike) -> FloatArray:
 class Optimal(Policy):
     r"""The offline optimum :math:`w^\star_t = \max(\ell, w_{\min,t})` of all rounds (:prf:ref:`thm-water-filling`)."""
 
+    kind = "optimum"
+    budget_mode = "hindsight"
+
     def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
         floor = problem.min_noise_energy
         return np.maximum(water_level(floor, problem.budget)[..., None], floor)

@@ -110,6 +110,7 @@ class Selecting(Policy):
     rounds, which are on the last axis, and must treat each of them without looking at the others.
     """
 
+    kind: ClassVar[str] = "causal"
     fixed_by: ClassVar[tuple[str, ...]] = ()
     """Parameters of which one must be given, or be found by a class method ``of_total`` of the subclass."""
 

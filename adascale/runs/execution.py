@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from adascale import accounting
-from adascale.comparison import as_method, find_method
+from adascale.comparison import find_method, reported_parameters
 from adascale.learning import Dataset, data, train
 from adascale.learning.devices import find_device
 from adascale.policies import Policy, Selection
@@ -75,7 +75,11 @@ def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
     seconds = round(time.perf_counter() - start, 3)
     last = trained.history.iloc[-1]
     floor = problem.min_noise_energy
-    row = described(run) | _parameters(policy) | _cost(problem, schedule)
+    row = described(run)
+    if policy is not None:
+        parameters = reported_parameters(policy)
+        row |= {name: float(value) for name, value in parameters.items()}
+    row |= _cost(problem, schedule)
     row |= {
         "delta": run.delta,
         "epsilon": float(last["epsilon"]),
@@ -92,15 +96,6 @@ def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
     row |= provenance("torch", "numpy")
     row["torch"] = torch.__version__  # with the build, unlike the distribution's
     return Finished(row, trained.history)
-
-
-def _parameters(policy: Policy | None) -> dict[str, float]:
-    """Return the parameters that a policy was tuned in, and the first one that fixed them."""
-    if policy is None:
-        return {}
-    names = (*policy.tuned, *getattr(policy, "fixed_by", ())[:1])
-    values = {name: getattr(policy, name) for name in names}
-    return {name: float(value) for name, value in values.items() if value is not None}
 
 
 def _cost(
@@ -140,14 +135,14 @@ def decided(
     problem, mean_gain = problem_of(run)
     if run.policy == NOISE_FREE:
         return problem, None, None
-    method: Any = as_method(find_method(run.policy)[1], run.channel)
-    if not getattr(method, "chooses", False):
-        policy = method(problem, mean_gain)
+    method = find_method(run.policy)[1]
+    if not method.chooses_senders:
+        policy = method(problem, mean_gain, run.channel)
         return problem, policy, policy.schedule(problem)
     scenario = run.scenario
     gain = run.channel.draw(scenario.num_devices, problem.num_rounds, run.seed).gain
     total = problem.min_noise_energy.mean() + problem.budget
-    policy = method.choosing(scenario, gain, total)
+    policy = method(scenario, gain, total)
     exposure = 1.0 if problem.exposure is None else problem.exposure
     selection = policy.select(scenario, gain)._replace(exposure=exposure)
     return problem, policy, selection

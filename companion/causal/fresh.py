@@ -20,7 +20,12 @@ from numpy.typing import ArrayLike
 from adascale import checks as check
 from adascale import policies, presets
 from adascale.channel import ChannelModel, Rayleigh
-from adascale.comparison import Method, TunedOnModel, TunedOnRealisation, leakage_table
+from adascale.comparison import (
+    PolicyBuilder,
+    TunedOnModel,
+    TunedOnRealisation,
+    leakage_table,
+)
 from adascale.comparison.methods import SEED
 from adascale.comparison.shi_tuning import best_lyapunov, mean_inverse
 from adascale.errors import BudgetNotReached
@@ -129,7 +134,7 @@ def _pairs(
     return np.stack([np.exp(log_root[met]), rates[i[met]]])
 
 
-def learn_with_prior(budget_mode: str, believed: ChannelModel | None) -> Method:
+def learn_with_prior(budget_mode: str, believed: ChannelModel | None) -> PolicyBuilder:
     """Return the method of :class:`~adascale.policies.Learn` whose prior is the law of the model that is believed."""
 
     def method(
@@ -141,7 +146,7 @@ def learn_with_prior(budget_mode: str, believed: ChannelModel | None) -> Method:
     return method
 
 
-def online_methods(believed: ChannelModel | None = None) -> dict[str, Method]:
+def online_methods(believed: ChannelModel | None = None) -> dict[str, PolicyBuilder]:
     """Return every method without the future by name; its law of floors is of the model believed, or Rayleigh's."""
     know = partial(TunedOnModel, channel=believed)
     return {
@@ -169,7 +174,7 @@ CAUSAL = online_methods()
 ``AdaScale`` starts with an empty queue, as in the paper, with V from draws; ``warm`` is
 :meth:`~adascale.policies.AdaScale.from_law`."""
 
-TUNED: dict[str, Method] = {
+TUNED: dict[str, PolicyBuilder] = {
     "AdaScale": TunedOnRealisation(policies.AdaScale),
     "PowerControl": TunedOnRealisation(policies.PowerControl),
     "LyapunovPowerControl": best_lyapunov,
@@ -181,7 +186,7 @@ HINDSIGHT = ", hindsight"
 _STORED = ("cost", "rdp", "epsilon")
 
 
-def methods() -> dict[str, Method]:
+def methods() -> dict[str, PolicyBuilder]:
     """Optimal, :data:`CAUSAL`, and :data:`TUNED` with :data:`HINDSIGHT` behind the name."""
     tuned = {name + HINDSIGHT: method for name, method in TUNED.items()}
     return {"Optimal": TunedOnRealisation(policies.Optimal), **CAUSAL, **tuned}
@@ -191,7 +196,7 @@ def causal_table(
     dataset: str,
     seeds: Iterable[int] = SEEDS,
     budgets: Sequence[float] | None = None,
-    chosen: Mapping[str, Method] | None = None,
+    chosen: Mapping[str, PolicyBuilder] | None = None,
     *,
     progress: bool = False,
 ) -> pd.DataFrame:

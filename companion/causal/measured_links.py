@@ -19,7 +19,7 @@ from tqdm import tqdm
 
 from adascale import accounting, channel, policies
 from adascale.channel import ChannelModel, EmpiricalFloors, FloorLaw, Rayleigh
-from adascale.comparison import Method, TunedOnModel, TunedOnRealisation
+from adascale.comparison import PolicyBuilder, TunedOnModel, TunedOnRealisation
 from adascale.errors import BudgetNotReached
 from adascale.problem import ReceiveScalingProblem
 from adascale.scenario import FloatArray, Scenario
@@ -106,7 +106,7 @@ def problem_of(
     return ReceiveScalingProblem(scenario, scenario.min_gain(gain), BUDGET), past
 
 
-def methods(scenario: Scenario, past: FloatArray) -> dict[str, Method]:
+def methods(scenario: Scenario, past: FloatArray) -> dict[str, PolicyBuilder]:
     r"""Return all methods by name: the optimum, online policies, and policies tuned on the evaluated rounds.
 
     The assumed distribution is that of the past floors. After a comma, ``Rayleigh`` means Rayleigh fading with the past

@@ -21,7 +21,12 @@ from numpy.typing import NDArray
 from adascale import channel, policies
 from adascale.accounting import Accountant, OrdersTooFew
 from adascale.channel import ChannelModel, Rayleigh
-from adascale.comparison import Method, TunedOnModel, TunedOnRealisation, leakage_table
+from adascale.comparison import (
+    PolicyBuilder,
+    TunedOnModel,
+    TunedOnRealisation,
+    leakage_table,
+)
 from adascale.comparison.methods import SEED
 from adascale.policies import Policy
 from adascale.policies.resolve import SEEN
@@ -106,7 +111,7 @@ _BLOCK_ROW = ("nu", "block", "seed")
 _BLOCK_STORED = ("cost", "ratio")
 
 
-def remembered(method: Method) -> Method:
+def remembered(method: PolicyBuilder) -> PolicyBuilder:
     """Cache the policies of a method that depends on budgets and mean gains alone."""
     policies_by_key: dict[tuple[bytes, bytes], Policy] = {}
 
@@ -124,7 +129,7 @@ def remembered(method: Method) -> Method:
     return again
 
 
-def methods(belief: ChannelModel) -> dict[str, Method]:
+def methods(belief: ChannelModel) -> dict[str, PolicyBuilder]:
     """Return every method of the table by name, with this belief; the optimum first."""
     by_name = online_methods(belief)
     coherent = partial(TunedOnModel, channel=belief, coherence=SEEN)

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from adascale import presets
-from adascale.comparison import Method, leakage_table
+from adascale.comparison import PolicyBuilder, leakage_table
 from adascale.statistics import log_interval
 from companion.causal import fresh as causal
 from companion.claims import compare
@@ -34,7 +34,7 @@ _FIRST_PAGE = (
     "EqualAlloc",
     "EstimFuture",
 )
-HEADLINE: dict[str, Method] = {
+HEADLINE: dict[str, PolicyBuilder] = {
     name: causal.methods()[name]
     for name in (*_FIRST_PAGE, *(name + causal.HINDSIGHT for name in causal.TUNED))
 }
@@ -47,7 +47,7 @@ def exact_table(
     dataset: str,
     seeds: Iterable[int] = SEEDS,
     budgets: Sequence[float] | None = None,
-    chosen: Mapping[str, Method] = METHODS,
+    chosen: Mapping[str, PolicyBuilder] = METHODS,
 ) -> pd.DataFrame:
     r"""Compute the DP leakage of methods by both accountants: ``policy, nu, seed, epsilon, exact``."""
     preset = presets.load(dataset)

@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 
 from adascale.audit import Audit, audit_gradients
-from adascale.comparison import as_method, find_method
+from adascale.comparison import find_method
 from adascale.learning import data
 from adascale.runs.execution import problem_of
 from adascale.runs.specification import make_run
@@ -83,9 +83,7 @@ def _given(dataset: str, nu: float, rounds: int | None) -> Audited:
     """Return what every audit takes first."""
     run = make_run(dataset, POLICY, nu, 0, rounds=rounds)
     problem, mean_gain = problem_of(run)
-    w = as_method(find_method(run.policy)[1], run.channel)(problem, mean_gain).schedule(
-        problem
-    )
+    w = find_method(run.policy)[1](problem, mean_gain, run.channel).schedule(problem)
     return Audited(
         problem,
         w,

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import sys
 
 import pytest
@@ -27,6 +28,31 @@ def place(tmp_path, monkeypatch):
     write_inputs(tmp_path)
     with forgotten(tmp_path):
         yield tmp_path
+
+
+@pytest.fixture
+def answer(capsys):
+    """What a command prints as JSON, which has no NaN and no Infinity."""
+
+    def call(*arguments):
+        capsys.readouterr()
+        assert run(*arguments, "--json") == 0
+        return json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+
+    return call
+
+
+@pytest.fixture
+def printed(capsys):
+    """What a command prints as names and values."""
+
+    def call(*arguments):
+        capsys.readouterr()
+        assert run(*arguments) == 0
+        lines = capsys.readouterr().out.splitlines()
+        return dict(line.split(maxsplit=1) for line in lines)
+
+    return call
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from adascale.statistics import log_interval
 from ..command import run
 
 ROOT = Path(__file__).parents[2]
-CONTENT = read_toml(benchmark.FOLDER / "benchmark-1.toml")
+VERSION = read_toml(benchmark.FOLDER / "benchmark-1.toml")
 PAGE = (ROOT / "book" / "benchmark.md").read_text()
 EXAMPLE = re.search(r"```python\n(import numpy.*?)```", PAGE, re.DOTALL)[1]
 TOTALS = (0.25, 0.4)
@@ -44,6 +44,7 @@ channel = "rayleigh"
 totals = [0.4]
 training = "short.toml"
 """
+COMMAND = ["benchmark", "--version", 1, "--out"]
 
 
 @pytest.fixture(scope="module")
@@ -52,154 +53,122 @@ def written(tmp_path_factory):
     place = tmp_path_factory.mktemp("benchmark")
     (place / "short.toml").write_text('base = "digits"\n[scenario]\nnum_rounds = 30\n')
     (place / "my_policy.py").write_text(EXAMPLE)
-    (place / "benchmark-1.toml").write_text(SMALL + TRAINED)
     head, _, _ = SMALL.partition("equalalloc")
-    (place / "other").mkdir()
-    (place / "other" / "benchmark-1.toml").write_text(head + TRAINED)
+    for name, text in (("all", SMALL), ("few", head)):
+        (place / name).mkdir()
+        (place / name / "benchmark-1.toml").write_text(text + TRAINED)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        patch.setattr(benchmark, "FOLDER", place)
-        assert (
-            run(
-                "benchmark",
-                "--version",
-                1,
-                "--out",
-                "out",
-                "--policy",
-                "my_policy:Level",
-            )
-            == 0
-        )
-        patch.setattr(benchmark, "FOLDER", place / "other")
-        assert run("benchmark", "--version", 1, "--out", "trained", "--train") == 0
+        patch.setattr(benchmark, "FOLDER", place / "all")
+        assert run(*COMMAND, "out", "--policy", "my_policy:Level") == 0
+        patch.setattr(benchmark, "FOLDER", place / "few")
+        assert run(*COMMAND, "trained", "--train") == 0
         yield place
     sys.modules.pop("my_policy", None)
 
 
 @pytest.fixture(scope="module")
-def lanes(written):
-    """What the small version measures: the scenario, the gains and the floors of its realisations."""
-    scenario = presets.load("short.toml").scenario
+def realisations(written):
+    """The scenario of the small version, and the gains and mean floors of its realisations."""
+    scenario = presets.load(str(written / "short.toml")).scenario
     gain = channel.draw(scenario.num_devices, scenario.num_rounds, range(4)).gain
-    return (
-        scenario,
-        gain,
-        scenario.noise_scale / (scenario.x_max * scenario.min_gain(gain)),
-    )
+    max_eta = scenario.x_max * scenario.min_gain(gain)
+    return scenario, gain, (scenario.noise_scale / max_eta).mean(axis=-1)
 
 
-@pytest.mark.parametrize("setting", CONTENT["scenarios"], ids=lambda each: each["name"])
+@pytest.fixture(scope="module")
+def table(written):
+    return pd.read_csv(written / "out" / "benchmark-1.csv").set_index(["W", "policy"])
+
+
+@pytest.mark.parametrize("setting", VERSION["scenarios"], ids=lambda row: row["name"])
 def test_frozen_totals_are_multiples_of_the_median_floor(setting):
     scenario = presets.load(setting["preset"]).scenario
-    seeds = range(CONTENT["realisations"])
-    drawn = channel.find(setting["channel"]).draw(
-        scenario.num_devices, scenario.num_rounds, seeds
-    )
-    floor = np.median(
-        (scenario.noise_scale / (scenario.x_max * scenario.min_gain(drawn.gain))).mean(
-            axis=-1
-        )
-    )
+    seeds, model = range(VERSION["realisations"]), channel.find(setting["channel"])
+    gain = model.draw(scenario.num_devices, scenario.num_rounds, seeds).gain
+    max_eta = scenario.x_max * scenario.min_gain(gain)
+    floor = np.median((scenario.noise_scale / max_eta).mean(axis=-1))
     assert setting["totals"] == [float(f"{times * floor:.3g}") for times in (0.5, 1, 2)]
 
 
-def test_files_state_the_threat(written):
+def test_files_state_the_threat_and_the_versions(written):
     """That the same numbers give the same bytes is tested in ``test_plot.py``."""
-    names = sorted(path.name for path in (written / "out").iterdir())
-    assert names == [
-        f"benchmark-1{end}"
-        for end in ("-first.pdf", ".csv", ".md", ".provenance.toml", ".tex")
-    ]
-    for name in names:
-        assert (
-            name.endswith("pdf")
-            or benchmark.THREAT.encode() in (written / "out" / name).read_bytes()
-        )
-    made = read_toml(written / "out" / "benchmark-1.provenance.toml")
-    assert {"python", "machine", "scipy", "threat"} <= {*made}
-    wanted = "adascale benchmark --version 1", __version__, np.__version__
-    assert (made["command"], made["version"], made["numpy"]) == wanted
+    files = {path.name: path.read_bytes() for path in (written / "out").iterdir()}
+    ends = ("-first.pdf", ".csv", ".md", ".provenance.toml", ".tex")
+    assert {*files} == {f"benchmark-1{end}" for end in ends}
+    for name, content in files.items():
+        assert name.endswith("pdf") or benchmark.THREAT.encode() in content
+    versions = read_toml(written / "out" / "benchmark-1.provenance.toml")
+    assert versions["command"] == "adascale benchmark --version 1"
+    assert (versions["version"], versions["numpy"]) == (__version__, np.__version__)
 
 
-def test_table_is_that_of_the_formulas(written, lanes):
-    (scenario, gain, floor), rate = lanes, 30 / 150
-    table = pd.read_csv(written / "out" / "benchmark-1.csv").set_index(["W", "policy"])
+@pytest.fixture(scope="module")
+def epsilons(realisations):
+    """Epsilon of Optimal, of Optimal where the server cancels noise, and of Truncated, by total and realisation."""
+    scenario, gain, floor = realisations
     account = RenyiAccountant(order_grid(63, 1.05))
+    values = {}
     for total in TOTALS:
-        epsilon = {"Optimal": {}, "Truncated": {}, "exposed": {}}
         for seed in range(4):
-            chosen = Truncated.of_total(scenario, gain[seed], total).select(
-                scenario, gain[seed]
-            )
-            epsilon["Truncated"][seed] = float(chosen.epsilon(account))
-            if (budget := total - floor[seed].mean()) > 0:
+            policy = Truncated.of_total(scenario, gain[seed], total)
+            truncated = policy.select(scenario, gain[seed]).epsilon(account)
+            optimal = exposed = np.nan
+            if total > floor[seed]:
                 problem = ReceiveScalingProblem(
-                    scenario, scenario.min_gain(gain[seed]), budget
+                    scenario, scenario.min_gain(gain[seed]), total - floor[seed]
                 )
                 sigma = problem.noise_multiplier(Optimal().schedule(problem))[0]
-                epsilon["Optimal"][seed] = float(epsilon_by(account, rate, sigma, 1e-5))
-                epsilon["exposed"][seed] = float(
-                    epsilon_by(account, rate, sigma * 10**-0.3, 1e-5)
-                )
-        reached = len(epsilon["Optimal"])
-        mean = {
-            key: log_interval([*each.values()]).centre for key, each in epsilon.items()
-        }
-        row = table.loc[total, "Optimal"]
-        assert 0 < reached < 4 or total > TOTALS[0]
-        assert (row.kind, row.knows, row.reached, row.participation) == (
-            "optimum",
-            "gains to come",
-            f"{reached}/4",
-            1,
-        )
-        assert [
-            row.epsilon,
-            row["mean epsilon"],
-            row["epsilon at -6 dB"],
-            row.ratio,
-        ] == pytest.approx(
-            [mean["Optimal"], mean["Optimal"], mean["exposed"], 1], rel=6e-4
-        )
-        row = table.loc[total, "Truncated"]
-        ratio = log_interval(
-            [
-                epsilon["Truncated"][seed] / epsilon["Optimal"][seed]
-                for seed in epsilon["Optimal"]
-            ]
-        )
-        assert (row.kind, row.reached, row.epsilon) == (
-            "hindsight",
-            "4/4",
-            pytest.approx(mean["Truncated"], rel=6e-4),
-        )
-        assert [row.ratio, row["ratio from"], row.to] == pytest.approx(
-            ratio if reached > 2 else (ratio.centre, np.nan, np.nan),
-            rel=6e-4,
-            nan_ok=True,
-        )
+                optimal = epsilon_by(account, 30 / 150, sigma, 1e-5)
+                exposed = epsilon_by(account, 30 / 150, sigma * 10**-0.3, 1e-5)
+            values[total, seed] = float(optimal), float(exposed), float(truncated)
+    columns = ["Optimal", "exposed", "Truncated"]
+    return pd.DataFrame(values, index=columns).T
 
 
-def test_example_of_the_page_is_short_and_is_the_optimum(written):
+@pytest.mark.parametrize("total", TOTALS)
+def test_table_has_the_means_over_the_realisations_that_are_reached(
+    table, epsilons, total
+):
+    values, row = epsilons.loc[total], table.loc[total, "Optimal"]
+    reached = values.dropna()
+    assert 0 < len(reached) < 4 or total > TOTALS[0]
+    assert row.reached == f"{len(reached)}/4"
+    assert (row.kind, row.knows, row.ratio) == ("optimum", "gains to come", 1)
+    mean = np.exp(np.log(reached).mean())
+    shown = [row.epsilon, row["mean epsilon"], row["epsilon at -6 dB"]]
+    expected = [mean["Optimal"], mean["Optimal"], mean["exposed"]]
+    assert shown == pytest.approx(expected, rel=6e-4)
+    truncated = np.exp(np.log(values["Truncated"]).mean())
+    assert table.loc[total, "Truncated"].epsilon == pytest.approx(truncated, rel=6e-4)
+
+
+@pytest.mark.parametrize("total", TOTALS)
+def test_table_has_the_ratio_to_the_optimum_with_its_interval(table, epsilons, total):
+    row, reached = table.loc[total, "Truncated"], epsilons.loc[total].dropna()
+    expected = [*log_interval(reached["Truncated"] / reached["Optimal"])]
+    if len(reached) < 3:
+        expected[1:] = [np.nan, np.nan]
+    shown = [row.ratio, row["ratio from"], row.to]
+    assert shown == pytest.approx(expected, rel=6e-4, nan_ok=True)
+
+
+def test_example_of_the_page_is_short_and_is_the_optimum(table):
     assert len(EXAMPLE.strip().splitlines()) <= 15
-    table = pd.read_csv(written / "out" / "benchmark-1.csv").set_index("policy")
-    rows = table.loc["Level"]
-    assert (set(rows.kind), set(rows.knows)) == ({"hindsight"}, {"gains to come"})
-    assert [*rows.reached] == [*table.loc["Optimal"].reached]
-    assert (rows.ratio == 1).all()
+    own = table.xs("Level", level="policy")
+    assert (own.kind == "hindsight").all()
+    assert [*own.reached] == [*table.xs("Optimal", level="policy").reached]
+    assert (own.ratio == 1).all()
 
 
-def test_accuracy_is_that_of_a_training(written, lanes):
-    scenario, gain, floor = lanes
-    assert "accuracy" not in pd.read_csv(written / "out" / "benchmark-1.csv")
-    (found,) = pd.read_csv(written / "trained" / "benchmark-1.csv").accuracy
-    settings = Training.preset("short.toml")
+def test_accuracy_is_that_of_a_training(written, table, realisations):
+    scenario, gain, floor = realisations
+    assert "accuracy" not in table
+    (accuracy,) = pd.read_csv(written / "trained" / "benchmark-1.csv").accuracy
+    settings = Training.preset(str(written / "short.toml"))
     problem = ReceiveScalingProblem(
-        scenario, scenario.min_gain(gain[0]), 0.4 - floor[0].mean()
+        scenario, scenario.min_gain(gain[0]), 0.4 - floor[0]
     )
-    w = Optimal().schedule(problem)
-    history = train(
-        problem, w, settings, load(settings.dataset, settings.input_scaling), 0
-    ).history
-    assert found == pytest.approx(history.accuracy.iloc[-1], rel=6e-4)
+    dataset = load(settings.dataset, settings.input_scaling)
+    trained = train(problem, Optimal().schedule(problem), settings, dataset, 0)
+    assert accuracy == pytest.approx(trained.history.accuracy.iloc[-1], rel=6e-4)

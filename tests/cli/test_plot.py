@@ -35,14 +35,13 @@ TABLE.columns = ["policy", "nu", "seed", "epsilon"]
 
 def points(figure):
     """What each line of a figure shows: the level, the centre and the ends of the interval of every point."""
-    found = []
-    for drawn in figure.axes[0].containers:
-        line, _, (bars,) = drawn
+    lines = []
+    for line, _, (bars,) in figure.axes[0].containers:
         ends = [
             bar[:, 1] if len(bar) else (np.nan, np.nan) for bar in bars.get_segments()
         ]
-        found.append(np.column_stack([*line.get_data(), np.array(ends).reshape(-1, 2)]))
-    return found
+        lines.append(np.column_stack([*line.get_data(), np.array(ends).reshape(-1, 2)]))
+    return lines
 
 
 @pytest.mark.parametrize(("linear", "mean"), [("x", log_interval), ("xy", interval)])
@@ -72,14 +71,14 @@ def test_lines_differ_without_colour():
         )
     )
     svg = report.picture(figure, ".svg").decode()
-    drawn = "".join(re.findall(r'<g id="line2d[^>]*>\s*<path[^>]*', svg))
+    paths = "".join(re.findall(r'<g id="line2d[^>]*>\s*<path[^>]*', svg))
     looks = {
         (line.get_marker(), line.get_linestyle())
         for line, *_ in figure.axes[0].containers
     }
     assert len({marker for marker, _ in looks}) == 12
     assert (
-        len({*re.findall(r"stroke-dasharray: ([\d.,\s]+)", drawn)}) == 4
+        len({*re.findall(r"stroke-dasharray: ([\d.,\s]+)", paths)}) == 4
     )  # and the solid line
     assert len(looks) == 48  # matplotlib calls the fifth style "--" too
 
@@ -92,7 +91,7 @@ def test_two_rows_have_no_interval_and_points_without_a_place_are_left_out_with_
     table.loc[(table.policy == "A") & (table.nu == 0.1), "epsilon"] = np.inf
     with pytest.warns(UserWarning, match=r"^4 rows or points are not in the figure"):
         shown = points(report.draw(table))
-    assert [each[:, 0].tolist() for each in shown] == [[0.01], [0.01, 0.1]]
+    assert [line[:, 0].tolist() for line in shown] == [[0.01], [0.01, 0.1]]
 
 
 def test_command_writes_the_same_bytes_from_the_same_table(place, monkeypatch):

@@ -62,11 +62,11 @@ REFUSED = {
             "line 3: expected a number that is within 1e-6 ... 1e150, got -1",
             "sigma,rate\n1,0.1\n-1,0.1\n",
         ),
-        ("given", "expected a column rate, or --rate", "sigma\n1\n"),
+        ("given", "either a column rate, or --rate", "sigma\n1\n"),
         ("given --rate 2", r"--rate must be in \[0, 1\], got 2.0", "sigma\n1\n"),
         (
             "given --rate 0.1",
-            "--rate cannot be combined with a column rate",
+            "either a column rate, or --rate",
             "sigma,rate\n1,0.1\n",
         ),
         (
@@ -160,7 +160,6 @@ REFUSED = {
         ("t.csv f.pdf --y eps", "unknown column 'eps'; the table has policy, nu, seed"),
         ("t.csv f.pdf --x policy", "column 'policy' must be numeric, got 'A'"),
         ("t.csv f.pdf --by seed", "several rows have seed = 0.0, nu = 0.01"),
-        ("t.csv f.pdf --x epsilon", "--x epsilon differs in all seeds"),
         ("given f.pdf", "no row has a place on the axes", "nu,epsilon,policy\n1,,a\n"),
         ("given f.pdf", "given has no rows", "nu,epsilon\n"),
         ("given f.pdf", "given: duplicate column 'nu'", "nu,nu\n1,2\n"),
@@ -169,7 +168,6 @@ REFUSED = {
     ],
     "schedule --scenario my.toml --gains gains.csv --out new.csv": [
         ("", "exactly one of --nu and --epsilon must be given"),
-        ("--nu 1e-14", "--nu must be at least "),
         ("--epsilon 2 --policy learn", "--policy must be equalalloc or truncated"),
         (
             "--epsilon 2 --policy truncated:threshold=1e-12",
@@ -280,23 +278,23 @@ def contents(folder):
     "ignore:1 rows or points are not in the figure"
 )  # a note, before the error
 @pytest.mark.parametrize(
-    ("usual", "more", "said", "given"), [(*case, WHOLE)[:4] for case in CASES]
+    ("usual", "more", "message", "content"), [(*case, WHOLE)[:4] for case in CASES]
 )
 def test_what_is_wrong_is_one_line_and_changes_no_file(
-    place, monkeypatch, capsys, usual, more, said, given
+    place, monkeypatch, capsys, usual, more, message, content
 ):
-    for name, text in (FILES | {"given": given or ""}).items():
+    for name, text in (FILES | {"given": content or ""}).items():
         (place / name).write_text(text)
     monkeypatch.setenv("ADASCALE_DATA", str(place))
     monkeypatch.setattr(
         sys,
         "stdin",
-        None if given is None else io.TextIOWrapper(io.BytesIO(given.encode())),
+        None if content is None else io.TextIOWrapper(io.BytesIO(content.encode())),
     )
     before = contents(place)
     command, *arguments = overridden(*shlex.split(f"{usual} {more}"))
     line = refused(capsys, command, *arguments, heading=command == "stream")
-    assert re.search(said, line)
+    assert re.search(message, line)
     assert len(line) < 400 + len(str(place))
     assert line.isprintable()
     assert contents(place) == before
