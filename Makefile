@@ -49,7 +49,6 @@ ifneq ($(shell cat .venv/made-from 2>/dev/null),$(made_from))
 endif
 ifneq ($(shell cat .venv/installed-from 2>/dev/null),$(installed_from))
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable . --editable companion
-	$(BIN)/python tools/scripts.py
 	@echo '$(installed_from)' > .venv/installed-from
 endif
 

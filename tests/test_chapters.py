@@ -1,83 +1,60 @@
 """The code of a chapter: imports first, parameters second, and visible cells that run without the hidden ones."""
 
-import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import jupytext
 import pytest
 
-NOTEBOOKS = sorted(
-    (Path(__file__).parents[1] / "notebooks").glob("*.ipynb")
-)  # each in step: tests/test_notebooks.py
-CODE = {
-    path.stem: [
-        (set(cell["metadata"].get("tags", [])), "".join(cell["source"]))
-        for cell in json.loads(path.read_text())["cells"]
-        if cell["cell_type"] == "code" and cell.get("id") != "install"
+CHAPTERS = sorted((Path(__file__).parents[1] / "notebooks").glob("[01]*.md"))
+HIDDEN = {"remove-cell", "remove-input"}
+
+
+def code_of(path):
+    """Return tags and source of each code cell."""
+    return [
+        (set(cell.metadata.get("tags", [])), cell.source)
+        for cell in jupytext.read(path).cells
+        if cell.cell_type == "code"
     ]
-    for path in NOTEBOOKS
-}
 
 
-CHAPTERS = [name for name in CODE if name[0] in "01"]
-
-
-@pytest.mark.parametrize("name", CHAPTERS)
-def test_chapter_imports_first_and_then_has_its_parameters(name):
-    (first, _), (second, _), *later = CODE[name]
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_chapter_imports_first_and_then_has_its_parameters(path):
+    (first, _), (second, _), *later = code_of(path)
     assert not first, "the first code cell shows the imports"
     assert second == {"parameters"}
-    sources = [
-        source for tags, source in later if "own-policy" not in tags
-    ]  # a module of its own
-    assert not [
-        source
-        for source in sources
-        if re.search(r"^(import|from) ", source, re.MULTILINE)
-    ]
-    text = (NOTEBOOKS[0].parent / f"{name}.md").read_text()
-    for key in set(re.findall(r"\{glue:text\}`([^`:]+)(?::[^`:]+)?`", text)):
+    for tags, source in later:
+        is_module = "own-policy" in tags  # a module of its own
+        assert is_module or not re.search(r"^(import|from) ", source, re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_every_number_in_the_prose_is_glued_once(path):
+    text = path.read_text()
+    for key in {*re.findall(r"\{glue:text\}`([^`:]+)(?::[^`:]+)?`", text)}:
         assert len(re.findall(rf'\bglue\(\s*"{re.escape(key)}"', text)) == 1, key
 
 
 def complaints(folder, rule):
-    """The names of which ruff complains, each with its module."""
-    command = [
-        sys.executable,
-        "-m",
-        "ruff",
-        "check",
-        "--isolated",
-        f"--select={rule}",
-        "--output-format=concise",
-        folder,
-    ]
-    return set(
-        re.findall(
-            r"(\w+)\.py:.*`(\w+)`",
-            subprocess.run(command, capture_output=True, text=True).stdout,
-        )
-    )
+    """Return the names of which ruff complains, each with its module."""
+    options = ["--isolated", f"--select={rule}", "--output-format=concise"]
+    command = [sys.executable, "-m", "ruff", "check", *options, folder]
+    output = subprocess.run(command, capture_output=True, text=True).stdout
+    return {*re.findall(r"(\w+)\.py:.*`(\w+)`", output)}
 
 
 def test_cells_use_no_private_name_and_visible_ones_no_name_that_only_hidden_ones_bind(
     tmp_path,
 ):
-    for folder, hidden in (
-        ("whole", set()),
-        ("shown", {"remove-cell", "remove-input"}),
-    ):
+    for folder, left_out in (("whole", set()), ("shown", HIDDEN)):
         (tmp_path / folder).mkdir()
-        for name, cells in CODE.items():
-            text = "\n".join(source for tags, source in cells if not tags & hidden)
-            (tmp_path / folder / f"{name}.py").write_text(text)
+        for path in CHAPTERS:
+            sources = [text for tags, text in code_of(path) if not tags & left_out]
+            (tmp_path / folder / f"{path.stem}.py").write_text("\n".join(sources))
     (tmp_path / "shown/control.py").write_text("b = 1\nprint(a + b._c)\n")
-    shown, whole = (
-        complaints(tmp_path / folder, "F821") for folder in ("shown", "whole")
-    )
-    assert {each for each in shown - whole if each[0] in [*CHAPTERS, "control"]} == {
-        ("control", "a")
-    }
+    unbound = complaints(tmp_path / "shown", "F821")
+    assert unbound - complaints(tmp_path / "whole", "F821") == {("control", "a")}
     assert complaints(tmp_path, "SLF001") == {("control", "_c")}

@@ -1,14 +1,15 @@
-"""A Sphinx extension: what the API page would lack.
+"""A Sphinx extension: what the API pages would lack.
 
 viewcode finds the lines of properties too, which carry no ``__module__``; a package shows the constants that it exports
-with the words that are under them where they are defined; and fields of named tuples lose "Alias for field number 0".
+with the words that are under them where they are defined; fields of named tuples without words are left out.
 """
 
 import ast
 import importlib
 import pkgutil
+import re
 from functools import cached_property
-from inspect import getattr_static, isclass
+from inspect import getattr_static
 
 from sphinx.pycode import ModuleAnalyzer
 
@@ -17,62 +18,55 @@ import companion
 
 
 def module_of_property(app, module, name):
-    """Where the property ``name`` = ``Class.property`` is defined; None for anything else, which viewcode knows."""
+    """Return where the property ``name`` = ``Class.property`` is defined; None for anything else."""
     owner, _, last = name.rpartition(".")
-    found = getattr(importlib.import_module(module), owner, None) if owner else None
-    found = getattr_static(found, last, None) if isinstance(found, type) else None
-    if isinstance(found, property):
-        return found.fget.__module__
-    return found.func.__module__ if isinstance(found, cached_property) else None
+    cls = getattr(importlib.import_module(module), owner, None) if owner else None
+    member = getattr_static(cls, last, None) if isinstance(cls, type) else None
+    if isinstance(member, property):
+        return member.fget.__module__
+    return member.func.__module__ if isinstance(member, cached_property) else None
+
+
+def modules():
+    """Yield the modules of the library and the companion, but for tests and what runs when it is imported."""
+    for root in (adascale, companion):
+        for module in pkgutil.walk_packages(root.__path__, f"{root.__name__}."):
+            if not re.search(r"\.(tests|__main__)\b", module.name):
+                yield module
 
 
 def adopt_constants(app):
-    """The comments of a package's constants, from the modules that it imports them from."""
-    for package in [each for root in (adascale, companion) for each in walk(root)]:
-        if package.ispkg:
-            own = analysed(package.name)
-            for node in ast.parse(own.code).body:
-                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
-                    f"{package.name}."
-                ):
-                    found = analysed(node.module).attr_docs
-                    keys = [("", alias.name) for alias in node.names]
-                    own.attr_docs.update(
-                        (key, found[key]) for key in keys if key in found
-                    )
-
-
-def without_aliases(app):
-    """Clear the words that say nothing: fields that have no others are left out then."""
-    for module in [
-        importlib.import_module(each.name)
-        for each in walk(adascale)
-        if not each.name.endswith("__main__")
-    ]:
-        for cls in filter(isclass, vars(module).values()):
-            for field in (vars(cls).get(name) for name in getattr(cls, "_fields", ())):
-                if (getattr(field, "__doc__", None) or "").startswith(
-                    "Alias for field number"
-                ):
-                    field.__doc__ = ""
-
-
-def walk(root):
-    """The modules of the library or the companion, without tests."""
-    found = pkgutil.walk_packages(root.__path__, f"{root.__name__}.")
-    return [each for each in found if not each.name.startswith("companion.tests")]
+    """Give each package the comments of the constants that it imports from its modules."""
+    for package in [module.name for module in modules() if module.ispkg]:
+        comments = analysed(package)
+        for node in ast.parse(comments.code).body:
+            module = getattr(node, "module", None) or ""
+            if module.startswith(f"{package}."):
+                defined = analysed(module).attr_docs
+                keys = {("", alias.name) for alias in node.names} & {*defined}
+                comments.attr_docs.update((key, defined[key]) for key in keys)
 
 
 def analysed(module):
-    """What Sphinx knows of a module; it is asked for again by autodoc, which is given the same one."""
+    """Return what Sphinx knows of a module; autodoc asks for it again, and is given the same one."""
     analyzer = ModuleAnalyzer.for_module(module)
     analyzer.analyze()
     return analyzer
+
+
+def clear_aliases(app):
+    """Clear the words of fields of named tuples that say nothing: those that have no others are left out then."""
+    for module in modules():
+        for cls in vars(importlib.import_module(module.name)).values():
+            for name in getattr(cls, "_fields", ()):
+                field = getattr(cls, name, None)
+                if (getattr(field, "__doc__", None) or "").startswith("Alias for"):
+                    field.__doc__ = ""
 
 
 def setup(app):
     app.setup_extension("sphinx.ext.viewcode")
     app.connect("viewcode-follow-imported", module_of_property)
     app.connect("builder-inited", adopt_constants)
-    app.connect("builder-inited", without_aliases)
+    app.connect("builder-inited", clear_aliases)
     return {"parallel_read_safe": True}

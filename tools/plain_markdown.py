@@ -2,28 +2,31 @@
 
 MyST's references become what the book's pages read: ``{eq}`` a number, ``{ref}`` a title, ``{cite}`` author and year;
 its directives become headed quotations.  Numbers are counted from the labels, in order, as Sphinx does for this book:
-by chapter.  ``tests/book/test_notebook_text.py`` holds them to the built pages.
+by chapter.  ``tests/book/test_notebook_text.py`` compares them with the built pages.
 """
 
 import re
 from collections import Counter
 from functools import cached_property
 from itertools import takewhile
+from os.path import relpath
 from pathlib import Path
 from typing import NamedTuple
 
 import jupytext
 import yaml
+from pybtex.backends.markdown import Backend
+from pybtex.database import parse_file
+from pybtex.style.formatting.unsrt import Style
 
 FENCE = re.compile(r"( *)(`{3,}|:{3,})(?:\{([\w:-]+)\})?(.*)")
 OPTION = re.compile(r":([\w-]+): ?(.*)")
 TARGET = re.compile(r"\(([\w:.-]+)\)=\s*")
 HEADING = re.compile(r"#+ +(.*)")
 ROLE = re.compile(r"\{([a-z]+(?::[a-z]+)?)\}`([^`]+)`")
-STATE = re.compile(
-    r'<a href="(\.\./book/explorer)\.html#[^"]*">(.*?)</a>'
-)  # of the explorer, which no notebook shows
 TITLED = re.compile(r"(?:(.*?)\s*<)?(.+?)>?", re.DOTALL)
+# of the explorer, which no notebook shows
+STATE = re.compile(r'<a href="(\.\./book/explorer)\.html#[^"]*">(.*?)</a>')
 
 
 class Directive(NamedTuple):
@@ -34,7 +37,11 @@ class Directive(NamedTuple):
     options: dict[str, str]
     body: list[str]
     indent: str
-    source: list[str]
+    fence: str
+
+    @property
+    def label(self):
+        return self.options.get("label") or self.options.get("name")
 
 
 class Place(NamedTuple):
@@ -48,23 +55,18 @@ def blocks(lines):
     """Yield the lines of a cell, but a fenced block as one ``Directive``."""
     lines = iter(lines)
     for line in lines:
-        found = FENCE.fullmatch(line)
-        if not found:
+        match = FENCE.fullmatch(line)
+        if not match:
             yield line
             continue
-        indent, fence, name, title = found.groups()
-        ends = re.compile(rf" *{fence}{fence[0]}*\s*")
-        body = [
-            each.removeprefix(indent)
-            for each in takewhile(
-                lambda each, ends=ends: not ends.fullmatch(each), lines
-            )
-        ]
-        source, options = [line.removeprefix(indent), *body, fence], {}
+        indent, fence, name, title = match.groups()
+        is_inside = re.compile(rf"(?! *{fence}{fence[0]}*\s*$)").match
+        body = [text.removeprefix(indent) for text in takewhile(is_inside, lines)]
+        options = {}
         while name and body and (option := OPTION.fullmatch(body[0])):
             options[option[1]] = option[2]
             del body[0]
-        yield Directive(name or "", title.strip(), options, body, indent, source)
+        yield Directive(name or "", title.strip(), options, body, indent, fence)
 
 
 def figure_of(cell):
@@ -73,105 +75,81 @@ def figure_of(cell):
     return figure.get("caption"), figure.get("name")
 
 
+def labelled(lines):
+    """Yield what is counted or can be referred to: its kind, its label, and what a reference reads."""
+    targets = []
+    for block in blocks(lines):
+        if isinstance(block, str):
+            if target := TARGET.fullmatch(block):
+                targets.append(target[1])
+            elif heading := HEADING.fullmatch(block):
+                for label in targets:
+                    yield "heading", label, heading[1].strip()
+                targets.clear()
+            continue
+        kind = block.name.removeprefix("prf:")
+        if block.name == "math" and block.label:
+            yield "math", block.label, "(NUMBER)"
+        elif kind != block.name and kind != "proof":
+            yield kind, block.label, f"{kind.capitalize()} NUMBER"
+        elif block.name == "table" and block.title:
+            yield "table", block.label, "Table NUMBER"
+        if block.name:
+            yield from labelled(block.body)
+
+
+def labelled_in(cell):
+    """Yield the same of a cell."""
+    caption, label = figure_of(cell)
+    if cell.cell_type == "markdown":
+        yield from labelled(cell.source.splitlines())
+    elif caption:
+        yield "figure", label, "Fig. NUMBER"
+
+
 class Book:
     """The sources of a book, as far as a reference to them needs: what it reads, and where that is."""
 
     def __init__(self, root):
         self.root = root
 
+    def pages(self):
+        """Yield each page, and its number or None."""
+        toc, chapter = yaml.safe_load((self.root / "_toc.yml").read_text()), 0
+        yield toc["root"], None
+        for part in toc["parts"]:
+            is_numbered = bool(part.get("numbered"))
+            for entry in part["chapters"]:
+                chapter += is_numbered
+                appendix = re.match(r"notebooks/(A\d+b?)_", entry["file"])
+                number = appendix[1] if appendix else chapter
+                yield entry["file"], number if is_numbered else None
+
     @cached_property
     def places(self):
-        """Each label of the book."""
-        toc, chapters, found = (
-            yaml.safe_load((self.root / "_toc.yml").read_text()),
-            0,
-            {},
-        )
-        pages = [(toc["root"], None)]
-        for part in toc["parts"]:
-            for chapter in part["chapters"]:
-                chapters += bool(part.get("numbered"))
-                name = re.match(r"notebooks/(A\d+b?)_", chapter["file"])
-                pages.append(
-                    (
-                        chapter["file"],
-                        (name[1] if name else chapters)
-                        if part.get("numbered")
-                        else None,
-                    )
-                )
-        unnumbered = (
-            Counter()
-        )  # figures and tables of pages without a number count on from page to page
-        for name, number in pages:
-            if (page := self.root / f"{name}.md").exists():
-                texts = Labels(page, number, unnumbered).texts
-                found |= {label: Place(text, page) for label, text in texts.items()}
-        return found
+        """The place of each label of the book."""
+        places = {}
+        # figures and tables of pages without a number count on from page to page
+        unnumbered = Counter()
+        for name, number in self.pages():
+            page, own = self.root / f"{name}.md", Counter()
+            for cell in jupytext.read(page, fmt="md:myst").cells:
+                for kind, label, text in labelled_in(cell):
+                    is_shared = not number and kind in ("figure", "table")
+                    counts = unnumbered if is_shared else own
+                    counts[kind] += 1
+                    shown = f"{number}.{counts[kind]}" if number else str(counts[kind])
+                    if label:
+                        places[label] = Place(text.replace("NUMBER", shown), page)
+        return places
 
     @cached_property
     def sources(self):
         """Each entry of the bibliography, by its key."""
-        from pybtex.database import parse_file
-
         return parse_file(str(self.root / "book" / "references.bib")).entries
 
 
-class Labels:
-    """What a reference to each label of a page reads; ``number`` is the page's, or None."""
-
-    def __init__(self, page, number, unnumbered):
-        self.number, self.unnumbered = number, unnumbered
-        self.own, self.texts, self.waiting = Counter(), {}, []
-        for cell in jupytext.read(page, fmt="md:myst").cells:
-            caption, name = figure_of(cell)
-            if cell.cell_type == "markdown":
-                self.walk(cell.source.splitlines())
-            elif caption:
-                self.count("figure", name, "Fig. {}")
-
-    def count(self, kind, label, shown):
-        """Count one more of a kind; pages without a number share the counts of figures and tables."""
-        shared = not self.number and kind in ("figure", "table")
-        counts = self.unnumbered if shared else self.own
-        counts[kind] += 1
-        if label:
-            self.texts[label] = shown.format(
-                f"{self.number}.{counts[kind]}" if self.number else counts[kind]
-            )
-
-    def walk(self, lines):
-        """Read lines of Markdown, and what is inside their directives."""
-        for block in blocks(lines):
-            if isinstance(block, str):
-                self.line(block)
-            else:
-                self.directive(block)
-
-    def line(self, text):
-        """Read a target, which waits for its heading, or a heading."""
-        if target := TARGET.fullmatch(text):
-            self.waiting.append(target[1])
-        elif heading := HEADING.fullmatch(text):
-            self.texts.update(dict.fromkeys(self.waiting, heading[1].strip()))
-            self.waiting.clear()
-
-    def directive(self, block):
-        """Count a directive that has a number, and read what is inside."""
-        label, kind = block.options.get("label"), block.name.removeprefix("prf:")
-        if block.name == "math":
-            if label:
-                self.count("math", label, "({})")
-            return
-        if block.name.startswith("prf:") and kind != "proof":
-            self.count(kind, label, kind.capitalize() + " {}")
-        elif block.name == "table" and block.title:
-            self.count("table", block.options.get("name"), "Table {}")
-        if block.name:
-            self.walk(block.body)
-
-
-def short(entry):
+def author_and_year(entry):
     """Return author and year of an entry, as in ``Mironov et al., 2019``."""
     people = entry.persons.get("author", []) or entry.persons.get("editor", [])
     names = [
@@ -184,139 +162,106 @@ def short(entry):
 
 
 class Chapter:
-    """One chapter on its way to plain Markdown; ``cited`` collects what it cites."""
+    """One chapter on its way to plain Markdown; ``values`` are those of ``{glue:text}``, ``cited`` what it cites."""
 
     def __init__(self, book, page, values):
         self.book, self.page, self.values, self.cited = book, page, values, set()
 
-    def link(self, text, page):
-        """Return a text that leads to another page of the book, as a notebook where it is one."""
-        if page == self.page:
-            return text
-        if page.parent == self.page.parent:
-            return f"[{text}]({page.with_suffix('.ipynb').name})"
-        return f"[{text}](../{page.relative_to(self.book.root).as_posix()})"
+    def prose(self, text):
+        """Return Markdown with roles and directives in plain words."""
+        text = STATE.sub(r"[\2](\1.md)", text)
+        lines = ROLE.sub(self.role, text).split("\n")
+        return "\n".join(self.plain(lines))
 
     def role(self, match):
-        """Return what replaces a role; itself, where its label is unknown."""
+        """Return what replaces a role."""
         name, text = match.groups()
         title, label = TITLED.fullmatch(text).groups()
         if name == "glue:text":
-            if text not in self.values:
-                raise ValueError(
-                    f"{match[0]} has no value in the outputs: execute the chapter"
-                )
             return self.values[text]
         if name == "cite":
-            return self.citation([key.strip() for key in label.split(",")]) or match[0]
+            keys = [key.strip() for key in label.split(",")]
+            self.cited.update(keys)
+            sources = [author_and_year(self.book.sources[key]) for key in keys]
+            return f"[{'; '.join(sources)}]"
         if name in ("ref", "numref", "eq", "prf:ref"):
-            return self.reference(name, title, label) or match[0]
-        return f"`{title or (text.rpartition('.')[2] if text.startswith('~') else text)}`"  # a name of the code
+            return self.reference(name, title, self.book.places[label])
+        name_of_code = text.rpartition(".")[2] if text.startswith("~") else text
+        return f"`{title or name_of_code}`"
 
-    def citation(self, keys):
-        """Return authors and years of what is cited; nothing where a key is unknown."""
-        if not all(key in self.book.sources for key in keys):
-            return None
-        self.cited.update(keys)
-        return f"[{'; '.join(short(self.book.sources[key]) for key in keys)}]"
+    def reference(self, name, title, place):
+        """Return what a reference reads, as a link where it leads to another page."""
+        text = title or place.text
+        if place.page == self.page:
+            return f"*{text}*" if name == "ref" and not title else text
+        is_chapter = place.page.parent == self.page.parent
+        target = place.page.with_suffix(".ipynb") if is_chapter else place.page
+        return f"[{text}]({relpath(target, self.page.parent)})"
 
-    def reference(self, name, title, label):
-        """Return what a reference reads, as a link; nothing where its label is unknown."""
-        place = self.book.places.get(label)
-        if place and name == "ref" and not title and place.page == self.page:
-            return f"*{place.text}*"
-        return self.link(title or place.text, place.page) if place else None
-
-    def prose(self, lines):
-        """Return lines of Markdown, with roles and directives in plain words."""
-        written, waiting = [], []
-
-        def flush():
-            text = STATE.sub(r"[\2](\1.md)", "\n".join(waiting))
-            written.extend(ROLE.sub(self.role, text).split("\n") if waiting else [])
-            waiting.clear()
-
+    def plain(self, lines):
+        """Yield lines of Markdown without targets, and with directives in plain words."""
         for block in blocks(lines):
             if not isinstance(block, str):
-                flush()
-                shown = self.directive(block) if block.name else block.source
-                written.extend((block.indent + line).rstrip() for line in shown)
+                for line in self.directive(block):
+                    yield (block.indent + line).rstrip()
             elif not TARGET.fullmatch(block):
-                waiting.append(block)
-        flush()
-        return written
+                yield block
 
     def directive(self, block):
         """Return a directive as lines of plain Markdown."""
-        place = self.book.places.get(block.options.get("label"))
+        if not block.name:
+            return [f"{block.fence}{block.title}", *block.body, block.fence]
+        place = self.book.places.get(block.label)
         if block.name == "math":
-            return self.formula(block.body, place)
-        body = self.prose(block.body)
-        while body and not body[0]:
-            del body[0]
-        title = ROLE.sub(self.role, block.title)
-        if block.name == "prf:proof":
+            return formula(block.body, place)
+        body = "\n".join(self.plain(block.body)).strip("\n").split("\n")
+        kind, title = block.name.removeprefix("prf:").capitalize(), block.title
+        if kind == "Proof":
             return proof(f"*{f'Proof {title}'.strip()}.*", body)
-        if block.name == "dropdown":
-            return [
-                "<details>",
-                f"<summary>{title}</summary>",
-                "",
-                *body,
-                "",
-                "</details>",
-            ]
-        kind = block.name.removeprefix("prf:").capitalize()
-        if block.name.startswith("prf:"):
-            kind = place.text if place else kind
-            title = f"{kind} ({title})" if title else kind
-        elif block.name == "exercise":
+        if kind == "Dropdown":
+            heading = f"<summary>{title}</summary>"
+            return ["<details>", heading, "", *body, "", "</details>"]
+        if kind == "Exercise":
             title = f"Exercise. {title}"
-        return [
-            f"> {line}".rstrip()
-            for line in (f"**{title or kind}**", "", *one_line_formulas(body))
-        ]
+        elif block.name.startswith("prf:"):
+            name = place.text if place else kind
+            title = f"{name} ({title})" if title else name
+        lines = [f"**{title or kind}**", "", *one_line_formulas(body)]
+        return [f"> {line}".rstrip() for line in lines]
 
-    def formula(self, body, place):
-        """Return a displayed formula, with its number; lines that it breaks are aligned, as Sphinx aligns them."""
-        body = [line for line in body if line.strip()]
-        if r"\\" in re.sub(
-            r"\\begin\{(\w+)\}.*?\\end\{\1\}", "", "\n".join(body), flags=re.DOTALL
-        ):
-            body = [r"\begin{split}", *body, r"\end{split}"]
-        return [
-            "$$",
-            *body,
-            *([rf"\tag{{{place.text.strip('()')}}}"] if place else []),
-            "$$",
-        ]
+
+def formula(body, place):
+    """Return a displayed formula, with its number; lines that it breaks are aligned, as Sphinx aligns them."""
+    lines = [line for line in body if line.strip()]
+    inside = r"\\begin\{(\w+)\}.*?\\end\{\1\}"
+    if r"\\" in re.sub(inside, "", "\n".join(lines), flags=re.DOTALL):
+        lines = [r"\begin{split}", *lines, r"\end{split}"]
+    if place:
+        lines.append(rf"\tag{{{place.text.strip('()')}}}")
+    return ["$$", *lines, "$$"]
 
 
 def proof(lead, body):
     """Return a proof between its first words and its end mark."""
-    begins = r"\$\$|[-*>] |\d+\. |```|\|"  # a formula, list, quotation, code or table: no word can precede it
-    apart = not body or re.match(begins, body[0])
-    body = [lead, "", *body] if apart else [f"{lead} {body[0]}", *body[1:]]
-    ends = body[-1].lstrip() in ("$$", "```") or body[-1].startswith(("|", ">"))
-    return [*body, "", "∎"] if ends else [*body[:-1], f"{body[-1]} ∎"]
+    # no word can precede a formula, a list, a quotation, code or a table
+    is_apart = re.match(r"\$\$|[-*>] |\d+\. |```|\||$", body[0])
+    body = [lead, "", *body] if is_apart else [f"{lead} {body[0]}", *body[1:]]
+    ends_apart = body[-1].lstrip() in ("$$", "```") or body[-1].startswith(("|", ">"))
+    return [*body, "", "∎"] if ends_apart else [*body[:-1], f"{body[-1]} ∎"]
 
 
 def one_line_formulas(lines):
     """Put each displayed formula on one line: in a quotation, its next line would begin with >."""
-    formula = re.compile(r"^( *)\$\$\n(.*?)\n *\$\$$", re.DOTALL | re.MULTILINE)
-    return formula.sub(
-        lambda found: f"{found[1]}$$ {' '.join(found[2].split())} $$", "\n".join(lines)
-    ).split("\n")
+    pattern = re.compile(r"^( *)\$\$\n(.*?)\n *\$\$$", re.DOTALL | re.MULTILINE)
+    one_line = lambda match: f"{match[1]}$$ {' '.join(match[2].split())} $$"  # noqa: E731
+    return pattern.sub(one_line, "\n".join(lines)).split("\n")
 
 
 def references(book, cited):
     """Return the list of what a chapter cites."""
-    from pybtex.backends.markdown import Backend
-    from pybtex.style.formatting.unsrt import Style
-
-    entries = sorted((book.sources[key] for key in sorted(cited)), key=short)
-    written = [
-        Style().format_entry("", entry).text.render(Backend()) for entry in entries
-    ]
-    lines = [re.sub(r"\\([-.()])", r"\1", text).replace("\n", " ") for text in written]
-    return "\n".join(["## References", "", *(f"* {line}" for line in lines)])
+    entries = sorted((book.sources[key] for key in sorted(cited)), key=author_and_year)
+    lines = ["## References", ""]
+    for entry in entries:
+        text = Style().format_entry("", entry).text.render(Backend())
+        lines.append("* " + re.sub(r"\\([-.()])", r"\1", text).replace("\n", " "))
+    return "\n".join(lines)

@@ -13,12 +13,10 @@ class Exercise(SphinxDirective):
     has_content, required_arguments, final_argument_whitespace = True, 1, True
 
     def run(self) -> list[nodes.Node]:
-        titles, messages = self.state.inline_text(
-            f"Exercise. {self.arguments[0]}", self.lineno
-        )
-        box = nodes.admonition(
-            "", nodes.title("", "", *titles), *messages, classes=["exercise"]
-        )
+        title = f"Exercise. {self.arguments[0]}"
+        words, messages = self.state.inline_text(title, self.lineno)
+        heading = nodes.title("", "", *words)
+        box = nodes.admonition("", heading, *messages, classes=["exercise"])
         self.state.nested_parse(self.content, self.content_offset, box)
         return [box]
 
@@ -28,18 +26,15 @@ def appendices_by_name(app):
     by_place = Collector.assign_section_numbers
 
     def by_name(self, env):
-        changed = by_place(self, env)
+        pages = by_place(self, env)
         for page, numbers in env.toc_secnumbers.items():
-            if name := re.match(r"notebooks/(A\d+b?)_", page):
-                env.toc_secnumbers[page] = {
-                    place: (name[1], *each[1:]) for place, each in numbers.items()
-                }
-                for node in (
-                    env.titles[page],
-                    *env.tocs[page].findall(nodes.reference),
-                ):
-                    node["secnumber"] = [name[1], *node["secnumber"][1:]]
-        return changed
+            if match := re.match(r"notebooks/(A\d+b?)_", page):
+                for place, number in numbers.items():
+                    numbers[place] = (match[1], *number[1:])
+                title, entries = env.titles[page], env.tocs[page]
+                for node in (title, *entries.findall(nodes.reference)):
+                    node["secnumber"] = [match[1], *node["secnumber"][1:]]
+        return pages
 
     Collector.assign_section_numbers = by_name
 

@@ -6,7 +6,6 @@ has, and the chapter must run to its end.  The first run has all cells; the seco
 
 import re
 import sys
-import time
 from pathlib import Path
 
 import jupytext
@@ -25,47 +24,26 @@ CHANGES = (
 HIDDEN = {"remove-cell", "remove-input"}
 
 
-def changed(source: Path, changes: dict[str, str], hidden: bool):
-    """Return a chapter as a notebook with other parameters, and which were changed."""
-    notebook = jupytext.read(source)
-    notebook.metadata.kernelspec = {"name": "python3", "display_name": "Python 3"}
-    tags = {id(cell): set(cell.metadata.get("tags", [])) for cell in notebook.cells}
-    (parameters,) = [cell for cell in notebook.cells if "parameters" in tags[id(cell)]]
-    found = {
-        name: value
-        for name, value in changes.items()
-        if re.search(rf"^{name} = ", parameters.source, re.M)
-    }
-    for name, value in found.items():
-        parameters.source = re.sub(
-            rf"^{name} = .*", f"{name} = {value}", parameters.source, flags=re.M
-        )
-    if not found:
-        raise ValueError(f"{source}: no parameter among {', '.join(changes)}")
-    if not hidden:
-        notebook.cells = [
-            cell for cell in notebook.cells if not tags[id(cell)] & HIDDEN
-        ]
-    return notebook, found
-
-
-def main(chapters: list[str]) -> None:
-    for chapter in map(Path, chapters):
-        for changes, hidden in zip(CHANGES, (True, False), strict=True):
-            notebook, found = changed(chapter, changes, hidden)
-            start = time.perf_counter()
-            NotebookClient(
-                notebook,
-                timeout=600,
-                resources={"metadata": {"path": str(chapter.parent)}},
-            ).execute()
-            what = ", ".join(f"{name} = {value}" for name, value in found.items())
-            cells = "all cells" if hidden else "visible cells alone"
-            print(
-                f"{chapter.stem}: {what}, {cells}: {time.perf_counter() - start:.0f} s",
-                flush=True,
-            )
+def changed(chapter, changes, left_out):
+    """Return a chapter as a notebook with other parameters, without cells of some tags."""
+    notebook = jupytext.read(chapter)
+    cells = []
+    for cell in notebook.cells:
+        tags = {*cell.metadata.get("tags", [])}
+        if "parameters" in tags:
+            for name, value in changes.items():
+                line = re.compile(rf"^{name} = .*", re.MULTILINE)
+                cell.source = line.sub(f"{name} = {value}", cell.source)
+        if not tags & left_out:
+            cells.append(cell)
+    notebook.cells = cells
+    return notebook
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    for chapter in map(Path, sys.argv[1:]):
+        for changes, left_out in zip(CHANGES, (set(), HIDDEN), strict=True):
+            print(chapter, changes, "without", left_out or "nothing", flush=True)
+            resources = {"metadata": {"path": str(chapter.parent)}}
+            notebook = changed(chapter, changes, left_out)
+            NotebookClient(notebook, timeout=600, resources=resources).execute()
