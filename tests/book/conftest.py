@@ -15,6 +15,10 @@ from filelock import FileLock
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).parents[2]
+LOADS = ["script", "style", "link", "img", "iframe", "source", "video", "audio"]
+LOADS += ["embed", "object"]
+# make's own variables would tie this make to the one that may be running it; the last one is that of the tests
+LEFT_OUT = "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "OMP_NUM_THREADS"
 
 
 @pytest.fixture(scope="session")
@@ -23,25 +27,18 @@ def html(tmp_path_factory):
     if "ADASCALE_BOOK" in os.environ:
         return Path(os.environ["ADASCALE_BOOK"]).resolve()
     if Path(sys.prefix).resolve() != (ROOT / ".venv").resolve():
-        pytest.skip("`make book` works in .venv, these tests do not: run `make test`")
-    # make's own variables would tie this make to the one that may be running it; another PYTHON would remake .venv
-    left_out = (
-        "MAKEFLAGS",
-        "MAKELEVEL",
-        "MFLAGS",
-        "OMP_NUM_THREADS",
-    )  # the last one is that of the tests
-    environment = {
-        key: value for key, value in os.environ.items() if key not in left_out
+        pytest.skip("`make book` makes .venv: call `make test`, or name ADASCALE_BOOK")
+    environment = os.environ | {
+        "PYTHON": str(Path(sys.executable).resolve()),  # another would remake .venv
+        "NO_COLOR": "1",
     }
-    environment |= {"PYTHON": str(Path(sys.executable).resolve()), "NO_COLOR": "1"}
-    run = (
-        tmp_path_factory.getbasetemp().parent
-        if "PYTEST_XDIST_WORKER" in os.environ
-        else tmp_path_factory.getbasetemp()
-    )
-    with FileLock(run / "book.lock"):
-        if not (run / "book").exists():
+    for name in LEFT_OUT:
+        environment.pop(name, None)
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    with FileLock(folder / "book.lock"):
+        if not (folder / "book").exists():
             result = subprocess.run(
                 ["make", "-s", "book"],
                 cwd=ROOT,
@@ -50,59 +47,37 @@ def html(tmp_path_factory):
                 text=True,
             )
             assert result.returncode == 0, result.stderr[-10_000:]
-            (run / "book").touch()
+            (folder / "book").touch()
     return ROOT / "_build" / "html"
 
 
 @pytest.fixture(scope="session")
 def book(html):
     """The pages by name, parsed; of pages of source code only what they load."""
-    loads = SoupStrainer(
-        [
-            "script",
-            "style",
-            "link",
-            "img",
-            "iframe",
-            "source",
-            "video",
-            "audio",
-            "embed",
-            "object",
-        ]
-    )
-    return {
-        path.relative_to(html).with_suffix("").as_posix(): BeautifulSoup(
-            path.read_text(),
-            "html.parser",
-            parse_only=loads if "_modules" in path.parts else None,
-        )
-        for path in html.rglob("*.html")
-        if "_static" not in path.parts
-    }
+    pages = {}
+    for path in html.rglob("*.html"):
+        if "_static" not in path.parts:
+            only = SoupStrainer(LOADS) if "_modules" in path.parts else None
+            page = BeautifulSoup(path.read_text(), "html.parser", parse_only=only)
+            pages[path.relative_to(html).with_suffix("").as_posix()] = page
+    return pages
 
 
-@pytest.fixture(
-    scope="module"
-)  # not longer: while it is open, no other test of this process can run an event loop
+# not longer: while it is open, no other test of this process can run an event loop
+@pytest.fixture(scope="module")
 def browser():
     """Chromium, without a window."""
-    found = [
-        path
-        for name in ("chromium", "chromium-browser", "google-chrome")
-        if (path := shutil.which(name))
-    ]
-    if not found:
-        words = "no Chromium is installed (chromium, chromium-browser or google-chrome): the pages are not opened"
-        pytest.fail(words) if os.environ.get(
-            "ADASCALE_BROWSER"
-        ) == "required" else pytest.skip(words)
+    names = ("chromium", "chromium-browser", "google-chrome")
+    path = next(filter(None, map(shutil.which, names)), None)
+    if path is None:
+        is_required = os.environ.get("ADASCALE_BROWSER") == "required"
+        stop = pytest.fail if is_required else pytest.skip
+        stop("no Chromium is installed: the pages are not opened")
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(
-            executable_path=found[0], args=["--no-sandbox"]
-        )
-        yield opened
-        opened.close()
+        chromium = playwright.chromium
+        browser = chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 @pytest.fixture
