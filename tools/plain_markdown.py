@@ -75,27 +75,33 @@ def figure_of(cell):
     return figure.get("caption"), figure.get("name")
 
 
+def number_of(block):
+    """Return the kind of a directive that has a number, and what a reference to it reads; else nothing."""
+    kind = block.name.removeprefix("prf:")
+    if block.name == "math" and block.label:
+        return "math", "(NUMBER)"
+    if block.name == "table" and block.title:
+        return "table", "Table NUMBER"
+    if kind != block.name and kind != "proof":
+        return kind, f"{kind.capitalize()} NUMBER"
+    return None
+
+
 def labelled(lines):
     """Yield what is counted or can be referred to: its kind, its label, and what a reference reads."""
     targets = []
     for block in blocks(lines):
-        if isinstance(block, str):
-            if target := TARGET.fullmatch(block):
-                targets.append(target[1])
-            elif heading := HEADING.fullmatch(block):
-                for label in targets:
-                    yield "heading", label, heading[1].strip()
-                targets.clear()
-            continue
-        kind = block.name.removeprefix("prf:")
-        if block.name == "math" and block.label:
-            yield "math", block.label, "(NUMBER)"
-        elif kind != block.name and kind != "proof":
-            yield kind, block.label, f"{kind.capitalize()} NUMBER"
-        elif block.name == "table" and block.title:
-            yield "table", block.label, "Table NUMBER"
-        if block.name:
-            yield from labelled(block.body)
+        if not isinstance(block, str):
+            if numbered := number_of(block):
+                yield numbered[0], block.label, numbered[1]
+            if block.name:
+                yield from labelled(block.body)
+        elif target := TARGET.fullmatch(block):
+            targets.append(target[1])
+        elif heading := HEADING.fullmatch(block):
+            for label in targets:
+                yield "heading", label, heading[1].strip()
+            targets.clear()
 
 
 def labelled_in(cell):

@@ -85,6 +85,13 @@ SERIOUS = """() => axe.run(document, {
     .flatMap((each) => each.nodes.map((node) => `${each.id}: ${node.html.slice(0, 120)}`)))"""
 
 
+def most_screens(address):
+    """Return how long a page may be."""
+    if re.search(ANY_LENGTH, address):
+        return float("inf")
+    return API_SCREENS if "/book/api/" in address else MOST_SCREENS
+
+
 def look(context, address, windows=WINDOWS):
     """Return the faults of one page, which is loaded once: by name, nothing where there is none."""
     tab, errors, outside = context.new_page(), [], []
@@ -96,10 +103,8 @@ def look(context, address, windows=WINDOWS):
     tab.evaluate(WHEN_SET)
     faults = {name: [] for name in FAULTS} | {"errors": errors, "outside": outside}
     shift, screens = tab.evaluate(SHIFT), tab.evaluate(HEIGHT) / 900
-    longest = API_SCREENS if "/book/api/" in address else MOST_SCREENS
     faults["shift"] += [shift] * (shift > MOST_SHIFT)
-    if not re.search(ANY_LENGTH, address):
-        faults["screens"] += [screens] * (screens > longest)
+    faults["screens"] += [screens] * (screens > most_screens(address))
     tab.add_style_tag(content=NO_MOTION)  # a page is checked when it has come to rest
     for theme, width in LOOKS:
         show(tab, theme, width)
