@@ -22,8 +22,6 @@ class FadeLevelled(Rayleigh):
         bottleneck = drawn.gain.min(axis=-2).reshape(-1, num_rounds)
         lanes = drawn.coefficient.reshape(-1, num_devices, num_rounds)
         order = bottleneck.argsort(axis=-1)
-        for lane, (deepest, median) in enumerate(
-            zip(order[:, 0], order[:, (num_rounds - 1) // 2], strict=True)
-        ):
+        for lane, (deepest, median) in enumerate(zip(order[:, 0], order[:, (num_rounds - 1) // 2], strict=True)):
             lanes[lane, :, deepest] = lanes[lane, :, median]
         return drawn._replace(coefficient=lanes.reshape(drawn.coefficient.shape))
