@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         ReSolve,
     )
     from adascale.presets import load as load_preset
-    from adascale.problem import ReceiveScalingProblem
+    from adascale.problem import Problem
     from adascale.scenario import Scenario
     from adascale.streaming import Stream
     from adascale.tuning import match_budget
@@ -44,9 +44,9 @@ __all__ = [
     "Optimal",
     "Policy",
     "PowerControl",
+    "Problem",
     "Rayleigh",
     "ReSolve",
-    "ReceiveScalingProblem",
     "RenyiAccountant",
     "Scenario",
     "Stream",

@@ -103,7 +103,7 @@ _ROUNDING = 1e-9  # largest relative excess over the power limit
 _BUDGETS = 1e-200, 1e200  # beyond, a receive scaling is no normal float
 
 
-class ReceiveScalingProblem:
+class Problem:
     r"""The choice of the receive scaling :math:`\eta_t` of every round, the paper's problem (28).
 
     .. math::

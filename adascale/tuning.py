@@ -14,7 +14,7 @@ from adascale.channel import FloorLaw
 from adascale.errors import BudgetNotReached as BudgetNotReached
 from adascale.errors import FlatCost
 from adascale.policies.adascale import NoRoot
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.rootfind import find_roots, widen
 from adascale.scenario import FloatArray, Scenario
 
@@ -30,7 +30,7 @@ _FINER = 1e-3  # share of the tolerance to reach, which is nearly free because s
 
 def match_budget(
     policy: Callable[..., Any],
-    problem: ReceiveScalingProblem,
+    problem: Problem,
     *statistics: ArrayLike,
     guess: ArrayLike | None = None,
     tolerance: float = 1e-9,
@@ -69,7 +69,7 @@ def match_law(
     *statistics: ArrayLike,
     draws: int = 30,
     seed: int = 0,
-    guess: ArrayLike | Callable[[ReceiveScalingProblem], ArrayLike] | None = None,
+    guess: ArrayLike | Callable[[Problem], ArrayLike] | None = None,
     tolerance: float = 1e-6,
 ) -> FloatArray:
     r"""Find the parameter whose cost equals :math:`\nu` on average over drawn floors (:func:`draw_floors`).
@@ -80,7 +80,7 @@ def match_law(
     budget = check.positive("budget", budget)
     check.broadcast(budget=budget.shape, lanes_of_law=law.lanes)
     floor = draw_floors(scenario, law, draws, seed)
-    problem = ReceiveScalingProblem(
+    problem = Problem(
         scenario, scenario.noise_scale / (scenario.x_max * floor), budget[..., None]
     )
     instances = Instances(problem, *statistics, averaged=True)
@@ -165,7 +165,7 @@ class Instances:
 
     def __init__(
         self,
-        problem: ReceiveScalingProblem,
+        problem: Problem,
         *statistics: ArrayLike,
         averaged: bool = False,
     ) -> None:
@@ -189,11 +189,11 @@ class Instances:
         entries = np.broadcast_to(array, (*self.shape, *inner_shape))
         return entries.reshape(-1, *inner_shape)
 
-    def problem(self, index: Index) -> ReceiveScalingProblem:
+    def problem(self, index: Index) -> Problem:
         """Return the problem of these instances, in one row."""
         if not np.array_equal(index, self._last[0]):
             budget = self._budget[index]
-            problem = ReceiveScalingProblem(self.scenario, self._gain[index], budget)
+            problem = Problem(self.scenario, self._gain[index], budget)
             self._last = index, problem
         return self._last[1]
 

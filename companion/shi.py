@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from adascale import checks as check
 from adascale.comparison.shi_tuning import match_lyapunov
 from adascale.policies import LyapunovPowerControl, Optimal
-from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.problem import Problem, RoundLeakage
 from adascale.scenario import FloatArray
 from adascale.tuning import match_budget
 
@@ -26,9 +26,7 @@ class PlainRun(NamedTuple):
     queue: FloatArray
 
 
-def plain_lyapunov(
-    problem: ReceiveScalingProblem, penalty: float, caps: ArrayLike
-) -> PlainRun:
+def plain_lyapunov(problem: Problem, penalty: float, caps: ArrayLike) -> PlainRun:
     r"""Drift-plus-penalty without the quadratic term, under caps on the noise energy (:eq:`eq:plain-round`).
 
     .. math:: \min_{w_{\min,t} \le w \le \max(W, w_{\min,t})} V F(w) + Q_t (w - w_{\min,t})
@@ -78,7 +76,7 @@ def capped_level(
 
 
 def filled_lyapunov(
-    problem: ReceiveScalingProblem,
+    problem: Problem,
     mean_gain: FloatArray | None = None,
     multiple: ArrayLike | None = None,
     *,

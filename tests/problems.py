@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from adascale import ReceiveScalingProblem, Scenario, channel, policies
+from adascale import Problem, Scenario, channel, policies
 
 MNIST, CIFAR = Scenario.mnist(), Scenario.cifar10()
 # three devices, two of them alike
@@ -35,7 +35,7 @@ def drawn(scenario, budget, seeds=0, rounds=None):
     realisation = channel.draw(
         scenario.num_devices, rounds or scenario.num_rounds, seeds
     )
-    return ReceiveScalingProblem(
+    return Problem(
         scenario, scenario.min_gain(realisation.gain), budget
     ), scenario.mean_gain(realisation.path_loss)
 
@@ -46,7 +46,7 @@ def make(scenario, budget, seeds=0, rounds=None):
 
 def with_floors(scenario, floor, budget):
     """A problem that has these floors."""
-    return ReceiveScalingProblem(
+    return Problem(
         scenario, scenario.noise_scale / (scenario.x_max * np.array(floor)), budget
     )
 

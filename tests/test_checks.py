@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from adascale import ReceiveScalingProblem, Scenario, errors, policies
+from adascale import Problem, Scenario, errors, policies
 from adascale import checks as check
 from adascale.files import from_mapping
 from adascale.policies import adascale_energies, estimated_min_gain, water_level
@@ -17,7 +17,7 @@ from adascale.problem import RoundLeakage
 from .problems import MIXED
 
 GAIN = np.array([1e-10, 2e-10, 1e-11, 5e-11])
-PROBLEM = ReceiveScalingProblem(MIXED, GAIN, 0.1)
+PROBLEM = Problem(MIXED, GAIN, 0.1)
 W = 2 * PROBLEM.min_noise_energy
 
 
@@ -130,11 +130,11 @@ ENTRIES = [
     ("gain", partial(MIXED.min_gain, [[1.0, 1.0], [0, 1.0]])),
     ("gain", partial(MIXED.min_gain, np.ones(3))),
     ("path_loss", partial(MIXED.mean_gain, np.ones(2))),
-    ("min_gain", partial(ReceiveScalingProblem, MIXED, [1.0, NAN], 0.1)),
-    ("min_gain", partial(ReceiveScalingProblem, MIXED, np.empty((2, 0)), 0.1)),
-    ("min_gain", partial(ReceiveScalingProblem, MIXED, [1e-200], 0.1)),
-    ("budget", partial(ReceiveScalingProblem, MIXED, [1.0], [0.1, 0])),
-    ("budget", partial(ReceiveScalingProblem, MIXED, [1.0], 1e300)),
+    ("min_gain", partial(Problem, MIXED, [1.0, NAN], 0.1)),
+    ("min_gain", partial(Problem, MIXED, np.empty((2, 0)), 0.1)),
+    ("min_gain", partial(Problem, MIXED, [1e-200], 0.1)),
+    ("budget", partial(Problem, MIXED, [1.0], [0.1, 0])),
+    ("budget", partial(Problem, MIXED, [1.0], 1e300)),
     ("w", partial(PROBLEM.cost, W[:3])),
     ("w", partial(PROBLEM.rdp, [1e-12, 1e-12, 0, 1e-12])),
     ("penalty", partial(policies.AdaScale, 0)),
@@ -167,7 +167,7 @@ def test_every_entry_names_its_argument(argument, call):
     ("call", "expected"),
     [
         (
-            partial(ReceiveScalingProblem, MIXED, np.ones((3, 4)), [0.1, 0.2]),
+            partial(Problem, MIXED, np.ones((3, 4)), [0.1, 0.2]),
             r"budget \(2,\).*min_gain \(3,\)",
         ),
         (partial(PROBLEM.cost, np.ones((2, 3, 4)).T), "w must have 4 rounds"),

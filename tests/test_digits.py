@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adascale import ReceiveScalingProblem, Scenario, channel, policies, tuning
+from adascale import Problem, Scenario, channel, policies, tuning
 
 FILE = Path(__file__).with_name("digits.json")
 PENALTY = {
@@ -23,7 +23,7 @@ def computed(name):
     """Numbers by name: the channel of seed 0, schedules at every hundredth round, leakages, a tuned penalty."""
     scenario = getattr(Scenario, name)()
     drawn = channel.draw(scenario.num_devices, scenario.num_rounds, 0)
-    problem = ReceiveScalingProblem(scenario, scenario.min_gain(drawn.gain), 0.16)
+    problem = Problem(scenario, scenario.min_gain(drawn.gain), 0.16)
     mean_gain = scenario.mean_gain(drawn.path_loss)
     numbers = {"min_gain": problem.min_gain[::100], "mean_gain": mean_gain}
     by_label = {

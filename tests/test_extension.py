@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from adascale import ReceiveScalingProblem, Scenario, channel, policies
+from adascale import Problem, Scenario, channel, policies
 from adascale.learning import gradients
 
 from .command import run as adascale
@@ -139,9 +139,7 @@ def test_a_policy_joins_every_table_with_a_tuned_parameter_of_its_own_name(
     level = table[table.policy == "Level"]
     assert table[table.policy == "AdaScale"].level.isna().all()
     drawn = channel.draw(10, 500, [0, 1])
-    problem = ReceiveScalingProblem(
-        Scenario.mnist(), Scenario.mnist().min_gain(drawn.gain), 0.04
-    )
+    problem = Problem(Scenario.mnist(), Scenario.mnist().min_gain(drawn.gain), 0.04)
     np.testing.assert_allclose(
         level.level,
         policies.water_level(problem.min_noise_energy, problem.budget),

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from adascale import ReceiveScalingProblem, Scenario, policies, tuning
+from adascale import Problem, Scenario, policies, tuning
 from adascale.errors import BudgetNotReached
 from adascale.policies import water_level
 from adascale.problem import RoundLeakage
@@ -36,7 +36,7 @@ def problems(draw):
     radio = [draw(powers(*ends)) for ends in ((-3, 3), (-6, 3), (-15, -6))]
     order = draw(st.sampled_from([1 + 1e-7, 1.01, 1.5, 2.0, 2.5, 3.0, 17.3, 256.0]))
     scenario = Scenario("extreme", devices, 1, count, batch, size, *radio, order)
-    return ReceiveScalingProblem(scenario, draw(arrays(-25, 15)), draw(wide_budgets))
+    return Problem(scenario, draw(arrays(-25, 15)), draw(wide_budgets))
 
 
 def candidates(problem):
@@ -106,7 +106,7 @@ def test_a_budget_out_of_reach_is_said_to_be(budget, reason):
 
 
 def test_a_search_that_begins_where_the_slope_overflows_is_said_to_fail():
-    problem = ReceiveScalingProblem(MIXED, [1e30], 1e-30)
+    problem = Problem(MIXED, [1e30], 1e-30)
     with pytest.raises(BudgetNotReached, match="no root found in round 0"):
         tuning.match_budget(policies.AdaScale, problem, guess=1e260)
 
@@ -196,7 +196,7 @@ def assert_finite(scenario):
     derived = [scenario.x_max, scenario.noise_scale, scenario.noise_share]
     derived += [scenario.batch_second_moment, RoundLeakage(scenario).unit]
     for gain, budget in itertools.product(scenario.gain_limits, (1e-200, 1e200)):
-        problem = ReceiveScalingProblem(scenario, [gain], budget)
+        problem = Problem(scenario, [gain], budget)
         w = policies.EqualAlloc().schedule(problem)
         derived += [problem.min_noise_energy, problem.max_eta, problem.eta(w)]
     for value in derived:
@@ -220,7 +220,7 @@ def test_arrays_of_any_form_give_the_same_and_stay_as_they_are(form):
     convert = FORMS[form]
     plain = make(MIXED, np.array([0.01, 0.1]), seeds=[0, 1])
     gain = convert(plain.min_gain)
-    other = ReceiveScalingProblem(MIXED, gain, plain.budget)
+    other = Problem(MIXED, gain, plain.budget)
     for policy in (policies.Optimal(), policies.AdaScale(0.1)):
         w = policy.schedule(plain)
         np.testing.assert_array_equal(policy.schedule(other), w)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
+from adascale import Problem, Scenario, accounting, channel, policies
 from adascale.policies import water_level
 from companion.bounds.convexity import delta_slopes, two_round_delta
 
@@ -165,7 +165,7 @@ def test_the_optimum_is_a_strict_local_minimum_of_exact_delta_in_the_regime_of_t
     min_gain = scenario.min_gain(
         channel.draw(scenario.num_devices, scenario.num_rounds, seed=3).gain
     )
-    problem = ReceiveScalingProblem(scenario, min_gain, 0.08)
+    problem = Problem(scenario, min_gain, 0.08)
     q = float(scenario.sampling_rate)
 
     def conditions(schedule):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from adascale import ReceiveScalingProblem
+from adascale import Problem
 from adascale.policies import EqualAlloc
 from adascale.problem import RENYI, RoundLeakage, scaling, slopes
 
@@ -93,7 +93,7 @@ def test_exposure_divides_the_noise_multiplier_of_each_device_and_round(scenario
     plain, w = short(scenario)
     M, order = scenario.num_devices, scenario.order
     exposure = 1 + np.random.default_rng(1).exponential(size=(M, 8))
-    problem = ReceiveScalingProblem(scenario, plain.min_gain, 0.05, exposure)
+    problem = Problem(scenario, plain.min_gain, 0.05, exposure)
     sigma = problem.noise_multiplier(w)
     louder = plain.noise_multiplier(w) / np.sqrt(exposure)
     np.testing.assert_allclose(sigma, louder, rtol=1e-15)
@@ -111,7 +111,7 @@ def test_exposure_divides_the_noise_multiplier_of_each_device_and_round(scenario
 def test_an_exposure_of_one_is_none(scenario):
     plain, w = short(scenario)
     ones = np.ones((scenario.num_devices, 8))
-    same = ReceiveScalingProblem(scenario, plain.min_gain, 0.05, ones)
+    same = Problem(scenario, plain.min_gain, 0.05, ones)
     np.testing.assert_allclose(same.epsilons(w), plain.epsilons(w), rtol=1e-12)
     np.testing.assert_allclose(same.rdp(w), plain.rdp(w), rtol=1e-12)
 
@@ -119,7 +119,7 @@ def test_an_exposure_of_one_is_none(scenario):
 @pytest.mark.parametrize("exposure", [np.full((3, 8), 0.5), np.ones((4, 8))])
 def test_an_exposure_below_one_or_of_another_shape_is_refused(exposure):
     with pytest.raises(ValueError, match="exposure"):
-        ReceiveScalingProblem(MIXED, np.ones(8), 0.05, exposure)
+        Problem(MIXED, np.ones(8), 0.05, exposure)
 
 
 def test_the_order_is_by_default_that_of_the_scenario():
@@ -134,7 +134,7 @@ def test_budgets_and_realisations_span_instances():
     assert problem.noise_multiplier(w).shape == (3, 2, 3, 6)
     assert problem.scenario == replace(MIXED, num_rounds=6)
     for k, r in np.ndindex(3, 2):
-        alone = ReceiveScalingProblem(MIXED, problem.min_gain[r], nu[k])
+        alone = Problem(MIXED, problem.min_gain[r], nu[k])
         own = EqualAlloc().schedule(alone)
         np.testing.assert_array_equal(w[k, r], own)
         for measure in ("cost", "rdp", "epsilon"):
@@ -188,7 +188,7 @@ def test_a_leakage_or_slope_beyond_floating_point_is_refused():
     "method", ["eta", "noise_multiplier", "cost", "spend", "rdp", "epsilon"]
 )
 def test_noise_energy_below_its_floor_is_refused(method):
-    problem = ReceiveScalingProblem(MNIST, [[1e-12, 2e-12, 4e-12], [1e-12] * 3], 1.0)
+    problem = Problem(MNIST, [[1e-12, 2e-12, 4e-12], [1e-12] * 3], 1.0)
     measure, floor = getattr(problem, method), problem.min_noise_energy
     measure(floor * (1 - 0.9e-9))  # rounding
     w = floor.copy()

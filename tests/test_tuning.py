@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import kstest
 
-from adascale import ReceiveScalingProblem, Scenario, policies, tuning
+from adascale import Problem, Scenario, policies, tuning
 from adascale.channel import RayleighFloors
 from adascale.errors import BudgetNotReached, FlatCost, InvalidInput
 
@@ -176,7 +176,7 @@ LAW = RayleighFloors([1e-3, 4e-3])
 
 def problem_of(floor, budget):
     max_eta = SHORT.noise_scale / floor
-    return ReceiveScalingProblem(SHORT, max_eta / SHORT.x_max, budget)
+    return Problem(SHORT, max_eta / SHORT.x_max, budget)
 
 
 def test_the_mean_cost_over_draws_of_the_law_is_the_budget():

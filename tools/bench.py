@@ -16,7 +16,7 @@ from opacus.accountants import RDPAccountant
 from scipy import optimize
 
 from adascale import (
-    ReceiveScalingProblem,
+    Problem,
     Scenario,
     accounting,
     channel,
@@ -70,7 +70,7 @@ def write(table, path, *packages, formats, **more):
 
 def mnist(rounds=500, seeds=0, budget=0.04):
     """Return the problem of MNIST, for one realisation or more."""
-    return ReceiveScalingProblem(
+    return Problem(
         MNIST,
         MNIST.min_gain(channel.draw(MNIST.num_devices, rounds, seeds).gain),
         budget,

@@ -18,7 +18,7 @@ from bench import timed, write
 from dp_accounting.pld import privacy_loss_distribution
 from opacus.accountants import PRVAccountant
 
-from adascale import ReceiveScalingProblem, accounting, channel, policies, presets
+from adascale import Problem, accounting, channel, policies, presets
 from adascale.comparison import TunedOnRealisation
 
 DELTA = 1e-5
@@ -33,7 +33,7 @@ def schedule(preset, budget):
     """Return the title and the events of AdaScale, tuned to the realisation."""
     scenario = presets.load(preset).scenario
     gain = channel.draw(scenario.num_devices, scenario.num_rounds, 7).gain
-    problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), budget)
+    problem = Problem(scenario, scenario.min_gain(gain), budget)
     sigma = problem.noise_multiplier(
         TunedOnRealisation(policies.AdaScale)(problem).schedule(problem)
     )[0]

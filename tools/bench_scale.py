@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from bench import significant, timed, write
 
-from adascale import ReceiveScalingProblem, Scenario, channel, registry
+from adascale import Problem, Scenario, channel, registry
 from adascale.comparison import find_method
 from adascale.errors import InvalidInput
 from adascale.policies import Best, Truncated
@@ -55,15 +55,13 @@ def measure(name, axis, size):
         gain = MODEL.draw(scenario.num_devices, scenario.num_rounds, 0).gain
         total = (
             0.04
-            + ReceiveScalingProblem(
-                scenario, scenario.min_gain(gain), 0.04
-            ).min_noise_energy.mean()
+            + Problem(scenario, scenario.min_gain(gain), 0.04).min_noise_energy.mean()
         )
         work = lambda: SELECTING[name](scenario, gain, total)  # noqa: E731
     else:
         gain, path_loss = MODEL.min_gains(scenario, 0)
         problem, mean_gain = (
-            ReceiveScalingProblem(scenario, gain, 0.04),
+            Problem(scenario, gain, 0.04),
             scenario.mean_gain(path_loss),
         )
         method = find_method(name)[1]

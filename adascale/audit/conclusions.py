@@ -9,7 +9,7 @@ from adascale import checks as check
 from adascale.accounting import Accountant, ExactAccountant, RenyiAccountant
 from adascale.audit.bounds import Counts, one_run_bound, rates_bound, scaled_bound
 from adascale.audit.canaries import audited_devices
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.scenario import FloatArray
 
 ACCOUNTANT: Accountant = ExactAccountant()
@@ -74,16 +74,14 @@ class Claim(NamedTuple):
         return 1 - (1 - self.confidence) / 6
 
 
-def noise_of(problem: ReceiveScalingProblem, w: ArrayLike) -> tuple[float, FloatArray]:
+def noise_of(problem: Problem, w: ArrayLike) -> tuple[float, FloatArray]:
     """Return sampling rate and noise multipliers of the audited devices."""
     device = int(audited_devices(problem.scenario)[0])
     rate = float(np.ravel(problem.scenario.sampling_rate)[0])
     return rate, problem.noise_multiplier(w)[device]
 
 
-def claimed(
-    problem: ReceiveScalingProblem, w: ArrayLike, delta: float, confidence: float
-) -> Claim:
+def claimed(problem: Problem, w: ArrayLike, delta: float, confidence: float) -> Claim:
     """Return the claim about a schedule."""
     check.fraction("confidence", confidence)
     rate, sigma = noise_of(problem, w)

@@ -17,12 +17,12 @@ from adascale.audit.conclusions import (
 )
 from adascale.learning import Dataset, FedSGD, Training
 from adascale.learning.fedsgd import State
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.scenario import FloatArray
 
 
 def audit_gradients(
-    problem: ReceiveScalingProblem,
+    problem: Problem,
     w: ArrayLike,
     training: Training,
     dataset: Dataset,
@@ -41,7 +41,7 @@ def audit_gradients(
 
     Parameters
     ----------
-    problem : ReceiveScalingProblem, without leading axes
+    problem : Problem, without leading axes
     w : array_like, shape (T,), noise energies within the power limit
     training, dataset, seed : see :class:`~adascale.learning.fedsgd.FedSGD`
     canaries : int, 10 to d per training run
@@ -81,7 +81,7 @@ class Observed(NamedTuple):
 
 
 def observe(
-    problem: ReceiveScalingProblem,
+    problem: Problem,
     w: ArrayLike | None,
     training: Training,
     dataset: Dataset,

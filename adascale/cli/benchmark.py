@@ -148,7 +148,7 @@ def _accuracy(
     seed, method = row["seed"], methods[row["policy"]]
     realisation = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
     budget = 1.0 if method.chooses_senders else row["nu"]
-    problem = adascale.ReceiveScalingProblem(
+    problem = adascale.Problem(
         scenario, scenario.min_gain(realisation.gain), budget, realisation.exposure
     )
     if method.chooses_senders:

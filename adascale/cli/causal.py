@@ -138,7 +138,7 @@ def _build(
     if trace is not None:
         if "future" in method.needs:
             min_gain = trace.min_gain[-T:]
-            problem = adascale.ReceiveScalingProblem(scenario, min_gain, nu)
+            problem = adascale.Problem(scenario, min_gain, nu)
             if not method.chooses_senders:
                 return method(problem, trace.mean_gain)
             total = problem.min_noise_energy.mean() + nu

@@ -98,9 +98,7 @@ def run(options: argparse.Namespace) -> None:
     told = trace if options.hindsight else trace.past
     name, policy, budget_mode = causal.choose(options, horizon, told)
     nu = options.nu
-    problem = adascale.ReceiveScalingProblem(
-        scenario, trace.min_gain, 1.0 if nu is None else nu
-    )
+    problem = adascale.Problem(scenario, trace.min_gain, 1.0 if nu is None else nu)
     with common.noting_orders():
         measured = adascale.comparison.measure(
             policy, problem, trace.gain, accountant, options.delta
@@ -141,7 +139,7 @@ def _find_accountant(options: argparse.Namespace) -> adascale.accounting.Account
 
 
 def _columns(
-    problem: adascale.ReceiveScalingProblem, measured: dict[str, Any]
+    problem: adascale.Problem, measured: dict[str, Any]
 ) -> dict[str, list[Any]]:
     """Return the columns of the schedule, with the numbers of the devices that send where not all do."""
     arrays = {

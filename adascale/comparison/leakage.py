@@ -21,7 +21,7 @@ from adascale.comparison.methods import (
 )
 from adascale.errors import BudgetNotReached
 from adascale.policies import EqualAlloc, Policy
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.rootfind import widen
 from adascale.scenario import FloatArray, Scenario
 
@@ -180,15 +180,15 @@ def _in_order(table: "pd.DataFrame", key: str, names: list[str]) -> "pd.DataFram
 
 def _draw(
     scenario: Scenario, channel: ChannelModel, seeds: list[int], every_gain: bool
-) -> tuple[ReceiveScalingProblem, FloatArray, FloatArray]:
+) -> tuple[Problem, FloatArray, FloatArray]:
     """Draw realisations: a problem of any budget, mean gains, and the gains of all devices where they are needed."""
     if every_gain or type(channel).draw is not ChannelModel.draw:
         draw = channel.draw(scenario.num_devices, scenario.num_rounds, seeds)
         min_gain = scenario.min_gain(draw.gain)
-        problem = ReceiveScalingProblem(scenario, min_gain, 1.0, draw.exposure)
+        problem = Problem(scenario, min_gain, 1.0, draw.exposure)
         return problem, scenario.mean_gain(draw.path_loss), draw.gain
     min_gain, path_loss = channel.min_gains(scenario, seeds)
-    problem = ReceiveScalingProblem(scenario, min_gain, 1.0)
+    problem = Problem(scenario, min_gain, 1.0)
     return problem, scenario.mean_gain(path_loss), min_gain
 
 
@@ -196,7 +196,7 @@ def _draw(
 class _Realisations:
     """R realisations of the channel, and what is measured on them."""
 
-    problem: ReceiveScalingProblem
+    problem: Problem
     mean_gain: FloatArray
     gain: FloatArray
     channel: ChannelModel
@@ -307,7 +307,7 @@ class _Realisations:
         if method.chooses_senders:
             policy = method.build(problem.scenario, self.gain, spend)
         else:
-            problem = ReceiveScalingProblem(
+            problem = Problem(
                 problem.scenario, problem.min_gain, spend, problem.exposure
             )
             policy = method.build(problem, self.mean_gain, self.channel)
@@ -328,7 +328,7 @@ class _Realisations:
         min_gain = problem.min_gain[rows]
         return replace(
             self,
-            problem=ReceiveScalingProblem(problem.scenario, min_gain, 1.0, exposure),
+            problem=Problem(problem.scenario, min_gain, 1.0, exposure),
             mean_gain=self.mean_gain[rows],
             gain=self.gain[rows],
         )

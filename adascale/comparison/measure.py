@@ -6,7 +6,7 @@ import numpy as np
 
 from adascale.accounting import Accountant
 from adascale.policies import Policy, Selecting
-from adascale.problem import RENYI, ReceiveScalingProblem, over_devices
+from adascale.problem import RENYI, Problem, over_devices
 from adascale.scenario import FloatArray
 
 PER_ROUND = ("noise_energy", "eta", "senders")
@@ -15,7 +15,7 @@ PER_ROUND = ("noise_energy", "eta", "senders")
 
 def measure(
     policy: Policy,
-    problem: ReceiveScalingProblem,
+    problem: Problem,
     gain: FloatArray | None = None,
     accountant: Accountant = RENYI,
     delta: float = 1e-5,

@@ -8,7 +8,7 @@ from typing import Any
 from adascale import registry, tuning
 from adascale.channel import ChannelModel, Rayleigh
 from adascale.policies import OnlinePolicy, Policy, Selecting
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
 
 Arguments = dict[str, Any]
@@ -83,7 +83,7 @@ def TunedOnRealisation(policy: type[Policy], **fixed: Any) -> Method:
     make = partial(_make, policy, parameters, fixed)
 
     def build(
-        problem: ReceiveScalingProblem,
+        problem: Problem,
         mean_gain: FloatArray | None = None,
         channel: ChannelModel | None = None,
     ) -> Policy:
@@ -139,7 +139,7 @@ def TunedOnModel(
     make = partial(_make, policy, parameters, fixed)
 
     def build(
-        problem: ReceiveScalingProblem,
+        problem: Problem,
         mean_gain: FloatArray | None = None,
         assumed: ChannelModel | None = None,
     ) -> Policy:

@@ -14,7 +14,7 @@ from adascale.compiled import njit
 from adascale.errors import BudgetNotReached
 from adascale.policies import LyapunovPowerControl, Optimal, water_level
 from adascale.policies.power_control import check_contraction
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.rootfind import find_roots
 from adascale.tuning import Instances
 
@@ -44,7 +44,7 @@ class LyapunovMatch(NamedTuple):
 
 
 def best_lyapunov(
-    problem: ReceiveScalingProblem,
+    problem: Problem,
     mean_gain: FloatArray | None = None,
     relative_rates: ArrayLike | None = None,
 ) -> LyapunovPowerControl:
@@ -61,7 +61,7 @@ BEST_LYAPUNOV = Method(
 
 
 def match_lyapunov(
-    problem: ReceiveScalingProblem,
+    problem: Problem,
     relative_rates: ArrayLike | None = None,
     *,
     contraction: float = 1.0,
@@ -74,7 +74,7 @@ def match_lyapunov(
 
     Parameters
     ----------
-    problem : ReceiveScalingProblem
+    problem : Problem
     relative_rates : array_like, > 0, optional
         Rates relative to the optimum's mean scaling; default: thirteen from 0.05 to 6, then finer ones.
     contraction : float, in (0, 1]

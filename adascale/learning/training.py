@@ -17,7 +17,7 @@ from adascale.learning.data import Dataset
 from adascale.learning.fedsgd import FedSGD, State
 from adascale.learning.settings import Training
 from adascale.policies import Selection
-from adascale.problem import ReceiveScalingProblem, over_devices
+from adascale.problem import Problem, over_devices
 from adascale.scenario import FloatArray
 
 COLUMNS = (
@@ -47,7 +47,7 @@ class Trained(NamedTuple):
 
 
 def train(
-    problem: ReceiveScalingProblem,
+    problem: Problem,
     schedule: ArrayLike | Selection | None,
     training: Training,
     dataset: Dataset,
@@ -65,7 +65,7 @@ def train(
 
     Parameters
     ----------
-    problem : ReceiveScalingProblem
+    problem : Problem
         One instance.
     schedule : array_like, shape (T,), or Selection, or None
         Noise energies :math:`w_t` within the power limit; None for a receiver without noise; a
@@ -130,9 +130,7 @@ def train(
     return Trained(state, pd.DataFrame(rows, columns=COLUMNS))
 
 
-def scalings(
-    problem: ReceiveScalingProblem, schedule: ArrayLike | Selection | None
-) -> FloatArray:
+def scalings(problem: Problem, schedule: ArrayLike | Selection | None) -> FloatArray:
     """Return the receive scaling of every round in watts, ``inf`` for a receiver without noise, shape (T,)."""
     rounds = problem.num_rounds
     if schedule is None:
@@ -144,7 +142,7 @@ def scalings(
 
 
 def epsilon_so_far(
-    problem: ReceiveScalingProblem,
+    problem: Problem,
     schedule: ArrayLike | Selection | None,
     eta: FloatArray,
     accountant: Accountant,
@@ -162,7 +160,7 @@ def epsilon_so_far(
         devices = begun.epsilons(accountant, delta)
     else:
         min_gain = problem.min_gain[:rounds]
-        part = ReceiveScalingProblem(scenario, min_gain, problem.budget, exposure)
+        part = Problem(scenario, min_gain, problem.budget, exposure)
         devices = part.epsilons(scenario.noise_scale / eta, accountant, delta)
     epsilon, epsilon_mean = over_devices(devices).values()
     return float(epsilon), float(epsilon_mean)

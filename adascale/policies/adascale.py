@@ -12,7 +12,7 @@ from adascale.channel import FloorLaw
 from adascale.compiled import compiled, inlined
 from adascale.policies.base import CompiledPolicy, State, find_law, in_rows
 from adascale.policies.optimal import water_level
-from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, slopes
+from adascale.problem import LeakageTerms, Problem, RoundLeakage, slopes
 from adascale.rootfind import Search, power_law_step, search_from
 from adascale.scenario import FloatArray, Scenario
 
@@ -87,7 +87,7 @@ class AdaScale(CompiledPolicy):
         return cls(penalty, np.broadcast_to((stiffness - 1) * budget, penalty.shape))
 
     @classmethod
-    def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
+    def guess(cls, problem: Problem) -> FloatArray:
         # in both scenarios of the paper, this is within a factor of 4 of the penalty found
         level = water_level(problem.min_noise_energy, problem.budget)
         slope = RoundLeakage(problem.scenario).slope(level)

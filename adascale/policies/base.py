@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from adascale import checks as check
 from adascale.channel import FloorLaw, RayleighFloors
 from adascale.errors import InvalidInput
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
 
 _ROUNDING = 1e-9  # relative distance below the floor that passes for a rounding error
@@ -38,11 +38,11 @@ class Policy:
     the policy is given, in ``hindsight``, or by a rule of its ``own``."""
 
     @classmethod
-    def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
+    def guess(cls, problem: Problem) -> FloatArray:
         """Return the start of the search for the tuned parameter, > 0, of a shape that broadcasts to the instances."""
         return np.array(1.0)
 
-    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
+    def schedule(self, problem: Problem) -> FloatArray:
         r"""Return the noise energies :math:`w_t \ge w_{\min,t}` of all rounds, shape (..., T)."""
         raise NotImplementedError
 
@@ -72,7 +72,7 @@ class OnlinePolicy(Policy):
         """Return the next state if no device transmits, which spends nothing; by default, your state as it is."""
         return state.after(1) if isinstance(state, State) else state
 
-    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
+    def schedule(self, problem: Problem) -> FloatArray:
         """Decide round by round."""
         state = self.start(problem.scenario, _budget_of_instances(problem))
         energy = np.empty((*problem.lanes, problem.num_rounds))
@@ -84,7 +84,7 @@ class OnlinePolicy(Policy):
         return energy
 
 
-def _budget_of_instances(problem: ReceiveScalingProblem) -> FloatArray:
+def _budget_of_instances(problem: Problem) -> FloatArray:
     return np.broadcast_to(problem.budget, problem.lanes)
 
 
@@ -122,7 +122,7 @@ class CompiledPolicy(OnlinePolicy):
         state, energy = self.decide_rounds(state, np.asarray(floor)[..., None])
         return state, energy[..., 0]
 
-    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
+    def schedule(self, problem: Problem) -> FloatArray:
         if type(self).decide is not CompiledPolicy.decide:
             return super().schedule(problem)
         state = self.start(problem.scenario, _budget_of_instances(problem))

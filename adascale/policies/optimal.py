@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.policies.base import Policy
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.scenario import FloatArray
 
 
@@ -46,6 +46,6 @@ class Optimal(Policy):
     kind = "optimum"
     budget_mode = "hindsight"
 
-    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
+    def schedule(self, problem: Problem) -> FloatArray:
         floor = problem.min_noise_energy
         return np.maximum(water_level(floor, problem.budget)[..., None], floor)

@@ -10,7 +10,7 @@ from adascale.compiled import compiled
 from adascale.policies.base import CompiledPolicy, HorizonState, in_rows
 from adascale.policies.estim_future import estimated_min_gain
 from adascale.policies.optimal import Optimal
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
 
 
@@ -59,7 +59,7 @@ class PowerControl(CompiledPolicy):
         check.one_of("subtract", self.subtract, True, False)
 
     @classmethod
-    def guess(cls, problem: ReceiveScalingProblem) -> FloatArray:
+    def guess(cls, problem: Problem) -> FloatArray:
         return np.asarray(problem.eta(Optimal().schedule(problem)).sum(axis=-1))
 
     def start(self, scenario: Scenario, budget: FloatArray) -> PowerControlState:

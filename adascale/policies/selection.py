@@ -12,7 +12,7 @@ from adascale.errors import BudgetNotReached, InvalidInput
 from adascale.policies.base import Policy
 from adascale.policies.equal_alloc import EqualAlloc
 from adascale.policies.optimal import water_level
-from adascale.problem import RENYI, ReceiveScalingProblem, over_devices, scaling
+from adascale.problem import RENYI, Problem, over_devices, scaling
 from adascale.scenario import FloatArray, Scenario
 
 
@@ -134,7 +134,7 @@ class Selecting(Policy):
         scenario = replace(scenario, num_rounds=scaled.shape[-1])
         return Selection(scenario, *self.decide(self.start(scenario), scaled)[1:])
 
-    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
+    def schedule(self, problem: Problem) -> FloatArray:
         """Refuse a problem, which has no gains to choose from."""
         raise InvalidInput(
             f"{type(self).__name__} needs the gains of all devices, got min_gain",
@@ -195,7 +195,7 @@ class Truncated(Selecting):
         r"""Compute the largest :math:`\varepsilon` of a device that sends in all T rounds, which no channel exceeds."""
         threshold = self.start(scenario).value[..., None]
         gain = threshold.repeat(scenario.num_rounds, axis=-1)
-        everyone = ReceiveScalingProblem(scenario, gain, 1.0)
+        everyone = Problem(scenario, gain, 1.0)
         return everyone.epsilon(everyone.min_noise_energy, accountant, delta)
 
     @classmethod

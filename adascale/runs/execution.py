@@ -15,7 +15,7 @@ from adascale.comparison import find_method, reported_parameters
 from adascale.learning import Dataset, data, train
 from adascale.learning.devices import find_device
 from adascale.policies import Policy, Selection
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.runs.provenance import provenance
 from adascale.runs.specification import (
     NOISE_FREE,
@@ -32,11 +32,11 @@ class Finished(NamedTuple):
     history: pd.DataFrame
 
 
-def problem_of(run: Run) -> tuple[ReceiveScalingProblem, NDArray[np.float64]]:
+def problem_of(run: Run) -> tuple[Problem, NDArray[np.float64]]:
     """Return the problem of a run's realisation, and its ``mean_gain`` of shape (M,)."""
     scenario = run.scenario
     channel = run.channel.draw(scenario.num_devices, scenario.num_rounds, run.seed)
-    problem = ReceiveScalingProblem(
+    problem = Problem(
         scenario,
         scenario.min_gain(channel.gain),
         run.nu * run.budget_factor,
@@ -99,7 +99,7 @@ def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
 
 
 def _cost(
-    problem: ReceiveScalingProblem, schedule: NDArray[np.float64] | Selection | None
+    problem: Problem, schedule: NDArray[np.float64] | Selection | None
 ) -> dict[str, float | None]:
     """Return the cost and the RDP of a schedule, and the participation where not all devices send."""
     order = problem.scenario.order
@@ -125,9 +125,7 @@ def _device_name(device: str) -> str:
 
 def decided(
     run: Run,
-) -> tuple[
-    ReceiveScalingProblem, Policy | None, NDArray[np.float64] | Selection | None
-]:
+) -> tuple[Problem, Policy | None, NDArray[np.float64] | Selection | None]:
     """Return the problem of a run's realisation, the tuned policy and its schedule; None for ``NoiseFree``.
 
     A policy that chooses who sends gets the total noise energy of the others: the mean floor plus the budget.

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from adascale import checks as check
 from adascale.compiled import njit
 from adascale.policies.optimal import water_level
-from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.problem import Problem, RoundLeakage
 from adascale.scenario import FloatArray
 
 
@@ -44,7 +44,7 @@ def optimum(floor: FloatArray, budget: ArrayLike) -> FloatArray:
     return np.maximum(water_level(floor, budget)[..., None], floor)
 
 
-def queue(problem: ReceiveScalingProblem, w: ArrayLike) -> FloatArray:
+def queue(problem: Problem, w: ArrayLike) -> FloatArray:
     r"""Return :math:`Q_0, \dots, Q_T` of any schedule, shape (..., T + 1) (:eq:`eq:queue`; paper, eq. (29))."""
     spend = problem.spend(w)
     budget = np.broadcast_to(np.asarray(problem.budget), spend.shape[:-1])
@@ -52,7 +52,7 @@ def queue(problem: ReceiveScalingProblem, w: ArrayLike) -> FloatArray:
     return np.reshape(flat, spend.shape[:-1] + (problem.num_rounds + 1,))
 
 
-def drift_bound(problem: ReceiveScalingProblem, w: ArrayLike) -> Sides:
+def drift_bound(problem: Problem, w: ArrayLike) -> Sides:
     r"""One-slot drift of **any** schedule, shape (..., T) (:prf:ref:`lem-drift`; the paper's Lemma 2)."""
     spend = problem.spend(w)
     length = queue(problem, w)
@@ -67,7 +67,7 @@ def drift_bound(problem: ReceiveScalingProblem, w: ArrayLike) -> Sides:
         )
 
 
-def queue_limits(problem: ReceiveScalingProblem, penalty: ArrayLike) -> QueueLimits:
+def queue_limits(problem: Problem, penalty: ArrayLike) -> QueueLimits:
     """Bound AdaScale's queue from the floors alone (:prf:ref:`thm-queue`, :prf:ref:`thm-queue-sharp`)."""
     penalty = np.broadcast_to(check.positive("penalty", penalty), problem.lanes)[
         ..., None
@@ -101,7 +101,7 @@ def queue_limits(problem: ReceiveScalingProblem, penalty: ArrayLike) -> QueueLim
 
 
 def queue_bound(
-    problem: ReceiveScalingProblem,
+    problem: Problem,
     w: ArrayLike,
     penalty: ArrayLike,
     *,
@@ -118,7 +118,7 @@ def queue_bound(
 
 
 def violation_bound(
-    problem: ReceiveScalingProblem,
+    problem: Problem,
     w: ArrayLike,
     penalty: ArrayLike,
     *,
@@ -133,7 +133,7 @@ def violation_bound(
 
 
 def regret_bound(
-    problem: ReceiveScalingProblem,
+    problem: Problem,
     w: ArrayLike,
     penalty: ArrayLike,
     *,
@@ -166,9 +166,7 @@ def regret_bound(
     return _held(Sides(left, np.broadcast_to(right, left.shape)))
 
 
-def regret_at_cost(
-    problem: ReceiveScalingProblem, w: ArrayLike, penalty: ArrayLike
-) -> Sides:
+def regret_at_cost(problem: Problem, w: ArrayLike, penalty: ArrayLike) -> Sides:
     """Return the regret against the optimum **at the cost that was paid**, and its price (:prf:ref:`prop-at-cost`).
 
     The left side is at least 0 for any schedule that spends something, and at most the right side for AdaScale.
@@ -206,7 +204,7 @@ def growth_constant(leakage: RoundLeakage, c: ArrayLike) -> FloatArray:
     return np.cbrt(2.25 * kappa_limits(leakage).low * check.positive("c", c))
 
 
-def queue_from_below(problem: ReceiveScalingProblem, penalty: ArrayLike) -> FloatArray:
+def queue_from_below(problem: Problem, penalty: ArrayLike) -> FloatArray:
     """Compute what AdaScale's last queue cannot stay below, from the floors alone (:eq:`eq:queue-below`).
 
     The best set of each size are the rounds with the lowest floors; the best size is taken.

@@ -30,7 +30,7 @@ from adascale.comparison.methods import SEED
 from adascale.comparison.shi_tuning import best_lyapunov, mean_inverse
 from adascale.errors import BudgetNotReached
 from adascale.policies import LyapunovPowerControl
-from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.problem import Problem, RoundLeakage
 from adascale.rootfind import find_roots
 from adascale.scenario import FloatArray, Scenario
 from adascale.tuning import draw_floors
@@ -48,7 +48,7 @@ _TOLERANCE = 1e-4  # largest |mean cost / nu - 1|
 
 
 def foreseen_lyapunov(
-    problem: ReceiveScalingProblem,
+    problem: Problem,
     mean_gain: Any = None,
     *,
     channel: ChannelModel | None = None,
@@ -85,9 +85,7 @@ def foreseen_lyapunov(
                 f"no pair of V and rate brings the mean cost to nu = {budget[lane]:g}"
             )
         gain = scenario.floor(floor)
-        every = ReceiveScalingProblem(
-            scenario, gain, np.full((pairs.shape[1], draws), budget[lane])
-        )
+        every = Problem(scenario, gain, np.full((pairs.shape[1], draws), budget[lane]))
         w = LyapunovPowerControl(*pairs[..., None]).schedule(every)
         chosen[:, lane] = pairs[:, leakage(w).mean(axis=(-2, -1)).argmin()]
     penalty, rate = chosen.reshape(2, *batch_shape)
@@ -137,9 +135,7 @@ def _pairs(
 def learn_with_prior(budget_mode: str, believed: ChannelModel | None) -> PolicyBuilder:
     """Return the method of :class:`~adascale.policies.Learn` whose prior is the law of the model that is believed."""
 
-    def method(
-        problem: ReceiveScalingProblem, mean_gain: Any = None
-    ) -> policies.Policy:
+    def method(problem: Problem, mean_gain: Any = None) -> policies.Policy:
         law = (believed or Rayleigh()).floor_law(problem.scenario, mean_gain)
         return policies.Learn(budget_mode, prior=law)
 

@@ -16,7 +16,7 @@ import pandas as pd
 from adascale import channel, policies
 from adascale.channel import RayleighFloors
 from adascale.policies import Policy, water_level
-from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.problem import Problem, RoundLeakage
 from adascale.scenario import FloatArray, Scenario
 from companion.bounds import empty_queue_regret, level_value
 from companion.bounds.causal import LevelValue, approach_constant
@@ -61,7 +61,7 @@ class LevelOfThePast(Policy):
     The first two rounds spend :math:`\nu` each.  It looks at no budget: what it has spent does not matter to it.
     """
 
-    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
+    def schedule(self, problem: Problem) -> FloatArray:
         r"""Return :math:`w_t`, shape (..., T)."""
         floor = problem.min_noise_energy
         budget = np.asarray(problem.budget)
@@ -129,7 +129,7 @@ def growth_table(
     for T in horizons:
         floor = np.broadcast_to(law.draw(rng, draws, T), (draws, T))
         horizon = replace(scenario, num_rounds=T)
-        problem = ReceiveScalingProblem(horizon, scenario.floor(floor), budget)
+        problem = Problem(horizon, scenario.floor(floor), budget)
         policies_by_name = methods(leakage, law, budget, horizon)
         for name, (policy, predicted) in (
             (name, policies_by_name[name]) for name in only

@@ -21,7 +21,7 @@ from adascale import accounting, channel, policies
 from adascale.channel import ChannelModel, EmpiricalFloors, FloorLaw, Rayleigh
 from adascale.comparison import PolicyBuilder, TunedOnModel, TunedOnRealisation
 from adascale.errors import BudgetNotReached
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
 from adascale.statistics import interval
 from companion.causal.fresh import DRAWS, HINDSIGHT, TUNED, online_methods
@@ -83,9 +83,7 @@ def reference_floor() -> float:
     return float(np.median(scenario.floor(scenario.min_gain(realisations.gain))))
 
 
-def problem_of(
-    measured: Realisation, scale: float = 1.0
-) -> tuple[ReceiveScalingProblem, FloatArray]:
+def problem_of(measured: Realisation, scale: float = 1.0) -> tuple[Problem, FloatArray]:
     """Return the problem of the evaluated rounds at ``BUDGET`` and the gains of the past, both rescaled.
 
     The scale is the median floor of the past relative to :func:`reference_floor`, as if all devices had more or less
@@ -103,7 +101,7 @@ def problem_of(
         factor = float(median / (scale * reference_floor()))
         past = past * factor
         gain = gain * factor
-    return ReceiveScalingProblem(scenario, scenario.min_gain(gain), BUDGET), past
+    return Problem(scenario, scenario.min_gain(gain), BUDGET), past
 
 
 def methods(scenario: Scenario, past: FloatArray) -> dict[str, PolicyBuilder]:

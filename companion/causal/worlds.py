@@ -30,7 +30,7 @@ from adascale.comparison import (
 from adascale.comparison.methods import SEED
 from adascale.policies import Policy
 from adascale.policies.resolve import SEEN
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.scenario import Scenario
 from companion.causal.fresh import DRAWS, online_methods
 from companion.privacy.sharp import SharpAccountant
@@ -115,9 +115,7 @@ def remembered(method: PolicyBuilder) -> PolicyBuilder:
     """Cache the policies of a method that depends on budgets and mean gains alone."""
     policies_by_key: dict[tuple[bytes, bytes], Policy] = {}
 
-    def again(
-        problem: ReceiveScalingProblem, mean_gain: NDArray[np.float64] | None = None
-    ) -> Policy:
+    def again(problem: Problem, mean_gain: NDArray[np.float64] | None = None) -> Policy:
         key = (
             np.asarray(problem.budget).tobytes(),
             np.asarray(mean_gain, dtype=float).tobytes(),

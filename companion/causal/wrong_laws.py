@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from adascale import channel, policies
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.scenario import Scenario
 from companion.causal.fresh import CAUSAL
 from companion.theory.correlated import gauss_markov_floors
@@ -58,7 +58,7 @@ def beliefs_table(budget: float = 0.04, seeds: Sequence[int] = SEEDS) -> pd.Data
     for world, min_gain, believed in zip(
         WORLDS, (gains, gains, unit / slow), (mean_gain, wrong, mean_gain), strict=True
     ):
-        problem = ReceiveScalingProblem(scenario, min_gain, budget)
+        problem = Problem(scenario, min_gain, budget)
         best = problem.rdp(policies.Optimal().schedule(problem))
         for name in BELIEVERS:
             w = CAUSAL[name](problem, believed).schedule(problem)

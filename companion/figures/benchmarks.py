@@ -9,13 +9,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
 from adascale.policies import Optimal, water_level
-from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.problem import Problem, RoundLeakage
 from adascale.scenario import FloatArray
 from companion.figures.style import STYLE, label_of, name_curves, panels, shades
 
 
 def planned_levels(
-    problem: ReceiveScalingProblem,
+    problem: Problem,
     later_floor: Mapping[str, float],
     levels: Mapping[str, FloatArray],
 ) -> Figure:
@@ -54,7 +54,7 @@ def planned_levels(
     return figure
 
 
-def rising_aim(problem: ReceiveScalingProblem, w: FloatArray) -> Figure:
+def rising_aim(problem: Problem, w: FloatArray) -> Figure:
     """Draw the noise energies of a schedule of PowerControl, and how its leakage adds up beside the optimum's."""
     figure, (above, below) = panels(2, 2.7, sharex=True)
     leakage = RoundLeakage(problem.scenario)

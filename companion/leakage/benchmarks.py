@@ -11,7 +11,7 @@ import pandas as pd
 from adascale import channel, policies, presets
 from adascale.comparison import TunedOnRealisation, leakage_table
 from adascale.comparison.shi_tuning import match_lyapunov
-from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.problem import Problem, RoundLeakage
 from adascale.scenario import FloatArray
 from adascale.statistics import log_interval
 from companion.causal.fresh import HINDSIGHT
@@ -59,15 +59,13 @@ def both_protocols(table: pd.DataFrame, levels: Sequence[float]) -> pd.DataFrame
     return unseen.rename(columns={"epsilon": "unseen"}).assign(in_hindsight=tuned)
 
 
-def late_share(
-    problem: ReceiveScalingProblem, w: FloatArray, rounds: int
-) -> FloatArray:
+def late_share(problem: Problem, w: FloatArray, rounds: int) -> FloatArray:
     """Return the share of the RDP leakage that the last ``rounds`` rounds carry, of every lane."""
     loss = RoundLeakage(problem.scenario)(w)
     return np.asarray(loss[..., -rounds:].sum(axis=-1) / loss.sum(axis=-1))
 
 
-def full_power(problem: ReceiveScalingProblem, w: FloatArray) -> dict[str, FloatArray]:
+def full_power(problem: Problem, w: FloatArray) -> dict[str, FloatArray]:
     """Return how many rounds of every lane are at full power, and shares of the RDP leakage in those of them.
 
     A round is *needlessly* at full power where the optimum is not.
@@ -142,9 +140,7 @@ def choices_table(
     ]
 
     gain = channel.draw(scenario.num_devices, scenario.num_rounds, seeds).gain
-    problem = ReceiveScalingProblem(
-        scenario, scenario.min_gain(gain), np.array(levels)[:, None]
-    )
+    problem = Problem(scenario, scenario.min_gain(gain), np.array(levels)[:, None])
     matched = match_lyapunov(problem)
     by_lane = matched.pairs.groupby("lane")["epsilon"]
     multiples = matched.penalty / matched.rate**3

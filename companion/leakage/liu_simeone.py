@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import lambertw
 
 from adascale.policies import Policy
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
 from companion.shi import capped_level
 
@@ -24,7 +24,7 @@ class OfflinePowerControl(Policy):
     privacy_budget: FloatArray
     contraction: float = 1.0
 
-    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
+    def schedule(self, problem: Problem) -> FloatArray:
         weight = self.contraction ** (-0.5 * np.arange(problem.num_rounds))
         mean = np.broadcast_to(self.privacy_budget, problem.lanes) / problem.num_rounds
         tau = capped_level(problem.max_eta, mean, weight)

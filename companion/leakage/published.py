@@ -21,7 +21,7 @@ from scipy.io import loadmat
 from scipy.special import lambertw
 
 from adascale.policies import PowerControl
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
 from companion.leakage.liu_simeone import OfflinePowerControl, scaling_budget
 from companion.results import Made
@@ -213,7 +213,7 @@ def offline(contraction: float, seeds: int = 30) -> dict[str, Any]:
             rng.standard_normal(rounds) + 1j * rng.standard_normal(rounds)
         )
         caps = np.abs(faded) ** 2
-        lane = ReceiveScalingProblem(scenario, caps * _WATT / scenario.x_max, 1.0)
+        lane = Problem(scenario, caps * _WATT / scenario.x_max, 1.0)
         for epsilon in (1.0, 10.0, 100.0):  # few rounds at their caps, and many
             budget = float(published_budget(epsilon, 0.01))
             ours = (

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from adascale.accounting import ExactAccountant, epsilon_by
 from adascale.channel import AntennaSelection, ChannelModel, Rayleigh
 from adascale.policies import Best, Optimal, Selection, Truncated
-from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.problem import Problem, RoundLeakage
 from adascale.scenario import FloatArray, Scenario
 from companion.bounds.guarantees import optimum
 from companion.results import Made
@@ -83,10 +83,7 @@ def senders_rows(
     """Yield a row per policy, at the ``total`` or at that of Optimal at ``nu``; with ``more``, of all policies."""
     s = SCENARIOS[dataset]
     gain = (model or Rayleigh()).draw(s.num_devices, s.num_rounds, seed).gain
-    W = (
-        total
-        or nu + ReceiveScalingProblem(s, s.min_gain(gain), 1.0).min_noise_energy.mean()
-    )
+    W = total or nu + Problem(s, s.min_gain(gain), 1.0).min_noise_energy.mean()
     cut = Truncated.of_total(s, gain, W).select(s, gain)
     selections = {
         "Optimal": at_level(s, gain, s.num_devices, W),
@@ -167,12 +164,11 @@ def noise_rows(nu: float, seed: int) -> Iterator[dict[str, Any]]:
     if nu == BUDGETS[1]:
         cases += _four_antennas(s, rayleigh.path_loss, seed)
     floors = [
-        ReceiveScalingProblem(s, s.min_gain(case[2]), 1.0).min_noise_energy.mean()
-        for case in cases
+        Problem(s, s.min_gain(case[2]), 1.0).min_noise_energy.mean() for case in cases
     ]
     for (name, decibel, gain, exposure), floor in zip(cases, floors, strict=True):
         budget = nu if "equal nu" in name else nu + floors[0] - floor
-        problem = ReceiveScalingProblem(s, s.min_gain(gain), budget)
+        problem = Problem(s, s.min_gain(gain), budget)
         sigma = problem.noise_multiplier(Optimal().schedule(problem)) / np.sqrt(
             exposure
         )

@@ -8,14 +8,14 @@ from numpy.typing import ArrayLike
 
 from adascale.comparison.shi_tuning import LyapunovMatch, match_lyapunov
 from adascale.policies import LyapunovPowerControl, Optimal
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.scenario import FloatArray
 from adascale.tuning import match_budget
 from companion.shi import capped_level, filled_lyapunov
 
 
 def penalty_scan(
-    problem: ReceiveScalingProblem,
+    problem: Problem,
     relative_rates: ArrayLike,
     relative_penalties: ArrayLike,
 ) -> FloatArray:
@@ -30,7 +30,7 @@ def penalty_scan(
         relative * problem.eta(Optimal().schedule(problem)).mean(),
         (relative.size, multiple.size),
     )
-    grid = ReceiveScalingProblem(
+    grid = Problem(
         problem.scenario, problem.min_gain, np.full(rate.shape, problem.budget)
     )
     return np.asarray(
@@ -39,7 +39,7 @@ def penalty_scan(
     )
 
 
-def pair_table(problem: ReceiveScalingProblem, matched: LyapunovMatch) -> pd.DataFrame:
+def pair_table(problem: Problem, matched: LyapunovMatch) -> pd.DataFrame:
     r"""Add ``nu``; ``relative_penalty``, :math:`V / \bar\eta^3`; and ``over``, epsilon over Optimal's, to all pairs."""
     pairs = matched.pairs
     optimal = problem.epsilon(Optimal().schedule(problem)).ravel()
@@ -51,7 +51,7 @@ def pair_table(problem: ReceiveScalingProblem, matched: LyapunovMatch) -> pd.Dat
 
 
 def lyapunov_starts(
-    problem: ReceiveScalingProblem, matched: LyapunovMatch | None = None
+    problem: Problem, matched: LyapunovMatch | None = None
 ) -> pd.DataFrame:
     r"""Shi et al. with its queue empty and filled, at equal cost: what the start explains, and what re-tuning V adds.
 

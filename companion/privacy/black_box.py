@@ -15,7 +15,7 @@ from adascale.audit.canaries import AUDIT, PLACES, coins, unit
 from adascale.audit.conclusions import Claim, claimed, right_guesses
 from adascale.learning import Dataset, Training, clipped_sum, models
 from adascale.learning.seeding import stream
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.scenario import Scenario
 
 
@@ -97,7 +97,7 @@ def from_losses(
 
 
 def audit_samples(
-    problem: ReceiveScalingProblem,
+    problem: Problem,
     w: ArrayLike,
     training: Training,
     dataset: Dataset,

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from adascale import accounting, channel, policies
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.rootfind import solve
 from adascale.scenario import FloatArray, Scenario
 from companion.privacy.sharp import sharp_epsilon
@@ -83,7 +83,7 @@ def realisations(
     cells = []
     for seed in seeds:
         fading = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
-        problem = ReceiveScalingProblem(scenario, scenario.min_gain(fading.gain), nu)
+        problem = Problem(scenario, scenario.min_gain(fading.gain), nu)
         victim = int(fading.path_loss.argmax())
         sigma = problem.noise_multiplier(policies.Optimal().schedule(problem))[victim]
         cells.append(Realisation(fading.gain[victim] * fading.path_loss[victim], sigma))

@@ -15,14 +15,14 @@ from adascale.audit.canaries import AUDIT, RUNS, audited_devices, coins, unit
 from adascale.audit.conclusions import claimed, from_scores, noise_of
 from adascale.learning import Dataset, FedSGD, Training, data
 from adascale.learning.seeding import stream
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from companion.privacy.black_box import SampleCanaries, from_losses
 
 
 class Audited(NamedTuple):
     """What is audited: a schedule w of a problem, and the training with it at a seed."""
 
-    problem: ReceiveScalingProblem
+    problem: Problem
     w: ArrayLike
     training: Training
     dataset: Dataset

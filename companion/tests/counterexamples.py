@@ -10,7 +10,7 @@ from adascale import channel, policies
 from adascale.accounting import RenyiAccountant
 from adascale.channel import RayleighFloors
 from adascale.policies import water_level
-from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.problem import Problem, RoundLeakage
 from adascale.scenario import Scenario
 from companion.bounds import level_value, stationary_regret_bound
 from companion.causal.growth import surplus
@@ -122,7 +122,7 @@ def estimated(error):
     """Of twenty problems by estimates: the leakage over the accounted one, and the sum's added noise over nu."""
     fading = channel.draw(MNIST.num_devices, ROUNDS, range(20))
     believed = channel_estimates.estimate(fading, error, seed=range(20))
-    problem = ReceiveScalingProblem(MNIST, MNIST.min_gain(np.abs(believed) ** 2), NU)
+    problem = Problem(MNIST, MNIST.min_gain(np.abs(believed) ** 2), NU)
     accounted = problem.noise_multiplier(policies.Optimal().schedule(problem))
     alignment = fading.coefficient / believed
     remaining = channel_estimates.true_noise_multiplier(accounted, alignment)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from adascale import ReceiveScalingProblem, channel, policies
+from adascale import Problem, channel, policies
 from adascale.comparison import find_method
 from adascale.runs.execution import problem_of
 from adascale.runs.specification import NOISE_FREE, make_run
@@ -110,7 +110,7 @@ def test_reading_has_leakage_of_its_channels_and_budget():
     assert np.isnan(table.fall[0.01])
     assert table.fall[0.16] == pytest.approx(5, abs=0.05)
     gain = channel.Rayleigh(placement="area").draw(10, 40, range(3)).gain
-    problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), 1.6)
+    problem = Problem(scenario, scenario.min_gain(gain), 1.6)
     best, equal = (
         policy.schedule(problem)
         for policy in (policies.Optimal(), policies.EqualAlloc())

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from adascale import ReceiveScalingProblem, Scenario, policies
+from adascale import Problem, Scenario, policies
 from adascale.comparison import TunedOnRealisation, leakage_table
 from adascale.comparison.shi_tuning import match_lyapunov
 from adascale.problem import RoundLeakage
@@ -85,7 +85,7 @@ def test_orders_are_compared_with_the_first_of_them():
 
 
 def test_penalty_scan_matches_a_plain_loop(problem):
-    single = ReceiveScalingProblem(MNIST, problem.min_gain[0], 0.16)
+    single = Problem(MNIST, problem.min_gain[0], 0.16)
     relative_rates = np.array([0.5, 3.0])
     multiples = [0.1, 1.0, 30.0]
     scan = penalty_scan(single, relative_rates, multiples)
@@ -99,7 +99,7 @@ def test_penalty_scan_matches_a_plain_loop(problem):
 
 def test_pairs_are_divided_by_the_optimum_of_their_lane(problem):
     table = pair_table(problem, match_lyapunov(problem))
-    alone = ReceiveScalingProblem(MNIST, problem.min_gain[2], problem.budget[1, 0])
+    alone = Problem(MNIST, problem.min_gain[2], problem.budget[1, 0])
     optimal = alone.epsilon(policies.Optimal().schedule(alone))
     rows = table[table.lane == 5]
     np.testing.assert_allclose(rows.over * optimal, rows.epsilon, rtol=1e-9)

@@ -5,7 +5,7 @@ import pytest
 from opacus.accountants import RDPAccountant
 
 from adascale import (
-    ReceiveScalingProblem,
+    Problem,
     accounting,
     policies,
     presets,
@@ -86,7 +86,7 @@ def test_foreseen_pair_spends_nu_and_leaks_least_of_those_tried():
     law = Rayleigh().floor_law(scenario, mean_gain)
     floor = tuning.draw_floors(scenario, law, 8, 9)[0]
     gain = scenario.noise_scale / (scenario.x_max * floor)
-    draws = ReceiveScalingProblem(scenario, gain, np.full(8, nu))
+    draws = Problem(scenario, gain, np.full(8, nu))
 
     def leaks(**options):
         pair = foreseen_lyapunov(problem, mean_gain, draws=8, seed=9, **options)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adascale import ReceiveScalingProblem, Scenario, policies, tuning
+from adascale import Problem, Scenario, policies, tuning
 from companion import bounds, explorer
 from companion.shi import plain_lyapunov
 
@@ -94,7 +94,7 @@ def posed(scenario, channel, draw, budget, order=3):
     gain = 10 ** (
         -explorer.loss_codes(channel, draw)[: chosen.num_rounds] / explorer.GAIN_STEPS
     )
-    return ReceiveScalingProblem(chosen, gain / chosen.batch_second_moment, budget)
+    return Problem(chosen, gain / chosen.batch_second_moment, budget)
 
 
 def constant_levels(scenario, channel, draw):
@@ -198,4 +198,4 @@ def test_gains_and_levels_are_those_of_the_model_but_for_rounding(channel):
 def beginning(problem, rounds):
     """The problem of the first rounds alone."""
     gain = problem.min_gain[:rounds]
-    return ReceiveScalingProblem(problem.scenario, gain, problem.budget)
+    return Problem(problem.scenario, gain, problem.budget)

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from adascale import ReceiveScalingProblem, channel, policies
+from adascale import Problem, channel, policies
 from adascale.problem import RoundLeakage
 from adascale.statistics import interval
 from companion import bounds
@@ -42,7 +42,7 @@ def test_a_row_holds_the_sides_of_the_bounds():
     gain = MNIST.min_gain(channel.draw(10, 250, 2).gain)
     ends = end_limits(table)
     for row in table.itertuples():
-        problem = ReceiveScalingProblem(MNIST, gain[: row.T], nu)
+        problem = Problem(MNIST, gain[: row.T], nu)
         w = policies.AdaScale(row.penalty).schedule(problem)
         floor = problem.min_noise_energy
         spend = policies.Optimal().schedule(problem) - floor

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from adascale import ReceiveScalingProblem
+from adascale import Problem
 from companion.__main__ import RESULTS as MADE
 from companion.__main__ import make
 from companion.causal import link_data as data
@@ -162,7 +162,7 @@ def test_no_method_sees_a_round_before_it_comes(few):
     half = problem.num_rounds // 2
     gain = problem.min_gain.copy()
     gain[half:] = gain[half:][::-1] / 3
-    changed = ReceiveScalingProblem(problem.scenario, gain, links.BUDGET)
+    changed = Problem(problem.scenario, gain, links.BUDGET)
     mean_gain = past.mean(axis=-1) / problem.scenario.batch_second_moment
     foresees = set()
     for name, method in links.methods(problem.scenario, past).items():

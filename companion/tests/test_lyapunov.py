@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from adascale import ReceiveScalingProblem, policies, tuning
+from adascale import Problem, policies, tuning
 from adascale.comparison.shi_tuning import best_lyapunov, match_lyapunov
 from adascale.problem import RoundLeakage
 from companion.shi import capped_level, filled_lyapunov, plain_lyapunov
@@ -29,9 +29,7 @@ def test_every_pair_costs_the_budget(matched):
     assert {*match.pairs.lane} == set(range(4))
     for pair in match.pairs.iloc[::7].itertuples():
         k, r = np.unravel_index(int(pair.lane), problem.lanes)
-        alone = ReceiveScalingProblem(
-            problem.scenario, problem.min_gain[r], problem.budget[k, 0]
-        )
+        alone = Problem(problem.scenario, problem.min_gain[r], problem.budget[k, 0])
         # the rough part of the curve amplifies a last digit; the tolerance is 1e-9
         assert lyapunov_cost(alone, pair.penalty, pair.rate) == pytest.approx(
             1, rel=2e-9
@@ -56,9 +54,7 @@ def test_the_kindest_pair_is_chosen(matched):
 def test_no_pair_between_tried_rates_leaks_much_less(matched):
     """Forty rates around the best one, the crossing of each found by bisection."""
     problem, match = matched
-    alone = ReceiveScalingProblem(
-        problem.scenario, problem.min_gain[0], problem.budget[1, 0]
-    )
+    alone = Problem(problem.scenario, problem.min_gain[0], problem.budget[1, 0])
     epsilon = match.pairs.groupby("lane").epsilon.min()[2]
     rates = match.rate[1, 0] * np.geomspace(0.9, 1.1, 40)
     natural = float(match.penalty[1, 0])
@@ -81,7 +77,7 @@ def test_no_pair_between_tried_rates_leaks_much_less(matched):
                 )
             )
     penalty, rate = np.array(pairs).T
-    many = ReceiveScalingProblem(
+    many = Problem(
         problem.scenario,
         np.broadcast_to(alone.min_gain, (rate.size, 500)),
         alone.budget,

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy import stats
 
-from adascale import ReceiveScalingProblem, Scenario, accounting, channel, policies
+from adascale import Problem, Scenario, accounting, channel, policies
 from adascale.audit.canaries import unit
 from adascale.learning import FedSGD, Training, data, fedsgd
 from companion.privacy.black_box import SampleCanaries, audit_samples
@@ -49,7 +49,7 @@ def digits():
 
 def given(sigma, scenario=SMALL, seed=0):
     """Rounds with given noise multipliers, far from the power limit."""
-    problem = ReceiveScalingProblem(scenario, np.full(len(sigma), 1e-3), 1.0)
+    problem = Problem(scenario, np.full(len(sigma), 1e-3), 1.0)
     least = problem.noise_multiplier(problem.min_noise_energy)[0]
     w = problem.min_noise_energy * (np.asarray(sigma) / least) ** 2
     return Audited(problem, w, TRAINING, digits(), seed)
@@ -190,7 +190,7 @@ def test_mislabelled_scan_has_a_clipped_gradient():
 
 def test_the_final_model_tells_little():
     gain = channel.draw(WHOLE.num_devices, 20, seed=0).gain
-    problem = ReceiveScalingProblem(WHOLE, WHOLE.min_gain(gain), 2.56)
+    problem = Problem(WHOLE, WHOLE.min_gain(gain), 2.56)
     training = (
         problem,
         policies.Optimal().schedule(problem),

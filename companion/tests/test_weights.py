@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from adascale import ReceiveScalingProblem
+from adascale import Problem
 from adascale.policies import Optimal
 from companion.theory.convergence import momentum_over_bound
 from companion.training import weighted_trainings as trainings
@@ -103,7 +103,7 @@ def test_equal_leakage_is_found_from_either_side():
     target = float(goal.rdp(Optimal().schedule(goal)))
     for start in (0.001, 1.0):
         other = make(MNIST, start, rounds=100)
-        matched = ReceiveScalingProblem(
+        matched = Problem(
             other.scenario, other.min_gain, equal_leakage(other, policy, target)
         )
         assert float(matched.rdp(policy.schedule(matched))) == pytest.approx(

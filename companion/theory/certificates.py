@@ -9,7 +9,7 @@ import pandas as pd
 
 from adascale import channel, policies
 from adascale.channel import RayleighFloors
-from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.problem import Problem, RoundLeakage
 from adascale.scenario import Scenario
 from companion.bounds import certify_regret, level_value
 from companion.causal.growth import CELLS, surplus
@@ -47,9 +47,7 @@ def certificate_tables() -> tuple[pd.DataFrame, pd.DataFrame]:
         gain = scenario.floor(floor)
         for nu in BUDGETS if place == 0.5 else BUDGETS[1:2]:
             value = level_value(F, law, nu)
-            problem = ReceiveScalingProblem(
-                replace(scenario, num_rounds=rounds), gain, nu
-            )
+            problem = Problem(replace(scenario, num_rounds=rounds), gain, nu)
             for margin in MARGINS if place == 0.5 else (2.0,):
                 certified = certify_regret(scenario, law, nu, rounds, margin)
                 policy = policies.ReSolve(

@@ -18,7 +18,7 @@ from adascale import channel, policies
 from adascale.channel import RayleighFloors
 from adascale.policies import adascale_energies
 from adascale.policies.resolve import SEEN
-from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.problem import Problem, RoundLeakage
 from adascale.scenario import FloatArray, Scenario
 from adascale.statistics import Interval, interval
 from companion.bounds import (
@@ -149,8 +149,8 @@ def block_table(
         ]
         shorter = replace(scenario, num_rounds=T // c)
         floor = np.repeat(block_values, c, axis=-1)
-        problem = ReceiveScalingProblem(scenario, scenario.floor(floor), budget)
-        of_blocks = ReceiveScalingProblem(shorter, problem.min_gain[:, ::c], budget)
+        problem = Problem(scenario, scenario.floor(floor), budget)
+        of_blocks = Problem(shorter, problem.min_gain[:, ::c], budget)
         best = leakage(optimum(floor, budget)).sum(axis=-1)
         steady = T * value.leakage
         hard = c * value.log_coefficient

@@ -12,7 +12,7 @@ import numpy as np
 
 from adascale.accounting import kernels
 from adascale.policies.base import Policy
-from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.problem import Problem, RoundLeakage
 from adascale.scenario import FloatArray
 
 
@@ -26,7 +26,7 @@ class OptimalCvxpy(Policy):
     of :math:`x_t`.
     """
 
-    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
+    def schedule(self, problem: Problem) -> FloatArray:
         r"""Return :math:`w^\star_t`, shape (..., T), or a ``RuntimeError`` if the solver does not report an optimum.
 
         At order 3 it does; at orders and budgets where next to nothing is left to minimise, it may stop short of one.

@@ -15,7 +15,7 @@ from adascale.channel import (
     TappedDelayLine,
 )
 from adascale.comparison import leakage_table
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.statistics import log_interval
 from companion.leakage.senders import SCENARIOS
 from companion.methods import METHODS
@@ -51,7 +51,7 @@ def inside_table(
     for (dataset, case), model in cases.items():
         scenario = SCENARIOS[dataset]
         fading = model.draw(scenario.num_devices, scenario.num_rounds, seeds)
-        floor = ReceiveScalingProblem(
+        floor = Problem(
             scenario, scenario.min_gain(fading.gain), budget
         ).min_noise_energy
         leaked = leakage_table(

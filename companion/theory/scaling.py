@@ -14,7 +14,7 @@ import pandas as pd
 
 from adascale import channel
 from adascale.policies import adascale_energies
-from adascale.problem import ReceiveScalingProblem, RoundLeakage
+from adascale.problem import Problem, RoundLeakage
 from adascale.scenario import Scenario
 from adascale.statistics import Interval, interval
 from companion.bounds import growth_constant, stationary_level
@@ -57,7 +57,7 @@ def scaling_table(
         )
         unit = budget / -float(leakage.slope(stationary_level(scale, budget)))
         for T in horizons:
-            problem = ReceiveScalingProblem(scenario, min_gain[:T], budget)
+            problem = Problem(scenario, min_gain[:T], budget)
             floor = problem.min_noise_energy
             best = optimum(floor, budget)
             spend = best - floor

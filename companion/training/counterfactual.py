@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from adascale.comparison import find_method
 from adascale.learning import data, train
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.runs.execution import problem_of
 from adascale.runs.specification import Run
 from adascale.runs.sweep import read_sweep
@@ -24,9 +24,7 @@ from companion.results import Made
 Schedule = NDArray[np.float64]
 
 
-def fade_levelled(
-    problem: ReceiveScalingProblem, w: Schedule
-) -> tuple[ReceiveScalingProblem, Schedule]:
+def fade_levelled(problem: Problem, w: Schedule) -> tuple[Problem, Schedule]:
     r"""One lane with the (lower) median floor in the round of the largest, and the same :math:`w_t - w_{\min,t}`."""
     deepest, median = problem.min_noise_energy.argsort()[
         [-1, problem.num_rounds // 2]
@@ -34,7 +32,7 @@ def fade_levelled(
     min_gain = problem.min_gain.copy()
     schedule = w.copy()
     min_gain[deepest] = min_gain[median]
-    levelled = ReceiveScalingProblem(problem.scenario, min_gain, problem.budget)
+    levelled = Problem(problem.scenario, min_gain, problem.budget)
     schedule[deepest] = levelled.min_noise_energy[deepest] + problem.spend(w)[deepest]
     return levelled, schedule
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from adascale import channel, policies, presets
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
 from adascale.statistics import interval
 from companion.privacy.observers import epsilon_at
@@ -49,7 +49,7 @@ class Realisation(NamedTuple):
     Both have the shape (T,), the alignments :math:`c_{m,t}` the shape (M, T); ``law`` is theirs, given the estimates.
     """
 
-    problem: ReceiveScalingProblem
+    problem: Problem
     true_floor: FloatArray
     energy: FloatArray
     alignment: NDArray[np.complex128]
@@ -71,9 +71,7 @@ def realise(
             fading.path_loss, int(number), power, scenario.noise_power
         )
     believed = channel_estimates.estimate(fading, square, kind, seed=seed)
-    problem = ReceiveScalingProblem(
-        scenario, scenario.min_gain(np.abs(believed) ** 2), nu
-    )
+    problem = Problem(scenario, scenario.min_gain(np.abs(believed) ** 2), nu)
     true_floor = scenario.floor(scenario.min_gain(fading.gain))
     law = channel_estimates.alignment_law(believed, fading.path_loss, square, kind)
     return Realisation(
@@ -124,7 +122,7 @@ def leakage_row(
     over = (
         realised.problem.min_noise_energy / realised.true_floor
     )  # at the true cap, of the device that needs the most
-    careless = ReceiveScalingProblem(scenario, scenario.floor(realised.true_floor), nu)
+    careless = Problem(scenario, scenario.floor(realised.true_floor), nu)
     heard = careless.noise_multiplier(policies.Optimal().schedule(careless))
     return {
         "misaligned": float(

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from adascale.compiled import njit
 from adascale.policies.base import Policy, in_rows
-from adascale.problem import LeakageTerms, ReceiveScalingProblem, RoundLeakage, slopes
+from adascale.problem import LeakageTerms, Problem, RoundLeakage, slopes
 from adascale.rootfind import Search, power_law_step, search_from
 from adascale.scenario import FloatArray
 
@@ -21,9 +21,7 @@ def mean_one(weights: ArrayLike) -> FloatArray:
     return np.asarray(share / share.mean(axis=-1, keepdims=True))
 
 
-def weighted_cost(
-    problem: ReceiveScalingProblem, w: ArrayLike, weights: ArrayLike
-) -> FloatArray:
+def weighted_cost(problem: Problem, w: ArrayLike, weights: ArrayLike) -> FloatArray:
     r"""Return :math:`\frac1T \sum_t c_t (w_t - w_{\min,t})` of a schedule, with weights of mean 1, shape (...)."""
     return np.asarray(np.mean(mean_one(weights) * problem.spend(w), axis=-1))
 
@@ -41,7 +39,7 @@ class WeightedOptimal(Policy):
     def __post_init__(self) -> None:
         object.__setattr__(self, "weights", mean_one(self.weights))
 
-    def schedule(self, problem: ReceiveScalingProblem) -> FloatArray:
+    def schedule(self, problem: Problem) -> FloatArray:
         r"""Return :math:`\eta_t`, shape (..., T), in watts; ``RuntimeError`` where float64 has no price for a lane."""
         shape = (*problem.lanes, problem.num_rounds)
         floor, counts = (

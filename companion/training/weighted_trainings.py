@@ -16,7 +16,7 @@ import pandas as pd
 
 from adascale import channel
 from adascale.policies import Optimal
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
 from companion.results import Made, load
 from companion.training.weighted_optimal import WeightedOptimal
@@ -55,7 +55,7 @@ class Digits(NamedTuple):
     """One federation of the digits and its channel."""
 
     federation: FedSGD
-    problem: ReceiveScalingProblem
+    problem: Problem
 
     @classmethod
     def at(cls, setting: Setting, seed: int, rounds: int | None = None) -> Digits:
@@ -71,7 +71,7 @@ class Digits(NamedTuple):
         )
         dataset = data.load(training.dataset, training.input_scaling)
         gain = channel.draw(scenario.num_devices, scenario.num_rounds, seed).gain
-        problem = ReceiveScalingProblem(scenario, scenario.min_gain(gain), setting.nu)
+        problem = Problem(scenario, scenario.min_gain(gain), setting.nu)
         return cls(FedSGD(scenario, training, dataset, seed), problem)
 
     def run(self, state: State, energy: FloatArray) -> list[State]:
@@ -192,7 +192,7 @@ def contest(
         policy = WeightedOptimal(counts)
         budget = equal_leakage(problem, policy, float(problem.rdp(flat)))
         schedules[label] = policy.schedule(
-            ReceiveScalingProblem(problem.scenario, problem.min_gain, budget)
+            Problem(problem.scenario, problem.min_gain, budget)
         )
     rows = []
     for label, schedule in schedules.items():

@@ -20,7 +20,7 @@ from adascale import channel
 from adascale import checks as check
 from adascale.accounting import RenyiAccountant, order_grid
 from adascale.policies import Optimal
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
 from companion.results import Made
 from companion.training.weighted_optimal import WeightedOptimal, mean_one, weighted_cost
@@ -90,7 +90,7 @@ class Comparison(NamedTuple):
 
 
 def compare(
-    problem: ReceiveScalingProblem, weights: ArrayLike, orders: Sequence[float] = ORDERS
+    problem: Problem, weights: ArrayLike, orders: Sequence[float] = ORDERS
 ) -> Comparison:
     r"""Compare the optimum under weights, shape (T,), with Optimal at the budget; the lanes have one axis."""
     budget = np.broadcast_to(problem.budget, problem.lanes)
@@ -101,18 +101,14 @@ def compare(
     needed = np.empty(problem.lanes)
     scenario = problem.scenario
     account = RenyiAccountant(tuple(order_grid(4096)))
-    equal_loss = policy.schedule(
-        ReceiveScalingProblem(scenario, problem.min_gain, spent)
-    )
+    equal_loss = policy.schedule(Problem(scenario, problem.min_gain, spent))
     for lane in np.ndindex(problem.lanes):
-        alone = ReceiveScalingProblem(scenario, problem.min_gain[lane], budget[lane])
+        alone = Problem(scenario, problem.min_gain[lane], budget[lane])
         needed[lane] = equal_leakage(alone, policy, float(target[lane]))
     base = problem.epsilon(flat, account)
     best = epsilon = problem.epsilon(equal_loss, account)
     for order in orders:
-        tried = ReceiveScalingProblem(
-            replace(scenario, order=order), problem.min_gain, spent
-        )
+        tried = Problem(replace(scenario, order=order), problem.min_gain, spent)
         best = np.minimum(best, problem.epsilon(policy.schedule(tried), account))
     ground = np.mean(mean_one(weights) * problem.min_noise_energy, axis=-1)
     return Comparison(
@@ -124,15 +120,11 @@ def compare(
     )
 
 
-def equal_leakage(
-    problem: ReceiveScalingProblem, policy: WeightedOptimal, leakage: float
-) -> float:
+def equal_leakage(problem: Problem, policy: WeightedOptimal, leakage: float) -> float:
     """Find the weighted budget at which a policy's RDP is ``leakage`` in nats, on one lane."""
 
     def above(log_budget: float) -> float:
-        tried = ReceiveScalingProblem(
-            problem.scenario, problem.min_gain, np.exp(log_budget)
-        )
+        tried = Problem(problem.scenario, problem.min_gain, np.exp(log_budget))
         return float(np.log(problem.rdp(policy.schedule(tried)) / leakage))
 
     low = high = float(np.log(problem.budget))
@@ -193,7 +185,7 @@ def table(
         weights = loss_weights(
             1.0, -math.expm1(-x / (2 * scenario.num_rounds)), scenario.num_rounds
         )
-        ratios = compare(ReceiveScalingProblem(scenario, gain, budget), weights)
+        ratios = compare(Problem(scenario, gain, budget), weights)
         rows.append(
             pd.DataFrame(
                 {"nu": budget, "forgetting": x, "seed": list(seeds)} | ratios._asdict()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from adascale import (
-    ReceiveScalingProblem,
+    Problem,
     Scenario,
     accounting,
     audit,
@@ -27,7 +27,7 @@ ROUNDS, NU, DELTA = 20, 2.56, 1e-5
 SCENARIO = replace(Scenario.digits(), num_rounds=ROUNDS)
 TRAINING = Training.preset("digits")
 GAIN = channel.draw(SCENARIO.num_devices, ROUNDS, seed=0).gain
-PROBLEM = ReceiveScalingProblem(SCENARIO, SCENARIO.min_gain(GAIN), NU)
+PROBLEM = Problem(SCENARIO, SCENARIO.min_gain(GAIN), NU)
 W = policies.Optimal().schedule(PROBLEM)
 DIGITS = data.load("digits")
 
@@ -86,7 +86,7 @@ def test_without_canaries_it_is_the_training_of_the_package():
 def test_residual_noise_matches_the_noise_multiplier(share):
     """What is left without the data has the variance that the accountant believes in."""
     scenario = replace(SCENARIO, privacy_noise_power=share * SCENARIO.noise_power)
-    problem = ReceiveScalingProblem(scenario, PROBLEM.min_gain, NU)
+    problem = Problem(scenario, PROBLEM.min_gain, NU)
     heard = audit.observe(problem, W, TRAINING, DIGITS, 0, absent(4000)).heard
     sigma = problem.noise_multiplier(W)[0]
     square = ((heard / sigma[:, None]) ** 2).sum()

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 import numpy as np
 import pytest
 
-from adascale import ReceiveScalingProblem
+from adascale import Problem
 from companion import explorer
 from companion.tests.test_explorer import START, TOLERANCE, by_package
 
@@ -193,7 +193,7 @@ def test_a_round_is_read_by_keyboard(opened):
     assert plot.get_attribute("aria-valuenow") == "22"
     assert plot.get_attribute("aria-valuetext").startswith(f"Round {t + 1}: floor ")
     gain = problem.min_gain[[t]]
-    alone = ReceiveScalingProblem(problem.scenario, gain, problem.budget)
+    alone = Problem(problem.scenario, gain, problem.budget)
     for name, values in opened.evaluate(READ):
         w = schedules[name][[t]]
         sigma = np.ravel(alone.noise_multiplier(w))[0]

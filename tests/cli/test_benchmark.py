@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from adascale import Optimal, ReceiveScalingProblem, __version__, channel, presets
+from adascale import Optimal, Problem, __version__, channel, presets
 from adascale.accounting import RenyiAccountant, epsilon_by, order_grid
 from adascale.cli import benchmark
 from adascale.files import read_toml
@@ -115,7 +115,7 @@ def epsilons(realisations):
             truncated = policy.select(scenario, gain[seed]).epsilon(account)
             optimal = exposed = np.nan
             if total > floor[seed]:
-                problem = ReceiveScalingProblem(
+                problem = Problem(
                     scenario, scenario.min_gain(gain[seed]), total - floor[seed]
                 )
                 sigma = problem.noise_multiplier(Optimal().schedule(problem))[0]
@@ -166,9 +166,7 @@ def test_accuracy_is_that_of_a_training(written, table, realisations):
     assert "accuracy" not in table
     (accuracy,) = pd.read_csv(written / "trained" / "benchmark-1.csv").accuracy
     settings = Training.preset(str(written / "short.toml"))
-    problem = ReceiveScalingProblem(
-        scenario, scenario.min_gain(gain[0]), 0.4 - floor[0]
-    )
+    problem = Problem(scenario, scenario.min_gain(gain[0]), 0.4 - floor[0])
     dataset = load(settings.dataset, settings.input_scaling)
     trained = train(problem, Optimal().schedule(problem), settings, dataset, 0)
     assert accuracy == pytest.approx(trained.history.accuracy.iloc[-1], rel=6e-4)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from adascale import ReceiveScalingProblem, Scenario, channel, policies
+from adascale import Problem, Scenario, channel, policies
 from adascale.accounting import ExactAccountant
 from adascale.channel import EmpiricalFloors
 from adascale.policies import Best, EqualAlloc, Truncated
@@ -63,14 +63,14 @@ def test_the_past_gives_the_policy(schedule, kind):
     )
     law = EmpiricalFloors.of(SMALL, past.min_gain)
     policy = POLICIES[kind][1](law, past.mean_gain)
-    problem = ReceiveScalingProblem(SMALL, trace.min_gain, NU)
+    problem = Problem(SMALL, trace.min_gain, NU)
     np.testing.assert_array_equal(eta, problem.eta(policy.schedule(problem)))
 
 
 def test_a_parameter_is_tuned_on_the_last_rounds_of_the_past(schedule):
     totals, _, _ = schedule(*CAUSAL["powercontrol"])
     past = channel.read_gains("past.csv", SMALL)
-    problem = ReceiveScalingProblem(SMALL, past.min_gain[-12:], NU)
+    problem = Problem(SMALL, past.min_gain[-12:], NU)
     policy = policies.PowerControl(past.mean_gain, totals["privacy_budget"])
     assert problem.cost(policy.schedule(problem)) == pytest.approx(NU, rel=1e-6)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from adascale import ReceiveScalingProblem, policies
+from adascale import Problem, policies
 from adascale.accounting import RenyiAccountant, order_grid
 from adascale.channel import EmpiricalFloors, read_gains
 from adascale.streaming import Answer
@@ -22,7 +22,7 @@ def test_answers_are_the_decisions_of_the_policy(stream, kind):
     assert (code, messages) == (0, [NEW, "note: all 12 rounds are answered"])
     past = read_gains("past.csv", SMALL)
     policy = build(EmpiricalFloors.of(SMALL, past.min_gain), past.mean_gain)
-    problem = ReceiveScalingProblem(SMALL, read_gains("gains.csv", SMALL).min_gain, NU)
+    problem = Problem(SMALL, read_gains("gains.csv", SMALL).min_gain, NU)
     w = policy.schedule(problem)
     columns = dict(zip(Answer._fields, zip(*rows(answered), strict=True), strict=True))
     assert columns["round"] == tuple(range(12))
@@ -53,7 +53,7 @@ def test_epsilon_is_that_of_the_rounds_so_far(stream, kind):
     answers = rows(stream(WHOLE, *arguments)[1])
     min_gain = read_gains("gains.csv", SMALL).min_gain
     for rounds in range(1, 13):
-        problem = ReceiveScalingProblem(scenario, min_gain[:rounds], NU)
+        problem = Problem(scenario, min_gain[:rounds], NU)
         w = np.array([answer.noise_energy for answer in answers[:rounds]])
         expected = problem.epsilons(w, accountant, delta)
         last = answers[rounds - 1]

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from adascale import (
-    ReceiveScalingProblem,
+    Problem,
     Scenario,
     accounting,
     channel,
@@ -45,9 +45,7 @@ FRESH, _ = drawn(SMALL, BUDGETS[:, None], [11, 12])
 def other_gains(problem):
     """The same devices in another realisation."""
     factor = np.random.default_rng(7).exponential(size=problem.min_gain.shape)
-    return ReceiveScalingProblem(
-        problem.scenario, problem.min_gain * factor, problem.budget
-    )
+    return Problem(problem.scenario, problem.min_gain * factor, problem.budget)
 
 
 def decide_alike(policy, other):
@@ -332,7 +330,7 @@ def test_an_epsilon_out_of_reach_is_nan_and_one_at_full_power_needs_no_budget():
 def device_sigmas(row, gain):
     """The noise multiplier of each device in each round, inf where it is idle, of a row's policy."""
     if row.policy == "Optimal":
-        problem = ReceiveScalingProblem(UNEQUAL, UNEQUAL.min_gain(gain), row.nu)
+        problem = Problem(UNEQUAL, UNEQUAL.min_gain(gain), row.nu)
         return problem.noise_multiplier(policies.Optimal().schedule(problem))
     total = row.target_total
     if row.policy == "fixed":

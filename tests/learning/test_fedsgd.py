@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from scipy import stats
 from torch import nn
 
-from adascale import ReceiveScalingProblem, Scenario, channel, policies
+from adascale import Problem, Scenario, channel, policies
 from adascale.learning import Diverged, FedSGD, Trained, Training, data, train
 from adascale.learning.devices import find_device
 from adascale.learning.models import build
@@ -26,7 +26,7 @@ CLIP = 3.0  # about the median norm of a sample gradient of the initial model
 
 def problem_of(rounds, seed=0, nu=0.5, scenario=SCENARIO):
     gain = channel.draw(scenario.num_devices, rounds, seed).gain
-    return ReceiveScalingProblem(scenario, scenario.min_gain(gain), nu)
+    return Problem(scenario, scenario.min_gain(gain), nu)
 
 
 def trained(seed=0, rounds=6, every=3, **options):
@@ -164,7 +164,7 @@ def test_history_says_what_was_leaked_so_far():
     evaluated = history.dropna(subset=["accuracy"])
     assert evaluated.index.tolist() == [2, 5, 6]
     for t, row in evaluated.iterrows():
-        begun = ReceiveScalingProblem(SCENARIO, problem.min_gain[: t + 1], 0.5)
+        begun = Problem(SCENARIO, problem.min_gain[: t + 1], 0.5)
         assert row.epsilon == pytest.approx(float(begun.epsilon(w[: t + 1])), rel=1e-12)
     others = history.drop(evaluated.index)
     assert others[["test_loss", "accuracy", "epsilon"]].isna().all(axis=None)

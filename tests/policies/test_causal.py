@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import optimize, special
 
-from adascale import ReceiveScalingProblem, policies
+from adascale import Problem, policies
 from adascale.channel import FadingFloors, RayleighFloors
 from adascale.policies import seen_coherence
 from adascale.problem import RoundLeakage
@@ -88,7 +88,7 @@ def test_a_hard_budget_is_spent_and_never_exceeded_whatever_the_floors(
     name, gain, budget
 ):
     """Ties, steps of many decades, budgets that vanish in the floors or drown them."""
-    problem = ReceiveScalingProblem(MIXED, gain, OMEGA * budget)
+    problem = Problem(MIXED, gain, OMEGA * budget)
     total = spend_of(HARD[name](), problem).sum()
     assert total == pytest.approx(
         problem.budget * len(gain), rel=1e-12, abs=rounding(problem)
@@ -117,7 +117,7 @@ def test_extreme_budgets_have_schedules(name, exponent):
 def test_only_the_programme_depends_on_the_leakage(name):
     problem = make(MIXED, 0.1, rounds=12)
     scenario = replace(problem.scenario, order=9, batch_size=5)
-    other = ReceiveScalingProblem(scenario, problem.min_gain, 0.1)
+    other = Problem(scenario, problem.min_gain, 0.1)
     w, changed = (EVERY[name]().schedule(each) for each in (problem, other))
     assert np.array_equal(w, changed) == (name != "programme")
 

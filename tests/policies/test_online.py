@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adascale import ReceiveScalingProblem, channel, policies
+from adascale import Problem, channel, policies
 from adascale.policies import adascale
 from adascale.problem import RoundLeakage
 from companion import bounds
@@ -99,7 +99,7 @@ def past_stands(policy, problem, t, factor):
     """Whether rounds 0 ... t are scheduled the same when everything after round t is multiplied by ``factor``."""
     gain = problem.min_gain.copy()
     gain[..., t + 1 :] *= factor
-    changed = ReceiveScalingProblem(problem.scenario, gain, problem.budget)
+    changed = Problem(problem.scenario, gain, problem.budget)
     before, after = policy.schedule(problem), policy.schedule(changed)
     return np.array_equal(before[..., : t + 1], after[..., : t + 1])
 
@@ -108,14 +108,14 @@ def past_stands(policy, problem, t, factor):
 @FEW
 @given(gains, budgets, st.data())
 def test_a_change_in_the_future_leaves_the_past_as_it_was(name, gain, budget, data):
-    problem = ReceiveScalingProblem(MIXED, gain, budget)
+    problem = Problem(MIXED, gain, budget)
     t = data.draw(st.integers(0, len(gain) - 1))
     factor = data.draw(st.sampled_from([1e-3, 0.5, 2.0, 1e3]))
     assert past_stands(ONLINE[name](problem), problem, t, factor)
 
 
 def test_the_causality_check_catches_what_looks_ahead():
-    problem = ReceiveScalingProblem(MIXED, np.geomspace(1e-11, 1e-10, 6), 0.01)
+    problem = Problem(MIXED, np.geomspace(1e-11, 1e-10, 6), 0.01)
     assert not past_stands(policies.Optimal(), problem, 2, 1e-3)
 
 
@@ -131,7 +131,7 @@ def assert_both_ways_agree(policy, problem):
 @FEW
 @given(gains, budgets)
 def test_the_compiled_schedule_is_its_rounds_one_at_a_time(name, gain, budget):
-    problem = ReceiveScalingProblem(MIXED, gain, budget)
+    problem = Problem(MIXED, gain, budget)
     assert_both_ways_agree(ONLINE[name](problem), problem)
 
 
@@ -155,7 +155,7 @@ def test_one_round_and_broadcast_instances_are_scheduled_alike(name):
 
 @pytest.mark.parametrize("name", ["equal", "adascale", "learn-hard"])
 def test_no_instances_have_an_empty_schedule(name):
-    empty = ReceiveScalingProblem(MIXED, np.empty((0, 1)), 0.1)
+    empty = Problem(MIXED, np.empty((0, 1)), 0.1)
     assert_both_ways_agree(ONLINE[name](empty), empty)
 
 
@@ -179,14 +179,14 @@ def test_penalties_budgets_and_gains_broadcast_against_each_other(penalty):
     last = bounds.queue(problem, w)[..., -1]
     np.testing.assert_allclose(queue, last, rtol=1e-9, atol=1e-12)
     for k, r in np.ndindex(3, 2):
-        alone = ReceiveScalingProblem(MIXED, problem.min_gain[r], nu[k, 0])
+        alone = Problem(MIXED, problem.min_gain[r], nu[k, 0])
         own = policies.AdaScale(np.broadcast_to(penalty, (3, 2))[k, r])
         np.testing.assert_array_equal(w[k, r], own.schedule(alone))
 
 
 def test_a_round_without_a_root_is_named_with_its_instance_and_its_values(monkeypatch):
     gain = np.full((2, 8), [[1e-9], [1e-3]])  # floors of about 1e-3 and 1e-9
-    problem = ReceiveScalingProblem(MIXED, gain, np.array([0.01, 0.1])[:, None])
+    problem = Problem(MIXED, gain, np.array([0.01, 0.1])[:, None])
     # times F' that is beyond floating point
     penalty = np.array([[1.0, 1e308], [1.0, 1.0]])
     expected = r"no root found in round \d of instance \(0, 1\): .*penalty 1e\+308$"
@@ -243,7 +243,7 @@ def test_instances_do_not_touch_each_other(name):
     policy = policies.Optimal() if name == "optimal" else ONLINE[name](problem)
     w = policy.schedule(problem)
     for k, r in np.ndindex(2, 3):
-        alone = ReceiveScalingProblem(MNIST, problem.min_gain[r], nu[k])
+        alone = Problem(MNIST, problem.min_gain[r], nu[k])
         np.testing.assert_array_equal(w[k, r], policy.schedule(alone))
 
 
@@ -350,7 +350,7 @@ NEVER_MORE = ("equal", "estim-minimum", "resolve-hard", "learn-hard", "programme
 @FEW
 @given(gains, budgets, absences)
 def test_with_rounds_left_out_no_more_than_nu_is_spent(name, gain, budget, absent):
-    problem = ReceiveScalingProblem(MIXED, gain, budget)
+    problem = Problem(MIXED, gain, budget)
     spend, _ = played(ONLINE[name](problem), problem, absent)
     # w and the floor are known to a few units in the last place
     rounding = 1e-14 * problem.min_noise_energy.max()
@@ -360,7 +360,7 @@ def test_with_rounds_left_out_no_more_than_nu_is_spent(name, gain, budget, absen
 @given(gains, budgets, absences)
 def test_with_rounds_left_out_the_queue_bounds_the_cost(gain, budget, absent):
     """Cost <= nu + Q_T / T, for the queue that skip lets fall."""
-    problem = ReceiveScalingProblem(MIXED, gain, budget)
+    problem = Problem(MIXED, gain, budget)
     spend, state = played(policies.AdaScale(0.01), problem, absent)
     rounding = 1e-13 * (problem.min_noise_energy.max() + spend.sum())
     assert spend.sum() <= budget * len(gain) + state.queue + rounding
@@ -372,7 +372,7 @@ def test_with_rounds_left_out_the_queue_bounds_the_cost(gain, budget, absent):
 
 @given(gains, absences)
 def test_with_rounds_left_out_the_sum_of_scalings_is_within_its_budget(gain, absent):
-    problem = ReceiveScalingProblem(MIXED, gain, 0.1)
+    problem = Problem(MIXED, gain, 0.1)
     spend, _ = played(ONLINE["power"](problem), problem, absent)
     eta = problem.eta(problem.min_noise_energy + spend)
     sent = ~np.array(absent[: len(gain)])

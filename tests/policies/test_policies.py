@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
 
-from adascale import ReceiveScalingProblem, accounting, policies
+from adascale import Problem, accounting, policies
 from adascale.channel import EmpiricalFloors, RayleighFloors
 from adascale.policies import water_level
 from adascale.problem import RoundLeakage
@@ -33,7 +33,7 @@ from ..problems import (
 
 @given(gains, budgets, st.integers(0, 2**32 - 1), st.sampled_from([2, 3, 8, 1.5, 2.5]))
 def test_no_feasible_schedule_leaks_less_than_the_optimum(gain, budget, seed, order):
-    problem = ReceiveScalingProblem(replace(MIXED, order=order), gain, budget)
+    problem = Problem(replace(MIXED, order=order), gain, budget)
     floor, total = problem.min_noise_energy, problem.num_rounds * budget
     optimum = np.maximum(water_level(floor, budget), floor)
     share = np.random.default_rng(seed).dirichlet(np.ones(len(gain)))
@@ -137,7 +137,7 @@ def test_a_round_minimises_the_paper_s_objective_in_x(order):
 
 def test_a_round_without_leakage_to_save_is_at_full_power():
     assert best_energy(1e5, 1.0, 1e-12, RoundLeakage(MNIST)) == 1e5
-    problem = ReceiveScalingProblem(MNIST, [1e-13, 1e-9], 0.04)
+    problem = Problem(MNIST, [1e-13, 1e-9], 0.04)
     w = policies.AdaScale(1e-30).schedule(problem)
     # (V |F'|) / w is at most 1e-10 here
     np.testing.assert_allclose(w, problem.min_noise_energy, rtol=1e-9)
@@ -145,7 +145,7 @@ def test_a_round_without_leakage_to_save_is_at_full_power():
 
 @given(gains, budgets, penalties)
 def test_adascale_is_its_rounds_and_its_queue_written_out(gain, budget, penalty):
-    problem = ReceiveScalingProblem(MIXED, gain, budget)
+    problem = Problem(MIXED, gain, budget)
     w = policies.AdaScale(penalty).schedule(problem)
     scale = MIXED.num_parameters * MIXED.noise_power / reference.x_max(MIXED)
     queue = 0.0
@@ -159,7 +159,7 @@ def test_adascale_is_its_rounds_and_its_queue_written_out(gain, budget, penalty)
 def test_equal_alloc_of_an_epsilon_never_exceeds_it_on_any_channel():
     budget = policies.EqualAlloc.budget_for(MIXED, 8.0)
     gain = np.full((3, MIXED.num_rounds), [[1e-14], [1e-12], [1e3]])  # weak to perfect
-    problem = ReceiveScalingProblem(MIXED, gain, budget)
+    problem = Problem(MIXED, gain, budget)
     w = policies.EqualAlloc().schedule(problem)
     epsilon = problem.epsilon(w, accounting.ExactAccountant())
     assert (np.diff(epsilon) >= 0).all()
@@ -225,6 +225,6 @@ def test_each_instance_learns_from_the_prior_of_its_own():
     problem = make(MIXED, 0.1, seeds=[0, 1])
     w = policies.Learn(prior=RayleighFloors(scale), weight=4).schedule(problem)
     for row in range(2):
-        alone = ReceiveScalingProblem(problem.scenario, problem.min_gain[row], 0.1)
+        alone = Problem(problem.scenario, problem.min_gain[row], 0.1)
         policy = policies.Learn(prior=RayleighFloors(scale[row]), weight=4)
         np.testing.assert_array_equal(w[row], policy.schedule(alone))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adascale import ReceiveScalingProblem, accounting, channel, policies
+from adascale import Problem, accounting, channel, policies
 from adascale.accounting import ExactAccountant
 from adascale.errors import BudgetNotReached, InvalidInput
 from adascale.policies import Best, Truncated
@@ -193,7 +193,7 @@ def test_epsilon_is_kept_on_every_channel(scenario):
 
 def test_truncation_leaks_less_than_the_optimum_of_all_at_equal_noise():
     gain = channel.draw(MNIST.num_devices, MNIST.num_rounds, range(4)).gain
-    problem = ReceiveScalingProblem(MNIST, MNIST.min_gain(gain), 0.04)
+    problem = Problem(MNIST, MNIST.min_gain(gain), 0.04)
     w = policies.Optimal().schedule(problem)
     selection = Truncated.of_total(MNIST, gain, w.mean(axis=-1)).select(MNIST, gain)
     epsilons, optimum = selection.epsilons(EXACT), problem.epsilon(w, EXACT)
@@ -242,7 +242,7 @@ def test_bad_parameters_are_named(policy, expected):
 
 
 def test_a_problem_without_the_gains_of_all_devices_is_refused():
-    problem = ReceiveScalingProblem(MNIST, np.full(12, 1e-10), 0.04)
+    problem = Problem(MNIST, np.full(12, 1e-10), 0.04)
     with pytest.raises(InvalidInput, match="needs the gains of all devices"):
         Best(5).schedule(problem)
 

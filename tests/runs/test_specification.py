@@ -12,7 +12,7 @@ from adascale import Scenario, channel, policies
 from adascale.learning import Trained, Training, data, train
 from adascale.learning.models import build, flatten
 from adascale.policies import Selection
-from adascale.problem import ReceiveScalingProblem
+from adascale.problem import Problem
 from adascale.runs import specification
 from adascale.runs.execution import decided, perform, problem_of
 from adascale.runs.specification import NOISE_FREE, Run, make_run
@@ -105,7 +105,7 @@ def test_a_run_is_its_parts_put_together():
     run = short(budget_factor=3.0, noise_power=2e-12)
     scenario = replace(Scenario.digits(), num_rounds=6, noise_power=2e-12)
     draw = channel.draw(10, 6, 0)
-    problem = ReceiveScalingProblem(scenario, scenario.min_gain(draw.gain), 1.5)
+    problem = Problem(scenario, scenario.min_gain(draw.gain), 1.5)
     w = policies.EqualAlloc().schedule(problem)
     training = Training.preset("digits")
     expected = train(problem, w, training, data.load("digits"), 0, every=3).history

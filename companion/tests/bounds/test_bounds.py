@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adascale import ReceiveScalingProblem, Scenario, channel, policies
+from adascale import Problem, Scenario, channel, policies
 from adascale.problem import RoundLeakage
 from companion import bounds
 from companion.shi import plain_lyapunov
@@ -108,7 +108,7 @@ def test_regret_at_the_cost_paid_is_positive_and_below_its_price(instance):
     )
     leakage = RoundLeakage(problem.scenario)(problem.min_noise_energy).mean(axis=-1)
     if spent.any():
-        spending = ReceiveScalingProblem(
+        spending = Problem(
             problem.scenario, problem.min_gain[spent], problem.budget[spent]
         )
         sides = bounds.regret_at_cost(spending, w[spent], penalty[spent])
@@ -180,9 +180,7 @@ def test_kappa_falls_between_its_limits(order):
 
 def test_the_four_limits_against_plain_sums():
     V, nu = 2.0, 0.05
-    problem = ReceiveScalingProblem(
-        MIXED, MIXED.min_gain(channel.draw(3, 6, 5).gain), nu
-    )
+    problem = Problem(MIXED, MIXED.min_gain(channel.draw(3, 6, 5).gain), nu)
     limits = bounds.queue_limits(problem, V)
     slope = reference.exact_slope(MIXED, 3)
     unit = MIXED.num_parameters * MIXED.noise_power  # x at h = 1 is one / w
@@ -207,7 +205,7 @@ def in_x(request):
     """A problem, its schedule, and the paper's f_t and y_t by plain sums in x_t."""
     budget, penalty, scenario = request.param, 0.3, MIXED
     gains = scenario.min_gain(channel.draw(3, 6, 4).gain)
-    problem = ReceiveScalingProblem(scenario, gains, budget)
+    problem = Problem(scenario, gains, budget)
     w = policies.AdaScale(penalty).schedule(problem)
     x = problem.eta(w) / gains
     spend = [

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from adascale import ReceiveScalingProblem, policies
+from adascale import Problem, policies
 from adascale.problem import RoundLeakage
 from companion.training.weighted_optimal import WeightedOptimal
 from tests.problems import FULL, MIXED, MNIST, PAPER, budgets, gains, make
@@ -69,7 +69,7 @@ def test_equal_weights_give_the_unweighted_optimum(value):
 
 @given(gains, budgets, st.integers(0, 2**32 - 1), st.sampled_from([2, 3, 8, 1.5]))
 def test_no_schedule_of_the_same_weighted_cost_leaks_less(gain, budget, seed, order):
-    problem = ReceiveScalingProblem(replace(MIXED, order=order), gain, budget)
+    problem = Problem(replace(MIXED, order=order), gain, budget)
     rng = np.random.default_rng(seed)
     weights = np.exp(rng.normal(0, 2, len(gain)))
     policy = WeightedOptimal(weights)
@@ -90,7 +90,7 @@ def test_the_weighted_budget_is_spent_however_extreme():
         rounds = int(rng.integers(1, 15))
         floor = 10 ** rng.uniform(-4, 4, rounds)
         budget = 10 ** rng.uniform(-5, 4)
-        problem = ReceiveScalingProblem(
+        problem = Problem(
             scenario, scenario.noise_scale / (scenario.x_max * floor), budget
         )
         policy = WeightedOptimal(np.exp(rng.uniform(-12, 12, rounds) * rng.random()))
