@@ -189,7 +189,10 @@ def child(task, streams, says):
     code = 99
     os.write(says, b"!")
     try:
-        code = main(task["arguments"])
+        sys.argv[1:] = task[
+            "arguments"
+        ]  # as a process of its own, which handles signals
+        code = main()
         sys.stdout.flush()
     except SystemExit as stop:
         code = stop.code

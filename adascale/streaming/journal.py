@@ -25,7 +25,7 @@ class Journal:
 
     Parameters
     ----------
-    path : path-like, in an existing folder; a missing file is created
+    path : path-like, in an existing folder; a missing file is created, and one that is still empty at the end removed
     heading : str
         First line of a new file, which is written with the first line that is appended.
     """
@@ -134,8 +134,10 @@ class Journal:
             raise OSError(error.errno, reason, str(self.path)) from None
 
     def close(self) -> None:
-        """Unlock the file; in a forked process, nothing that its parent would notice."""
+        """Unlock the file, which goes if it is empty; in a forked process, nothing that its parent would notice."""
         if self.usable:  # also for a process that was forked, and knows nothing of it
+            if not self._size and self._is_in_place():
+                os.unlink(self._place)
             fcntl.flock(self._file, fcntl.LOCK_UN)
         self._file.close()
 

@@ -175,7 +175,7 @@ def test_a_policy_that_fails_in_a_round_is_named_and_goes_on(stream):
     wrong = ["--policy", "mine:Wrong"]
     code, answered, messages = stream("\n".join(lines_sent[:2]), *wrong, state="wrong")
     assert (code, split(answered)[0]) == (1, [HEADER])
-    assert "Wrong returned " in messages[0]
+    assert "the noise energy of Wrong in round 0 must be" in messages[0]
 
 
 SKIPPED = WHOLE.splitlines()

@@ -161,8 +161,11 @@ def test_two_at_once_do_not_share_a_state(stream, place):
 def test_without_a_state_on_the_disk_there_is_no_answer(
     stream, place, monkeypatch, rounds
 ):
+    def state():
+        return [path.read_bytes() for path in place.glob("s")]
+
     stream("".join(LINES[: rounds + 1]))
-    before, rest = (place / "s").read_bytes(), "".join([LINES[0], *LINES[rounds + 1 :]])
+    before, rest = state(), "".join([LINES[0], *LINES[rounds + 1 :]])
 
     def full(file):
         raise OSError(28, "No space left on device")
@@ -172,7 +175,7 @@ def test_without_a_state_on_the_disk_there_is_no_answer(
         code, answered, messages = stream(rest)
     assert (code, answered) == (2, [HEADER])
     assert messages[-1] == "adascale stream: error: s: No space left on device"
-    assert (place / "s").read_bytes() == before
+    assert state() == before
     assert len(stream(rest)[1]) == 13 - rounds
 
 

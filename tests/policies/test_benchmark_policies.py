@@ -134,7 +134,6 @@ def test_the_scaling_budget_keeps_its_promise(scenario, epsilon, delta):
 
 CONTRACTING = [
     lambda r: policies.PowerControl(np.full(10, 1e-11), 1.0, r),
-    lambda r: OfflinePowerControl(1.0, r),
     lambda r: policies.LyapunovPowerControl(1.0, 1.0, r),
 ]
 
