@@ -74,8 +74,9 @@ def match_law(
 ) -> FloatArray:
     r"""Find the parameter whose cost equals :math:`\nu` on average over drawn floors (:func:`draw_floors`).
 
-    What it shares with :func:`match_budget` is as there, but parameters and statistics have an axis of length 1 for the
-    draws, and ``guess`` may be a function of the problem of all draws, whose mean over the draws is used.
+    What it shares with :func:`match_budget` is as there: statistics of shape (..., M) give parameters of shape (...).
+    Only ``policy`` sees them with one more axis, of length 1, for the draws.  ``guess`` may be a function of the
+    problem of all draws, whose mean over the draws is used.
     """
     budget = check.positive("budget", budget)
     check.broadcast(budget=budget.shape, lanes_of_law=law.lanes)

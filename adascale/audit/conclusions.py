@@ -154,6 +154,7 @@ def plan(
         bound = one_run_bound(canaries, guesses, right, delta, confidence)
         one_run.append((bound, guesses))
         counts = Counts(half, int(true * half), half, int(np.ceil(false * half)))
+        # of equal bounds, that of the smallest share
         rates.append((rates_bound(counts, delta, confidence), -share, threshold))
     # without noise, the score of a canary that is in no batch, and half of what a batch adds
     silence = float(log_likelihood_ratio(np.zeros(sigma.shape), rate, sigma).sum())

@@ -77,7 +77,7 @@ class Observed(NamedTuple):
     state: State
     """After the last round."""
     heard: FloatArray
-    """What each canary adds to each round, plus noise, in units of its sensitivity, shape (T, k)."""
+    """What each canary adds to each round, plus noise, in units of its sensitivity, shape (T, k); empty for samples."""
 
 
 def observe(
@@ -99,7 +99,7 @@ def observe(
     scenario = problem.scenario
     rate = float(np.ravel(scenario.sampling_rate)[0])
     eta = np.full(problem.num_rounds, math.inf) if w is None else problem.eta(w)
-    # as if the observer cancelled the rest of the noise, and decoded device 0 with all chains
+    # as if the observer cancelled the rest of the noise, and decoded device 0 with all receive chains
     exposure = 1.0 if problem.exposure is None else problem.exposure[0]
     protecting = np.broadcast_to(np.sqrt(scenario.noise_share / exposure), eta.shape)
     federation = FedSGD(scenario, training, dataset, seed)

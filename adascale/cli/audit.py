@@ -59,7 +59,7 @@ def add_options(parser: shared.Parser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print the bounds, and raise a ``RuntimeError`` if one exceeds the accounted epsilon."""
-    # a receiver without noise is no policy here
+    # refuses NoiseFree, a receiver without noise, which is no policy
     adascale.comparison.find_method(options.policy)
     learning = importlib.import_module("adascale.learning")
     audit = importlib.import_module("adascale.audit")

@@ -58,7 +58,7 @@ def differences(texts: Iterable[str]) -> str:
     """Return the first fact in which marks differ, with two of its values; "" if only their versions differ."""
     first, *others = map(_facts, texts)
     for facts in others:
-        # what a reader knows comes first
+        # the digest last: a reader knows the other facts
         names = sorted({**first, **facts}, key=lambda name: name == "digest")
         for name in names:
             values = [marked.get(name) for marked in (first, facts)]
@@ -70,7 +70,10 @@ def differences(texts: Iterable[str]) -> str:
 def check(
     table: Table, marks: dict[str, int], scenario: Scenario, interference: float | None
 ) -> None:
-    """Raise an ``InvalidFile`` unless all rows were made with one thing, which is this scenario, and are all there."""
+    """Raise an ``InvalidFile`` unless all rows were made with one thing, which is this scenario, and are all there.
+
+    ``marks`` numbers the different texts of the column, whose entries in the table are these numbers.
+    """
     texts, column = list(marks), table.names.index(COLUMN)
     two = differences(texts)
     if two:

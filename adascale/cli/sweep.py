@@ -130,7 +130,7 @@ def _beside(out: Path, what: str) -> Path:
 
 
 def _write(tables: tuple[pd.DataFrame, pd.DataFrame], num_runs: int, out: Path) -> None:
-    """Write the tables to ``out``, or next to it if ``out`` has results that they lack."""
+    """Write the tables to ``out``, or next to it if they are not complete and ``out`` has results that they lack."""
     table, history = tables
     if not len(table):
         return
@@ -150,7 +150,7 @@ def _write(tables: tuple[pd.DataFrame, pd.DataFrame], num_runs: int, out: Path) 
 
 
 def _has_more(path: Path, table: pd.DataFrame) -> bool:
-    """Return whether the table would replace results of other runs, or a file that is not such a table."""
+    """Return whether a file has results of runs that the table lacks, or is not such a table."""
     import pandas as pd
 
     def results(rows: pd.DataFrame) -> set[tuple[str, str]]:

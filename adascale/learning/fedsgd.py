@@ -82,7 +82,7 @@ class FedSGD:
         self.batch_size = np.broadcast_to(scenario.batch_size, count)
         self._rates = np.broadcast_to(scenario.sampling_rate, count)
         self.parts = data.partition(
-            dataset.labels, count, training.partition, seed, self.batch_size
+            dataset.labels, count, training.partition, seed, least=self.batch_size
         )
         sizes = np.array([part.size for part in self.parts])
         if (sizes != scenario.dataset_size).any():
@@ -252,7 +252,7 @@ def _seeded(device: torch.device, seed: int, round_index: int) -> Iterator[None]
 
 
 def _exact(device: torch.device) -> contextlib.AbstractContextManager[None]:
-    """Use full single precision and deterministic sums inside the context, also on a GPU."""
+    """Let convolutions on a GPU use full single precision and deterministic sums inside the context."""
     if device.type != "cuda":
         return contextlib.nullcontext()
     return torch.backends.cudnn.flags(

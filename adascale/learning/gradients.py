@@ -205,7 +205,7 @@ def has_rules(model: nn.Module) -> bool:
 
 
 def is_ruled_or_plain(module: nn.Module) -> bool:
-    """Return whether a module has exactly one of the known types, and neither hooks nor a forward of its own."""
+    """Return whether a module has one of the known types (no subclass), no hooks and no forward of its own."""
     hooks = module._forward_pre_hooks or module._forward_hooks
     if hooks or "forward" in vars(module):
         return False
@@ -282,7 +282,7 @@ def positions_by_name(
 ) -> dict[str, int]:
     """Map every name of a trainable parameter to its position among them.
 
-    A parameter that several modules share has several names.  A module that is called twice appears once, because
+    A parameter that several modules share has several names.  A module with two names appears once, because
     ``functional_call`` does not restore what it sets twice.
     """
     position = {parameter: i for i, parameter in enumerate(parameters)}

@@ -196,7 +196,7 @@ def all_rounds(
 def advance(
     search: Search, slope: float, curvature: float, Q: float, least: float
 ) -> Search:
-    """Step towards the zero of V F'(w) + Q + w - floor, given V F' and V F''."""
+    """Step towards the zero of V F'(w) + Q + w - floor, given V F' and V F'' at w = max(x, floor)."""
     if search.x > least:
         against = Q + (search.x - least)
         decay = search.x * (1 / against - curvature / slope)

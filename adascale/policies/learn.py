@@ -157,7 +157,10 @@ def _level(
     remaining: float,
     start: float,
 ) -> float:
-    r"""Return :math:`\ell` with :math:`a \sum_i \max(\ell - w_i, 0) + c \max(\ell - w_t, 0) = b`."""
+    r"""Return :math:`\ell` with :math:`a \sum_i \max(\ell - w_i, 0) + c \max(\ell - w_t, 0) = b`, from a guess on.
+
+    Here a is the ``share``, c how often this floor is ``counted``, and b what is ``remaining``.
+    """
     # Newton's steps on a convex, piecewise linear function: from the second on they decrease to the root's piece
     highest = floor + remaining / counted  # with this floor alone
     level: float = min(start, highest)

@@ -16,7 +16,7 @@ from adascale.scenario import FloatArray, Scenario
 
 @dataclass(frozen=True)
 class PowerControlState(HorizonState):
-    """The estimated cap of each later round; ``left`` is that of the sum of scalings."""
+    """The estimated cap of each later round; ``remaining`` is what is left of the sum of scalings."""
 
     later_cap: FloatArray
 

@@ -38,7 +38,7 @@ class ReSolve(OnlinePolicy):
 
     with :math:`g(\ell) = \mathbb E \max(\ell - w_{\min}, 0)` and n rounds left, including this one.  On average,
     :math:`m = n - 1`; as a hard constraint, :math:`m = n - 1 + \varrho \ln n`.  A ``coherence`` of c counts this floor
-    :math:`\min(c, n)` times, with :math:`m = n - c`, plus :math:`\varrho\,\frac{1+c}{2} \ln(n/c)` if it is hard.
+    :math:`c' = \min(c, n)` times, with :math:`m = n - c'`, plus :math:`\varrho\,\frac{1+c}{2} \ln(n/c')` if it is hard.
 
     Parameters
     ----------

@@ -227,7 +227,7 @@ def _train(run: Run, *, folder: Path, device: str, threads: int) -> _Result:
 
 
 def tables(entries: Iterable[Entry], store: Store) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return a table of the stored results, with the column ``reading`` first, and one of the learning curves."""
+    """Return a table of runs that are finished or under way, ``reading`` first, and one of their learning curves."""
     rows: list[dict[str, Any]] = []
     curves: dict[str, pd.DataFrame] = {}
     for reading, run in entries:
