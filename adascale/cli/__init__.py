@@ -43,6 +43,10 @@ _EXTRAS = {
 """The extra that installs a package."""
 
 
+class Stop(KeyboardInterrupt):
+    """SIGTERM or Ctrl-C; a subclass, because Python may exit with a code of its own after a plain one was handled."""
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run the command and return its exit code.
 
@@ -55,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
 
     def stop(number: int, _: object) -> NoReturn:
         signals.append(number)
-        raise KeyboardInterrupt
+        raise Stop
 
     if options.own_process:
         for number in (signal.SIGTERM, signal.SIGINT):

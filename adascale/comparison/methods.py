@@ -35,7 +35,7 @@ class Method:
     fixed: Arguments = field(default_factory=dict)
     """Arguments of the class that are given."""
     needs: frozenset[str] = frozenset({"future"})
-    """What it is built from: the ``future`` (the rounds on which it is evaluated), the ``law``, the ``mean_gain``."""
+    """What it is built from, of ``future`` (the rounds on which it is evaluated), ``law`` and ``mean_gain``."""
     constructor: PolicyBuilder | None = None
     """The class method that builds it, ``from_law`` or ``of_total``, if that is not the class itself."""
 

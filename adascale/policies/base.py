@@ -32,10 +32,10 @@ class Policy:
     label: ClassVar[str] = ""
     """Name in a legend, by default the name of the class."""
     kind: ClassVar[str] = "hindsight"
-    """Kind in tables: ``optimum``, ``causal``, ``hindsight``, or ``reconstruction`` of a method without public code."""
+    """Its kind in tables, ``optimum``, ``causal``, ``hindsight``, or ``reconstruction`` if no code of it is public."""
     budget_mode: str = "own"
-    """How the budget is met: ``hard`` (never exceeded), on ``average``, on average over channels with the ``law`` that
-    the policy is given, in ``hindsight``, or by a rule of its ``own``."""
+    """How the budget is met, as ``hard`` (never exceeded), on ``average``, on average over channels with the ``law``
+    that the policy is given, in ``hindsight``, or by a rule of its ``own``."""
 
     @classmethod
     def guess(cls, problem: Problem) -> FloatArray:

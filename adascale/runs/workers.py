@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 class Processes(ThreadPoolExecutor):
     """An executor of worker processes, of which one that is killed costs its task alone.
 
-    :class:`~concurrent.futures.ProcessPoolExecutor` gives up all its tasks when a process is killed.  So each of
+    The ``ProcessPoolExecutor`` of the standard library gives up all its tasks when a process is killed.  So each of
     ``jobs`` threads has such a pool of a single process, and a new one when that breaks.  When the executor is shut
     down, its processes are stopped, whatever they are doing.
     """

@@ -7,6 +7,7 @@ slack, and what is tested is that its half holds and that without it an error is
 same sum cover the error even without this one.  Last, what :ref:`app-exact` assumes of SciPy's functions is tested.
 """
 
+import ast
 import importlib.util
 import inspect
 import math
@@ -28,13 +29,17 @@ DIGIT = mp.mpf(2) ** -48  # of an energy
 
 
 def changed(name, old, new):
-    """The module of this name, with a fragment of its source replaced."""
+    """The module of this name, with an expression replaced, however both are formatted."""
     spec = importlib.util.find_spec(f"adascale.accounting.exact.{name}")
-    source = Path(spec.origin).read_text()
+    source, old = map(plain, (Path(spec.origin).read_text(), old))
     assert old in source, f"{name} has no bound {old}: name it as it is now"
     module = types.ModuleType(spec.name)
     exec(compile(source.replace(old, new), spec.origin, "exec"), vars(module))
     return module
+
+
+def plain(source):
+    return ast.unparse(ast.parse(source))
 
 
 def normal(x):
