@@ -1,7 +1,7 @@
 """Comparison of policies: methods that tune them to a budget, and leakage tables."""
 
+from adascale.comparison.costs import measure
 from adascale.comparison.leakage import PAPER, leakage_table
-from adascale.comparison.measure import measure
 from adascale.comparison.methods import (
     Method,
     PolicyBuilder,

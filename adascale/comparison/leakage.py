@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from adascale import checks as check
 from adascale.accounting import Accountant, RenyiAccountant
 from adascale.channel import ChannelModel, Rayleigh
-from adascale.comparison.measure import PER_ROUND, measure
+from adascale.comparison.costs import PER_ROUND, measure
 from adascale.comparison.methods import (
     Method,
     PolicyBuilder,

@@ -21,6 +21,11 @@ class Policy:
     """A policy that sees all rounds at once; a subclass defines ``schedule``.
 
     Derive from :class:`OnlinePolicy` instead if the policy decides round by round: then it can be streamed as well.
+
+    A class may say what it is: its ``kind`` in tables (``optimum``, ``causal``, ``hindsight``, or ``reconstruction`` if
+    no code of it is public), and by its ``budget_mode`` how the budget is met: ``hard`` (never exceeded), on
+    ``average``, on average over channels with the ``law`` that it is given, in ``hindsight``, or by a rule of its
+    ``own``.
     """
 
     tuned: ClassVar[tuple[str, ...]] = ()
@@ -32,10 +37,7 @@ class Policy:
     label: ClassVar[str] = ""
     """Name in a legend, by default the name of the class."""
     kind: ClassVar[str] = "hindsight"
-    """Its kind in tables, ``optimum``, ``causal``, ``hindsight``, or ``reconstruction`` if no code of it is public."""
     budget_mode: str = "own"
-    """How the budget is met, as ``hard`` (never exceeded), on ``average``, on average over channels with the ``law``
-    that the policy is given, in ``hindsight``, or by a rule of its ``own``."""
 
     @classmethod
     def guess(cls, problem: Problem) -> FloatArray:
