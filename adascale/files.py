@@ -16,7 +16,7 @@ from adascale.errors import InvalidFile, InvalidInput
 from adascale.text import short, shown
 
 if sys.platform != "win32":
-    import fcntl
+    pass
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -228,18 +228,3 @@ def _synchronise(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-@contextlib.contextmanager
-def in_turn(folder: Path) -> Iterator[None]:
-    """Lock a folder inside the context, so that processes take turns."""
-    if sys.platform == "win32":
-        yield
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # the file system may have no locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -5,8 +5,6 @@ import math
 import os
 import resource
 import stat
-import subprocess
-import sys
 import time
 
 import pandas as pd
@@ -15,7 +13,6 @@ import pytest
 from adascale import files, load_preset
 from adascale.errors import InvalidFile
 from adascale.files import (
-    in_turn,
     json_text,
     preset_chain,
     read_preset,
@@ -103,32 +100,6 @@ def test_no_file_is_replaced_if_one_cannot_be_written(tmp_path, monkeypatch):
         write_together(dict.fromkeys(paths, "new"))
     assert error.value.filename == str(paths[1])
     assert contents(tmp_path) == before
-
-
-def test_without_locks_files_are_written_and_turns_taken(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "platform", "win32")
-    for content in ("new", "newer"):
-        with in_turn(tmp_path):
-            write_atomically(tmp_path / "x", content)
-        assert contents(tmp_path) == {"x": content}
-
-
-TURN = """
-import sys
-from pathlib import Path
-from adascale.files import in_turn
-with in_turn(Path(sys.argv[1])):
-    pass
-"""
-
-
-def test_a_turn_waits_for_the_one_before(tmp_path):
-    with in_turn(tmp_path):
-        other = subprocess.Popen([sys.executable, "-c", TURN, tmp_path])
-        with pytest.raises(subprocess.TimeoutExpired):
-            other.wait(1)
-    assert other.wait(30) == 0
-    assert contents(tmp_path) == {}
 
 
 @pytest.mark.parametrize("name", ["x" * 255, "\xe9" * 127], ids=["ASCII", "UTF-8"])

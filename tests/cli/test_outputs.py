@@ -59,12 +59,15 @@ def test_a_read_only_place_is_named(place, monkeypatch, closed):
         common.check_outputs({}, {"--out": Path("past.csv")})
 
 
-@pytest.mark.parametrize("name", ["x" * 252 + ".csv", "a\0b"])
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [("x" * 252 + ".csv", "File name too long"), ("a\0b", "embedded null byte")],
+)
 def test_a_name_that_no_file_has_is_refused_before_the_work(
-    place, capsys, monkeypatch, name
+    place, capsys, monkeypatch, name, reason
 ):
     monkeypatch.setattr(adascale, "leakage_table", None)
-    refused(capsys, *LEAKAGE[:-1], name)
+    assert reason in refused(capsys, *LEAKAGE[:-1], name)
 
 
 @pytest.mark.skipif(

@@ -113,9 +113,10 @@ def test_a_forked_process_does_not_hold_the_lock_of_a_closed_stream(tmp_path):
         time.sleep(60)
         os._exit(0)
     stream.close()
-    opened(tmp_path / "s").close()  # while the child lives
+    with opened(tmp_path / "s") as again:  # while the child lives
+        assert again.answer(1e-12).round == 0  # again, as it was never passed on
     os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
 
 
 def test_a_fork_in_the_middle_of_a_call_is_told_at_once(tmp_path):
