@@ -77,9 +77,9 @@ def find(name: str) -> Accountant:
     from adascale import registry  # slow to import
 
     name, options = registry.parse_options(name)
-    found = registry.find("accountants", name)
+    make = registry.find("accountants", name).value
     try:
-        made: Accountant = found.value(**options)
+        accountant: Accountant = make(**options)
     except TypeError as error:
         raise ValueError(f"accountant {name!r}: {error}") from None
-    return made
+    return accountant

@@ -19,9 +19,9 @@ from adascale.accounting.events import (
     schedule,
 )
 from adascale.accounting.exact.certify import delta_interval, epsilon_interval
-from adascale.accounting.exact.inversion import ADD, look
+from adascale.accounting.exact.inversion import ADD, scan_tilts
 from adascale.accounting.exact.moments import ULP
-from adascale.accounting.exact.search import about
+from adascale.accounting.exact.search import rough_epsilon
 from adascale.accounting.interval import CertifiedInterval
 from adascale.checks import FloatArray
 from adascale.errors import InvalidInput
@@ -82,126 +82,109 @@ def beta(events: Events, alpha: float) -> CertifiedInterval:
         As in :func:`epsilon`.
     alpha : float, in [0, 1]
     """
-    rounds, alpha = (
-        compose_events(events).rounds(),
-        check.number("alpha", alpha, 0.0, 1.0),
-    )
+    rounds = compose_events(events).rounds()
+    alpha = check.number("alpha", alpha, 0.0, 1.0)
     # m(k) = 1 - delta(ln k) is concave with m(k) = k m(1 / k); the supremum is that of m(k) - alpha k over k > 0
-    points, proofs, t, guess = [(0.0, 0.0, 0.0, 0.0)], {0.0: "exact"}, 0.0, None
+    points: list[tuple[float, ...]] = [(0.0, 0.0, 0.0, 0.0)]
+    proofs, log_k = {0.0: "exact"}, 0.0
+    search: _Search | None = None
     while True:
-        found = delta_interval(rounds, abs(t))
-        for each in {math.exp(t), math.exp(-t)}:
-            scale = min(each, 1.0)
-            points.append(
-                (
-                    each,
-                    scale * (1 - found.upper),
-                    scale * (1 - found.lower),
-                    scale * (1 - found.estimate),
-                )
-            )
-            proofs[each] = found.ends[1]
+        interval = delta_interval(rounds, abs(log_k))
+        for ratio in {math.exp(log_k), math.exp(-log_k)}:
+            scale = min(ratio, 1.0)
+            values = (interval.upper, interval.lower, interval.estimate)
+            points.append((ratio, *(scale * (1 - value) for value in values)))
+            proofs[ratio] = interval.ends[1]
         k, lower, upper, value = np.array(sorted(points)).T
-        least = lower - alpha * k - 8 * ULP * (lower + alpha * k)
-        best = int(least.argmax())
-        most, after = _most(k, lower, upper, alpha)
-        wanted = max(
-            _TOLERANCE * min(most, 1 - least[best]), 1.5 * (upper[best] - lower[best])
-        )
-        if most - least[best] <= wanted or len(points) > _MOST_POINTS:
+        proven = lower - alpha * k - 8 * ULP * (lower + alpha * k)
+        best = int(proven.argmax())
+        high, top = _concave_maximum(k, lower, upper, alpha)
+        near = _TOLERANCE * min(high, 1 - proven[best])
+        near = max(near, 1.5 * (upper[best] - lower[best]))
+        if high - proven[best] <= near or len(points) > _MOST_POINTS:
             break
-        guess = guess or _Guess(found.estimate, alpha)
-        t = min(max(guess.next(k, value, best, after), -_LARGEST), _LARGEST)
-        if not np.abs(k / math.exp(t) - 1).min() > 1e-9:
+        search = search or _Search(interval.estimate, alpha)
+        log_k = min(max(search.next(k, value, best, top), -_LARGEST), _LARGEST)
+        if not np.abs(k / math.exp(log_k) - 1).min() > 1e-9:
             break
-    low, most = (
-        max(float(least[best]), 0.0),
-        min(most, 1 - alpha),
-    )  # a test that guesses misses 1 - alpha
-    middle = float((value - alpha * k).max())
-    return CertifiedInterval(
-        low,
-        most,
-        (proofs[float(k[best])], "concavity"),
-        "both",
-        min(max(middle, low), most),
-        low,
-    )
+    low = max(float(proven[best]), 0.0)
+    high = min(high, 1 - alpha)  # a test that guesses misses 1 - alpha
+    estimate = min(max(float((value - alpha * k).max()), low), high)
+    ends = proofs[float(k[best])], "concavity"
+    return CertifiedInterval(low, high, ends, "both", estimate, low)
 
 
-class _Guess:
-    """Where to evaluate delta next, from the Gaussian mechanism of the same advantage."""
+class _Search:
+    """A search for the k at which m(k) - alpha k is largest, from the Gaussian mechanism of the same advantage."""
 
     def __init__(self, advantage: float, alpha: float) -> None:
-        half, self.z = (
-            -float(ndtri(min(max(p, 1e-16), 1 - 1e-16)))
-            for p in (0.5 * (1 - advantage), alpha)
-        )
+        half = -_quantile(0.5 * (1 - advantage))
+        self.z = -_quantile(alpha)
         self.mu, rest = max(2 * half, 1e-6), self.z - 2 * half
         miss = min(float(ndtr(rest)), float(ndtr(-rest)))
         density = math.exp(-0.5 * rest * rest) / math.sqrt(2 * math.pi)
         self.first: float | None = self.mu * (self.z - half)
-        self.step = min(
-            math.sqrt(2 * _TOLERANCE * miss * self.mu / density), 1.0
-        )  # of the tolerance by the curvature
+        # of the tolerance by the curvature
+        self.step = min(math.sqrt(2 * _TOLERANCE * miss * self.mu / density), 1.0)
 
-    def next(self, k: FloatArray, value: FloatArray, best: int, after: float) -> float:
-        """Try the guess, where the slope may be alpha, a point on either side of the best one, and ``after``."""
+    def next(self, k: FloatArray, value: FloatArray, best: int, top: float) -> float:
+        """Return ln of the next k: the first guess, where the slope may be alpha, beside the best one, or ``top``."""
         if self.first is not None:
-            t, self.first = self.first, None
-            return t
+            log_k, self.first = self.first, None
+            return log_k
         if best == 0:
-            return after
+            return top
         logs: list[float] = [*np.log(np.maximum(k, 1e-307)).tolist(), math.inf]
-        below, t, above = logs[best - 1 : best + 2]
-        other = best + 1 if above - t < t - below else best - 1
-        if abs(logs[other] - t) < 1.5 * self.step:
-            slope = float(
-                (value[other] - value[best]) / (k[other] - k[best])
-            )  # the false-alarm rate between the two
-            newton = 0.5 * (logs[other] + t) + self.mu * (
-                self.z + float(ndtri(min(max(slope, 1e-16), 1 - 1e-16)))
-            )
-            if min(abs(each - newton) for each in logs) > 2 * self.step:
+        below, log_k, above = logs[best - 1 : best + 2]
+        nearer = best + 1 if above - log_k < log_k - below else best - 1
+        if abs(logs[nearer] - log_k) < 1.5 * self.step:
+            # the false-alarm rate between the two
+            slope = float((value[nearer] - value[best]) / (k[nearer] - k[best]))
+            middle = 0.5 * (logs[nearer] + log_k)
+            newton = middle + self.mu * (self.z + _quantile(slope))
+            if min(abs(log - newton) for log in logs) > 2 * self.step:
                 return newton
-        if above - t > 1.5 * self.step:
-            return t + self.step
-        return t - self.step if t - below > 1.5 * self.step else after
+        if above - log_k > 1.5 * self.step:
+            return log_k + self.step
+        return log_k - self.step if log_k - below > 1.5 * self.step else top
 
 
-def _most(
+def _quantile(probability: float) -> float:
+    return float(ndtri(min(max(probability, 1e-16), 1 - 1e-16)))
+
+
+def _concave_maximum(
     k: FloatArray, lower: FloatArray, upper: FloatArray, alpha: float
 ) -> tuple[float, float]:
-    """Bound the maximum of m(k) - alpha k from above by concavity; return also ln k of the next point, or NaN."""
-    most, after = 0.0, math.nan
+    """Bound the maximum of m(k) - alpha k from above; return also ln of its k, or NaN if that is one of the points.
+
+    As m is concave, it lies below lines through the upper bounds at both ends of an interval, whose slopes are
+    bounded by the points beyond them.
+    """
+    highest, top = 0.0, math.nan
     for i in range(k.size):
-        # lines through the upper bounds at both ends, with slopes that are bounded by the points beyond them
-        left = min([1.0, *((upper[i] - lower[:i]) / (k[i] - k[:i]))])
+        rise = min([1.0, *((upper[i] - lower[:i]) / (k[i] - k[:i]))])
         if i + 1 == k.size:  # m is at most 1
-            x = k[i] + ((1 - upper[i]) / left if left > alpha else 0.0)
-            bounds = [(upper[i] + left * (x - k[i]) - alpha * x, x)]
+            x = k[i] + ((1 - upper[i]) / rise if rise > alpha else 0.0)
+            bound = upper[i] + rise * (x - k[i]) - alpha * x
         else:
             j = i + 1
-            right = max([0.0, *((lower[j + 1 :] - upper[j]) / (k[j + 1 :] - k[j]))])
-            x = (
-                k[i] + (upper[j] - upper[i] - right * (k[j] - k[i])) / (left - right)
-                if left > right
-                else k[i]
-            )
-            tried = k[i], min(max(x, k[i]), k[j]), k[j]
-            bounds = [
+            fall = max([0.0, *((lower[j + 1 :] - upper[j]) / (k[j + 1 :] - k[j]))])
+            x = k[i]
+            if rise > fall:  # where both lines meet
+                x += (upper[j] - upper[i] - fall * (k[j] - k[i])) / (rise - fall)
+            bound, x = max(
                 (
-                    min(upper[i] + left * (x - k[i]), upper[j] - right * (k[j] - x))
+                    min(upper[i] + rise * (x - k[i]), upper[j] - fall * (k[j] - x))
                     - alpha * x,
                     x,
                 )
-                for x in tried
-            ]
-        bound, x = max(bounds)
+                for x in (k[i], min(max(x, k[i]), k[j]), k[j])
+            )
         bound += 16 * ULP * (abs(bound) + 2 * alpha * x)
-        if bound > most:
-            most, after = float(bound), math.log(x) if x not in k else math.nan
-    return most, after
+        if bound > highest:
+            highest, top = float(bound), math.log(x) if x not in k else math.nan
+    return highest, top
 
 
 def trade_off(
@@ -219,16 +202,14 @@ def trade_off(
     """
     rate = check.between("alpha", alpha, 0.0, 1.0)
     rounds = compose_events(schedule(sampling_rate, noise_multiplier)).rounds()
-    end = epsilon_interval(rounds, 1e-8).upper
-    best = np.zeros(rate.shape)
-    for at in (
-        np.linspace(0.0, end, 48) if end > 0 else (0.0,)
-    ):  # every choice gives a valid bound
-        left = 1 - delta_interval(rounds, float(at)).upper
-        best = np.maximum(
-            best, np.maximum(left - math.exp(at) * rate, math.exp(-at) * (left - rate))
-        )
-    return best
+    largest = epsilon_interval(rounds, 1e-8).upper
+    bound = np.zeros(rate.shape)
+    # every choice of epsilon gives a valid bound
+    for eps in np.linspace(0.0, largest, 48).tolist() if largest > 0 else [0.0]:
+        rest = 1 - delta_interval(rounds, eps).upper
+        bound = np.maximum(bound, rest - math.exp(eps) * rate)
+        bound = np.maximum(bound, math.exp(-eps) * (rest - rate))
+    return bound
 
 
 @dataclass(frozen=True)
@@ -268,41 +249,41 @@ def calibrate(events: Events, epsilon: float, delta: float) -> Calibrated:
     >>> calibrate([(0.01, 1.0, 1000)], epsilon=1.0, delta=1e-5).scale
     1.41...
     """
-    given, delta = compose_events(events), check.fraction("delta", delta)
+    composition, delta = compose_events(events), check.fraction("delta", delta)
+    rate, sigma, number = composition.rate, composition.sigma, composition.number
     target = check.number("epsilon", epsilon, 1e-300)
-    if given.discrete or not (given.rate * given.number > 0).any():
+    if composition.discrete or not (rate * number > 0).any():
         expected = "sampled Gaussian mechanisms, at least one, as others have no noise"
         raise InvalidInput(f"events must be {expected}", "events")
     # logarithms of the factor: the ends of the search, and a first one, by the central limit theorem
-    low, high = (
-        math.log(LEAST_NOISE / given.sigma.min()),
-        math.log(MOST_NOISE / given.sigma.max()),
-    )
+    low, high = math.log(LEAST_NOISE / sigma.min()), math.log(MOST_NOISE / sigma.max())
     root = math.sqrt(-2 * math.log(delta))
     log_mu = math.log(target / (0.5 * root + math.sqrt(0.25 * root**2 + 0.5 * target)))
 
-    def too_much(x: float) -> float:
-        u = np.exp(min(-2 * x, _LARGEST)) * given.sigma**-2.0
-        each = np.minimum(given.rate**2 * np.expm1(np.minimum(u, _LARGEST)), u)
-        return math.log(float((given.number * each).sum()) + 1e-300) - 2 * log_mu
+    def log_excess_divergence(x: float) -> float:
+        u = np.exp(min(-2 * x, _LARGEST)) * sigma**-2.0
+        divergence = np.minimum(rate**2 * np.expm1(np.minimum(u, _LARGEST)), u)
+        return math.log(float((number * divergence).sum()) + 1e-300) - 2 * log_mu
 
     def roughly(x: float) -> float:
-        rounds = given.rounds(math.exp(x))
-        return about(rounds, look(rounds, ADD, math.log(delta)), delta)
+        rounds = composition.rounds(math.exp(x))
+        return rough_epsilon(rounds, scan_tilts(rounds, ADD, math.log(delta)), delta)
 
-    proven = cache(lambda x: epsilon_interval(given.rounds(math.exp(x)), delta))
-    x, slope = solve(too_much, low, high, 1e-3), -1.5
+    @cache
+    def proven(x: float) -> CertifiedInterval:
+        return epsilon_interval(composition.rounds(math.exp(x)), delta)
+
+    x, slope = solve(log_excess_divergence, low, high, 1e-3), -1.5
     with contextlib.suppress(ArithmeticError), np.errstate(all="ignore"):
-        x, slope = _search(
-            roughly, 1.0012 * target, x, low, high, slope, 8
-        )  # smoothing raises it by a thousandth
-    x, _ = _search(lambda x: proven(x).upper, target, x, low, high, slope, 200)
+        # smoothing raises it by a thousandth
+        x, slope = _by_secants(roughly, 1.0012 * target, x, low, high, slope, 8)
+    x, _ = _by_secants(lambda x: proven(x).upper, target, x, low, high, slope, 200)
     scale = math.exp(x)
-    return Calibrated(scale, tuple((scale * given.sigma).tolist()), proven(x))
+    return Calibrated(scale, tuple((scale * sigma).tolist()), proven(x))
 
 
-def _search(
-    of: Callable[[float], float],
+def _by_secants(
+    function: Callable[[float], float],
     target: float,
     x: float,
     low: float,
@@ -310,17 +291,19 @@ def _search(
     slope: float,
     most: int,
 ) -> tuple[float, float]:
-    """Find where the function is the target or less, by the secant of logarithms; return the slope as well."""
+    """Find where a function is the target or less, by the secant of logarithms; return the slope as well."""
     value = last = math.nan
     for _ in range(most):
         if high - low <= 1e-12 * max(abs(x), 1.0):
             return high, slope
-        before, value = value, math.log(max(of(x), 1e-300) / target) + 0.5 * _TOLERANCE
+        before = value
+        value = math.log(max(function(x), 1e-300) / target) + 0.5 * _TOLERANCE
         if abs(value) <= 0.5 * _TOLERANCE:
             break
         low, high = (x, high) if value > 0 else (low, x)
-        if -20.0 < (found := (value - before) / (x - last)) < -0.1:
-            slope = found
+        secant = (value - before) / (x - last)
+        if -20.0 < secant < -0.1:
+            slope = secant
         last, x = x, x + min(max(-value / slope, -2.0), 2.0)
         if not low < x < high:
             x = 0.5 * (low + high)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.accounting.exact.moments import ULP
@@ -67,38 +67,30 @@ def from_pmf(loss: ArrayLike, mass: ArrayLike) -> DiscreteLoss:
     order = np.argsort(y, kind="stable")
     y, p = y[order], p[order]
     q = p * np.exp(-y)
-    kept = q >= _LEAST
-    lost = math.fsum(p[~kept])
-    y, q = y[kept], q[kept]
-    change = q * np.expm1(
-        y
-    )  # of P - Q: what is gained where P is larger, and what is lost where Q is
-    more, less = math.fsum(change[y > 0]) + lost, -math.fsum(change[y < 0])
-    total = math.fsum(q)
-    if not max(abs(total - 1), abs(more - less), abs(math.fsum(p) - 1)) <= _MOST_OFF:
-        sums = f"{math.fsum(p):.12g} and {total:.12g}"
+    has_mass = q >= _LEAST
+    lost = math.fsum(p[~has_mass])
+    y, q = y[has_mass], q[has_mass]
+    # of P - Q: what is gained where P is larger, and what is lost where Q is
+    change = q * np.expm1(y)
+    gain, loss_of_mass = math.fsum(change[y > 0]) + lost, -math.fsum(change[y < 0])
+    of_p, of_q = math.fsum(p), math.fsum(q)
+    if not max(abs(of_q - 1), abs(gain - loss_of_mass), abs(of_p - 1)) <= _MOST_OFF:
+        sums = f"{of_p:.12g} and {of_q:.12g}"
         raise InvalidInput(
             f"mass and mass * exp(-loss) must each sum to 1, got {sums}", "mass"
         )
     # both sums are made 1: the first factor balances P and Q, the second one scales both
-    balance = more / less if less > 0 else math.inf if more > 0 else 1.0
+    balance = gain / loss_of_mass if loss_of_mass > 0 else math.inf if gain > 0 else 1.0
     if not abs(balance - 1) <= _MOST_UNBALANCED:
-        sums = f"{more:.3g} for losses > 0 and {-less:.3g} for losses < 0"
+        sums = f"{gain:.3g} for losses > 0 and {-loss_of_mass:.3g} for losses < 0"
         raise InvalidInput(f"mass * (1 - exp(-loss)) must sum to 0, got {sums}", "mass")
     q = np.where(y < 0, balance * q, q)
     scale = math.fsum(q)
     off = abs(balance - 1) + abs(scale - 1)
-    loss_off, mass_off = 2 * ULP * np.abs(y), ULP * (16 + 2 * np.abs(y)) + 2 * off
-    return DiscreteLoss(
-        Atoms(
-            y,
-            q / scale,
-            loss_off,
-            mass_off,
-            lost / scale,
-            lost / scale * (16 * ULP + 2 * off),
-        )
-    )
+    loss_off = 2 * ULP * np.abs(y)
+    mass_off = ULP * (16 + 2 * np.abs(y)) + 2 * off
+    lost_off = lost / scale * (16 * ULP + 2 * off)
+    return DiscreteLoss(Atoms(y, q / scale, loss_off, mass_off, lost / scale, lost_off))
 
 
 Event = Sequence[float] | DiscreteLoss | tuple[DiscreteLoss, int]
@@ -134,10 +126,9 @@ class Composition(NamedTuple):
 
     def rounds(self, scale: float = 1.0) -> Rounds:
         """Return the rounds, with all noise multipliers multiplied by ``scale``."""
-        found = rounds_of(self.rate, scale * self.sigma, self.number)
-        return found._replace(
-            size=found.size + int(sum(n for _, n in self.discrete)), atoms=self.discrete
-        )
+        sampled = rounds_of(self.rate, scale * self.sigma, self.number)
+        size = sampled.size + int(sum(n for _, n in self.discrete))
+        return sampled._replace(size=size, atoms=self.discrete)
 
 
 def compose_events(events: Events) -> Composition:
@@ -148,36 +139,30 @@ def compose_events(events: Events) -> Composition:
         raise InvalidInput(
             f"events must be a sequence of {_FORM}, got {shown(events)}", "events"
         ) from None
-    rate, sigma, number = (
-        np.array([row[:3] for row in rows], dtype=float).reshape(-1, 3).T
-    )
-    for name, values, good, expected in (
-        ("sampling rate", rate, (rate >= 0) & (rate <= 1), "in [0, 1]"),
-        ("noise multiplier", sigma, sigma != 0, "> 0, as delta is 1 without noise"),
-        (
-            "noise multiplier",
-            sigma,
-            (sigma >= LEAST_NOISE) & (sigma <= MOST_NOISE),
-            "within 1e-6 ... 1e150",
-        ),
-        (
-            "count",
-            number,
-            (number >= 0) & (number <= MOST_ROUNDS) & (number % 1 == 0),
-            "a whole number >= 0",
-        ),
-    ):
-        if not good.all():
-            i = int((~good).argmax())
-            raise InvalidInput(
-                f"the {name} of events[{i}] must be {expected}, got {values[i]:g}",
-                "events",
-            )
+    columns = np.array([row[:3] for row in rows], dtype=float).reshape(-1, 3).T
+    rate, sigma, number = columns
+    _check("sampling rate", rate, (rate >= 0) & (rate <= 1), "in [0, 1]")
+    noise = "noise multiplier"
+    _check(noise, sigma, sigma != 0, "> 0, as delta is 1 without noise")
+    is_usable = (sigma >= LEAST_NOISE) & (sigma <= MOST_NOISE)
+    _check(noise, sigma, is_usable, "within 1e-6 ... 1e150")
+    is_count = (number >= 0) & (number <= MOST_ROUNDS) & (number % 1 == 0)
+    _check("count", number, is_count, "a whole number >= 0")
     gaussian = np.array([row[3] is None for row in rows], dtype=bool)
     discrete = tuple(
         (row[3].atoms, row[2]) for row in rows if row[3] is not None and row[2] > 0
     )
     return Composition(rate[gaussian], sigma[gaussian], number[gaussian], discrete)
+
+
+def _check(
+    name: str, column: FloatArray, good: NDArray[np.bool_], expected: str
+) -> None:
+    if not good.all():
+        i = int((~good).argmax())
+        raise InvalidInput(
+            f"the {name} of events[{i}] must be {expected}, got {column[i]:g}", "events"
+        )
 
 
 def _row(i: int, event: Event) -> tuple[float, float, float, DiscreteLoss | None]:
@@ -190,9 +175,7 @@ def _row(i: int, event: Event) -> tuple[float, float, float, DiscreteLoss | None
         if isinstance(values[0], DiscreteLoss):
             loss, values = values[0], (0.0, 1.0, *values[1:])
         rate, sigma, count = values if len(values) == 3 else (*values, 1)
-        if all(
-            isinstance(each, _NUMBER) and not isinstance(each, bool)
-            for each in (rate, sigma, count)
-        ):
+        numbers = rate, sigma, count
+        if all(isinstance(x, _NUMBER) and not isinstance(x, bool) for x in numbers):
             return float(rate), float(sigma), float(count), loss
     raise InvalidInput(f"events[{i}] must be {_FORM}, got {shown(event)}", "events")

@@ -26,6 +26,7 @@ _STEP = 0.6
 _NEGLIGIBLE = -37.0  # exp(-37) = 9e-17, below one unit in the last place
 _APART = 9.0  # standard deviations between the upper Gaussian and the bend: exp(-9^2 / 2) = 3e-18
 _LARGE = 512.0  # whole orders up to this one are finite sums
+_NO_END = 2**62  # a node that no sum reaches
 _DEPTH = 60.0  # how far below its peak, in logarithms, an integrand is summed
 
 
@@ -187,87 +188,101 @@ def _peaks(s: float, q: float, alpha: float) -> tuple[float, float]:
 
 
 @njit(cache=True, nogil=True)
+def _far_gaussians(s: float, q: float, alpha: float) -> tuple[float, float, float]:
+    """Compute A, A' and A'' where both Gaussians are far from ln((1 - q) / q)."""
+    # the two terms of e^A - 1: q^alpha exp(alpha (alpha - 1) s / 2) - q, and (1 - q)^alpha - (1 - q)
+    a, pairs = alpha - 1, 0.5 * alpha * (alpha - 1)
+    lift = a * math.log(q) + pairs * s
+    lower = (1 - q) * math.expm1(a * math.log1p(-q))
+    if lift < _NO_OVERFLOW:
+        upper = q * math.expm1(lift)
+    else:  # there q is below exp(-560)
+        upper = math.exp(alpha * math.log(q) + pairs * s)
+    share = (upper + q) / (1 + upper + lower)
+    curvature = pairs * pairs * share * (1 - share)
+    return math.log1p(upper + lower), pairs * share, curvature
+
+
+@njit(cache=True, nogil=True)
+def _add_run(
+    sums: tuple[float, float, float, float],
+    s: float,
+    q: float,
+    alpha: float,
+    scale: float,
+    depth: float,
+    i: int,
+    stop: int,
+    way: int,
+) -> tuple[tuple[float, float, float, float], int]:
+    """Add the terms at nodes i, i + way, ... before ``stop`` while they are above the depth, over exp(scale).
+
+    The sums are of e^g - 1 - alpha (..) without its cancellation, and of e^g times 1, r^2 and what E'' has, where
+    g = alpha ln(1 - q + q e^L).  Return them and the first node that is left out.
+    """
+    root, a, b = math.sqrt(s), alpha - 1, alpha - 2
+    step = _STEP / max(root, 1.0)
+    excess, moment, first, second = sums
+    while i != stop:
+        u = i * step
+        loss = root * u - 0.5 * s
+        ell = _log_mixture(loss, q)
+        height = alpha * ell - 0.5 * u * u
+        if height < depth:
+            break
+        term, r = math.exp(height - scale), _upper_share(loss, ell, q)
+        if scale <= 1:
+            excess += _excess_term(ell, 0.5 * u * u, a)
+        moment += term
+        term *= r * r
+        first += term
+        second += term * (1 + 2 * b * r + 0.5 * b * (b - 1) * r * r)
+        i += way
+    return (excess, moment, first, second), i
+
+
+@njit(cache=True, nogil=True)
 def _fractional(s: float, q: float, alpha: float) -> tuple[float, float, float]:
     """Compute A, A' and A'' by the trapezoidal rule where the integrand is not negligible."""
     # heat equation, d/ds E[phi(L)] = E[phi''(L) - phi'(L)] / 2, with r = q e^L / (1 - q + q e^L) and b = alpha - 2:
     # E'  = alpha (alpha - 1) / 2 E[(..)^alpha r^2]
     # E'' = alpha (alpha - 1) / 2 E[(..)^alpha r^2 (1 + 2 b r + b (b - 1) r^2 / 2)]
+    pairs = 0.5 * alpha * (alpha - 1)
     if s == 0.0:
-        return 0.0, 0.5 * alpha * (alpha - 1) * q * q, 0.0
-    root, a, b, pairs = math.sqrt(s), alpha - 1, alpha - 2, 0.5 * alpha * (alpha - 1)
-    top, slack = alpha * math.log(q) + pairs * s, math.log(alpha) + a * math.log(2.0)
-    if (
-        slack - top < _NEGLIGIBLE and slack - math.log(q) - a * s < _NEGLIGIBLE
-    ):  # one Gaussian, to the last digit
-        return top, pairs, 0.0
-    if (
-        0.5 * s - abs(math.log1p(-q) - math.log(q)) > _APART * root
-    ):  # both Gaussians are far from ln((1 - q) / q)
-        # the two terms of e^A - 1: q^alpha exp(alpha (alpha - 1) s / 2) - q, and (1 - q)^alpha - (1 - q)
-        lift, lower = (
-            a * math.log(q) + pairs * s,
-            (1 - q) * math.expm1(a * math.log1p(-q)),
-        )
-        upper = (
-            q * math.expm1(lift) if lift < _NO_OVERFLOW else math.exp(top)
-        )  # there q is below exp(-560)
-        share = (upper + q) / (1 + upper + lower)
-        return (
-            math.log1p(upper + lower),
-            pairs * share,
-            pairs * pairs * share * (1 - share),
-        )
+        return 0.0, pairs * q * q, 0.0
+    root, log_odds = math.sqrt(s), math.log1p(-q) - math.log(q)
+    top = alpha * math.log(q) + pairs * s
+    slack = math.log(alpha) + (alpha - 1) * math.log(2.0)
+    below = slack - math.log(q) - (alpha - 1) * s
+    if slack - top < _NEGLIGIBLE and below < _NEGLIGIBLE:
+        return top, pairs, 0.0  # one Gaussian, to the last digit
+    if 0.5 * s - abs(log_odds) > _APART * root:
+        return _far_gaussians(s, q, alpha)
     left, right = _peaks(s, q, alpha)
     lower = alpha * _log_mixture(root * left - 0.5 * s, q) - 0.5 * left * left
     scale = alpha * _log_mixture(root * right - 0.5 * s, q) - 0.5 * right * right
-    bend = (
-        (math.log1p(-q) - math.log(q))
-        + math.log(alpha)
-        - (root * (right - 12) - 0.5 * s)
-    )
+    bend = log_odds + math.log(alpha) - (root * (right - 12) - 0.5 * s)
     if bend < _NEGLIGIBLE and (left == right or lower < scale - _DEPTH):
-        return (
-            alpha * math.log(q) + pairs * s,
-            pairs,
-            0.0,
-        )  # one Gaussian; at exponents of 1e20 no digits are left
+        return top, pairs, 0.0  # one Gaussian; at exponents of 1e20 no digits are left
     scale = max(lower, scale)
-    depth = (
-        scale - _DEPTH + min(0.0, math.log(pairs) + 2 * math.log(q) + math.log(s))
-    )  # e^A - 1 may be as small
+    # e^A - 1 may be as small
+    depth = scale - _DEPTH
+    depth += min(0.0, math.log(pairs) + 2 * math.log(q) + math.log(s))
     step = _STEP / max(root, 1.0)
-    excess = moment = first = second = 0.0
-    lowest = i = int(round(right / step))
-    for run in range(
-        4
-    ):  # down and up from the right peak, then up from the left one to the first start, and down
-        way = 1 if run == 1 or run == 2 else -1
-        if run == 1:
-            lowest, i = i + 1, int(round(right / step)) + 1
-        elif run == 2:
-            i = min(int(round(left / step)), lowest)
-        elif run == 3:
-            i = min(int(round(left / step)), lowest) - 1
-        while run != 2 or i < lowest:
-            u = i * step
-            loss = root * u - 0.5 * s
-            ell = _log_mixture(loss, q)
-            height = alpha * ell - 0.5 * u * u
-            if height < depth:
-                break
-            term, r = math.exp(height - scale), _upper_share(loss, ell, q)
-            if scale <= 1:
-                excess += _excess_term(ell, 0.5 * u * u, a)
-            moment += term
-            term *= r * r
-            first += term
-            second += term * (1 + 2 * b * r + 0.5 * b * (b - 1) * r * r)
-            i += way
+    start, sums = int(round(right / step)), (0.0, 0.0, 0.0, 0.0)
+    # down and up from the right peak, then up from the left one to where the first run ended, and down
+    sums, end = _add_run(sums, s, q, alpha, scale, depth, start, _NO_END, -1)
+    sums, _ = _add_run(sums, s, q, alpha, scale, depth, start + 1, _NO_END, 1)
+    start = min(int(round(left / step)), end + 1)
+    sums, _ = _add_run(sums, s, q, alpha, scale, depth, start, end + 1, 1)
+    sums, _ = _add_run(sums, s, q, alpha, scale, depth, start - 1, _NO_END, -1)
+    excess, moment, first, second = sums
     mean = pairs * first / moment
     weight = step / math.sqrt(2 * math.pi)
-    value = (
-        math.log1p(excess * weight) if scale <= 1 else scale + math.log(moment * weight)
-    )
+    if scale <= 1:
+        value = math.log1p(excess * weight)
+    else:
+        value = scale + math.log(moment * weight)
     return value, mean, pairs * second / moment - mean * mean
 
 

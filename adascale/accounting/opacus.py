@@ -22,26 +22,17 @@ class CertifiedAccountant(IAccountant):  # type: ignore[misc]
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Record one step of training."""
-        count = 1
-        if self.history and tuple(self.history[-1][:2]) == (
-            noise_multiplier,
-            sample_rate,
-        ):
+        mechanism, count = (noise_multiplier, sample_rate), 1
+        if self.history and tuple(self.history[-1][:2]) == mechanism:
             count += self.history.pop()[2]
-        self.history.append((noise_multiplier, sample_rate, count))
+        self.history.append((*mechanism, count))
 
     def get_epsilon(self, delta: float, **_: Any) -> float:
         """Return the upper bound of epsilon; it is inf after a step without noise."""
-        steps = [
-            (rate, sigma, count)
-            for sigma, rate, count in self.history
-            if rate and count
-        ]
-        return (
-            float(epsilon(steps, delta))
-            if all(sigma for _, sigma, _ in steps)
-            else math.inf
-        )
+        events = [(rate, sigma, n) for sigma, rate, n in self.history if rate and n]
+        if not all(sigma for _, sigma, _ in events):
+            return math.inf
+        return float(epsilon(events, delta))
 
     def __len__(self) -> int:
         return len(self.history)

@@ -142,33 +142,32 @@ def to_dp(
     epsilon = leakage + conversion_offset(orders, delta)
     best = np.argmin(epsilon, axis=-1)
     chosen = np.take_along_axis(epsilon, np.expand_dims(best, -1), -1)[..., 0]
-    found = DpGuarantee(np.maximum(chosen, 0.0), orders[best])
-    if at_end := next(at_ends(found, orders), None):
+    guarantee = DpGuarantee(np.maximum(chosen, 0.0), orders[best])
+    if at_end := next(at_ends(guarantee, orders), None):
         warnings.warn(at_end[1], stacklevel=2)
-    return found
+    return guarantee
 
 
 def at_ends(
-    found: DpGuarantee, orders: FloatArray
+    guarantee: DpGuarantee, orders: FloatArray
 ) -> Iterator[tuple[tuple[np.intp, ...], OrdersTooFew]]:
     """Yield the schedule that gains most by orders beyond each end, with a warning; above the list comes first."""
-    limited = np.isfinite(found.epsilon) & (found.epsilon > 0)
-    for end, order in ((1, orders.max()), (-1, orders.min())):
-        there = limited & (found.order == order)
-        if orders.min() < orders.max() and there.any():
+    epsilon = guarantee.epsilon
+    limited = np.isfinite(epsilon) & (epsilon > 0)
+    for sign, end in ((1, float(orders.max())), (-1, float(orders.min()))):
+        at_end = limited & (guarantee.order == end)
+        if orders.min() < orders.max() and at_end.any():
             # above the list, the smallest epsilon has the farthest best order; below it, the largest
-            lane = np.unravel_index(
-                np.argmin(np.where(there, end * found.epsilon, np.inf)), there.shape
-            )
-            number = int(there.sum())
+            place = np.argmin(np.where(at_end, sign * epsilon, np.inf))
+            index = np.unravel_index(place, at_end.shape)
             yield (
-                lane,
+                index,
                 OrdersTooFew(
-                    float(order),
-                    float(found.epsilon[lane]),
-                    number,
-                    there.size,
-                    end > 0,
+                    end,
+                    float(epsilon[index]),
+                    int(at_end.sum()),
+                    at_end.size,
+                    is_last=sign > 0,
                 ),
             )
 
@@ -177,20 +176,16 @@ def _of_rounds(
     what: str, rate: ArrayLike, multiplier: ArrayLike, order: float, slope: bool = False
 ) -> FloatArray:
     alpha = check.order("order", order)
-    q, sigma = (
-        check.sampling_rate("sampling_rate", rate),
-        check.positive("noise_multiplier", multiplier),
-    )
+    q = check.sampling_rate("sampling_rate", rate)
+    sigma = check.positive("noise_multiplier", multiplier)
     check.broadcast(sampling_rate=q.shape, noise_multiplier=sigma.shape)
     q, sigma = np.broadcast_arrays(q, sigma)
     value = np.empty(sigma.shape)
     with np.errstate(over="ignore"):  # refused below
         s = sigma**-2.0
-        for each in np.unique(q):
-            chosen = q == each
-            value[chosen] = kernels.map_log_moment(
-                s[chosen], kernels.moment_terms(each, alpha), slope
-            )
+        for rate in np.unique(q):
+            same_rate, terms = q == rate, kernels.moment_terms(rate, alpha)
+            value[same_rate] = kernels.map_log_moment(s[same_rate], terms, slope)
         value = (-2 * s**1.5 if slope else 1.0) * value / (alpha - 1)
     if not (fits := np.isfinite(value)).all():
         raise ValueError(

@@ -58,7 +58,7 @@ def order_grid(largest: float = 1024, smallest: float = 1.1) -> tuple[float, ...
         grid.add(order := math.ceil(order * 1.05))
     while above > first - 1:
         grid.add(1 + (above := above * 0.8))
-    return tuple(sorted(each for each in grid if first <= each <= last))
+    return tuple(sorted(order for order in grid if first <= order <= last))
 
 
 def schedule_epsilon(
@@ -97,47 +97,45 @@ def schedule_epsilon(
             np.maximum(sigma**-2.0, _TINIEST), axis=-1
         )  # so that equal entries are adjacent
     composed = _composed(q, orders, delta, s)
-    epsilon, best = (
-        np.empty(sigma.shape[:-1]),
-        np.empty(sigma.shape[:-1], dtype=np.intp),
-    )
+    batch_shape = sigma.shape[:-1]
+    epsilon, best = np.empty(batch_shape), np.empty(batch_shape, dtype=np.intp)
     guess = orders.size // 2
-    for lane in np.ndindex(sigma.shape[:-1]):
-        guess, epsilon[lane] = valley(partial(composed, lane), orders.size, guess)
-        best[lane] = guess
+    for index in np.ndindex(batch_shape):
+        guess, epsilon[index] = valley(partial(composed, index), orders.size, guess)
+        best[index] = guess
     if not np.isfinite(epsilon).all():
         worst = sigma[~np.isfinite(epsilon)].min()
         raise ValueError(
             f"noise_multiplier {worst:g} is too small: epsilon overflows at every order"
         )
-    found = DpGuarantee(np.maximum(epsilon, 0.0), orders[best])
-    if (missed := _beyond(found, orders, q, delta, s)) is not None:
-        warnings.warn(missed, stacklevel=2)
-    return found
+    guarantee = DpGuarantee(np.maximum(epsilon, 0.0), orders[best])
+    warning = _beyond(guarantee, orders, q, delta, s)
+    if warning is not None:
+        warnings.warn(warning, stacklevel=2)
+    return guarantee
 
 
 def _beyond(
     guarantee: DpGuarantee, orders: FloatArray, q: float, delta: float, s: FloatArray
 ) -> OrdersTooFew | None:
     """Try orders beyond the end of the list, on the schedule that gains most."""
-    for lane, warning in at_ends(guarantee, orders):
+    size = s.shape[-1]
+    for index, warning in at_ends(guarantee, orders):
         ratio = 2.0 ** (np.arange(_STEPS) / 4)
-        beyond = (
-            warning.end * ratio if warning.is_last else 1 + (warning.end - 1) / ratio
-        )
+        if warning.is_last:
+            beyond = warning.end * ratio
+        else:
+            beyond = 1 + (warning.end - 1) / ratio
         beyond = np.unique(np.minimum(beyond[beyond > 1], LARGEST_ORDER))
-        block = (
-            -(-s.shape[-1] // 200) or 1
-        )  # rounded up to about two hundred different entries
-        few = s[lane][
-            np.minimum(np.arange(s.shape[-1]) // block * block + block, s.shape[-1]) - 1
-        ]
-        tried = _composed(q, beyond, delta, few)
-        best, better = valley(
-            partial(tried, ()), beyond.size, 0 if warning.is_last else beyond.size - 1
-        )
-        if max(better, 0.0) < _WORTH_IT * warning.epsilon:
-            warning.order, warning.better = float(beyond[best]), max(better, 0.0)
+        # rounded up to about two hundred different entries
+        block = -(-size // 200) or 1
+        ends = np.minimum(np.arange(size) // block * block + block, size) - 1
+        epsilon_at = partial(_composed(q, beyond, delta, s[index][ends]), ())
+        start = 0 if warning.is_last else beyond.size - 1
+        best, epsilon = valley(epsilon_at, beyond.size, start)
+        epsilon = max(epsilon, 0.0)
+        if epsilon < _WORTH_IT * warning.epsilon:
+            warning.order, warning.better = float(beyond[best]), epsilon
             return warning
     return None
 
@@ -151,17 +149,16 @@ def _composed(
     if (
         s.size > 5000 and s.max() < _HUGEST
     ):  # a table costs about as much as five thousand fractional orders
-        low, high = (
-            math.floor(math.log(s.min()) / _SPAN),
-            math.ceil(math.log(s.max()) / _SPAN),
-        )
+        low = math.floor(math.log(s.min()) / _SPAN)
+        high = math.ceil(math.log(s.max()) / _SPAN)
         ends = _SPAN * low, _SPAN * max(high, low + 1)
 
     @lru_cache(maxsize=1)
-    def distinct(lane: tuple[int, ...]) -> tuple[FloatArray, FloatArray, FloatArray]:
-        first = np.flatnonzero(np.diff(s[lane], prepend=0.0))
-        each = s[lane][first]
-        return each, np.log(each), np.diff(first, append=s.shape[-1]).astype(float)
+    def distinct(index: tuple[int, ...]) -> tuple[FloatArray, FloatArray, FloatArray]:
+        first = np.flatnonzero(np.diff(s[index], prepend=0.0))
+        values = s[index][first]
+        counts = np.diff(first, append=s.shape[-1]).astype(float)
+        return values, np.log(values), counts
 
     @cache
     def log_moment(i: int) -> Callable[[FloatArray, FloatArray], FloatArray]:
@@ -171,11 +168,10 @@ def _composed(
         terms = kernels.moment_terms(q, alpha)
         return lambda s, _: kernels.map_log_moment(s, terms)
 
-    def epsilon(lane: tuple[int, ...], i: int) -> float:
-        each, log_each, number = distinct(lane)
-        return float(
-            (number * log_moment(i)(each, log_each)).sum() / (orders[i] - 1) + offset[i]
-        )
+    def epsilon(index: tuple[int, ...], i: int) -> float:
+        values, logs, counts = distinct(index)
+        total = (counts * log_moment(i)(values, logs)).sum()
+        return float(total / (orders[i] - 1) + offset[i])
 
     return epsilon
 
@@ -208,17 +204,11 @@ def table(
             ]  # faster to evaluate
             return cast("Callable[[FloatArray], FloatArray]", PPoly(powers, knot))
         new = new[off]
-        knot, value = (
-            np.insert(at, new + 1, more[off])
-            for at, more in ((knot, middle), (value, exact))
-        )
-        beside = (new + np.arange(new.size))[:, None] + [
-            -1,
-            0,
-            1,
-            2,
-        ]  # both halves and one on either side
-        new = np.unique(np.clip(beside, 0, knot.size - 2))
+        knot = np.insert(knot, new + 1, middle[off])
+        value = np.insert(value, new + 1, exact[off])
+        # both halves and one on either side
+        near = (new + np.arange(new.size))[:, None] + np.arange(-1, 3)
+        new = np.unique(np.clip(near, 0, knot.size - 2))
     return None
 
 

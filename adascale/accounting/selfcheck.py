@@ -69,49 +69,31 @@ def rows(
     peers: dict[str, tuple[bool, Callable[[Phases, float], float]]],
 ) -> Iterator[tuple[str, ...]]:
     """Yield case, accountant, epsilon, seconds and remark, the certified interval first in each case."""
-    for case, (events, delta, known) in CASES.items():
+    for case, (events, delta, value) in CASES.items():
         start = time.perf_counter()
-        found = epsilon(events, delta)
-        remark = f"within {found}"
-        missed = (
-            ""
-            if found.lower <= known * (1 + 1e-6) and known * (1 - 1e-6) <= found.upper
-            else "; MISSED"
-        )
-        shown, seconds = (
-            f"{round_outward(found.upper, up=True):.6g}",
-            f"{time.perf_counter() - start:.2f}",
-        )
-        yield case, "adascale", shown, seconds, f"{remark}{missed}"
-        for name, (quick, peer) in peers.items():
-            if case == "large epsilon" and not quick:
+        interval = epsilon(events, delta)
+        seconds = f"{time.perf_counter() - start:.2f}"
+        is_inside = interval.lower / (1 + 1e-6) <= value <= interval.upper / (1 - 1e-6)
+        remark = f"within {interval}" + ("" if is_inside else "; MISSED")
+        upper = f"{round_outward(interval.upper, up=True):.6g}"
+        yield case, "adascale", upper, seconds, remark
+        for name, (is_quick, peer) in peers.items():
+            if case == "large epsilon" and not is_quick:
                 yield case, name, "", "", "not run, as it takes more than half a minute"
                 continue
             start = time.perf_counter()
             with warnings.catch_warnings(action="ignore"):
                 try:
-                    value = peer(events, delta)
+                    answer = peer(events, delta)
                 except Exception as error:  # whatever a peer raises is its answer
-                    yield (
-                        case,
-                        name,
-                        "",
-                        "",
-                        f"{type(error).__name__}: {' '.join(f'{error}'.split())[:60]}",
-                    )
+                    text = " ".join(str(error).split())[:60]
+                    yield case, name, "", "", f"{type(error).__name__}: {text}"
                     continue
-            remark = (
-                "below the lower bound"
-                if value < found.lower
-                else f"{100 * (value / known - 1):+.3f} %"
-            )
-            yield (
-                case,
-                name,
-                f"{value:.6f}",
-                f"{time.perf_counter() - start:.2f}",
-                remark,
-            )
+            seconds = f"{time.perf_counter() - start:.2f}"
+            remark = f"{100 * (answer / value - 1):+.3f} %"
+            if answer < interval.lower:
+                remark = "below the lower bound"
+            yield case, name, f"{answer:.6f}", seconds, remark
 
 
 def main() -> int:
@@ -119,11 +101,8 @@ def main() -> int:
     installed = {
         name: peer for name, peer in PEERS.items() if find_spec(name.split()[0])
     }
-    failed = 0
-    for row in (
-        ("case", "accountant", "epsilon", "seconds", "remark"),
-        *rows(installed),
-    ):
+    heading, failed = ("case", "accountant", "epsilon", "seconds", "remark"), 0
+    for row in (heading, *rows(installed)):
         print("{:<14} {:<18} {:>12} {:>8}  {}".format(*row), flush=True)
         failed |= row[-1].endswith("MISSED")
     return failed

@@ -6,8 +6,6 @@ no closed form.  A value takes a tenth of a second.
 
 from __future__ import annotations
 
-import math
-
 import mpmath as mp
 import numpy as np
 from mpmath.calculus.quadrature import GaussLegendre
@@ -85,34 +83,43 @@ def rdp(q, sigma, alpha) -> float:
 
 def epsilon_by(way, rounds, delta):
     """Sharp value, both ends and direction by one proof alone; an error where they are far apart."""
-    return _by(
-        way, certify.invert, rounds, delta, certify.Proof(math.inf, certify.NOTHING)
-    )
+    return _by(way, rounds, certify.EpsilonProof(delta))
 
 
 def delta_by(way, rounds, epsilon):
-    return _by(
-        way, certify.invert_delta, rounds, epsilon, certify.Proof(1.0, certify.NO_DELTA)
-    )
+    return _by(way, rounds, certify.DeltaProof(epsilon))
 
 
-def _by(way, invert, rounds, given, proof):
+def _by(way, rounds, proof):
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        way(invert, rounds, given, proof)
-    if proof.wide():
+        way(rounds, proof)
+    if proof.is_wide():
         raise CannotCertify("the ends are far apart")
-    found = proof.interval()
-    return found.estimate, found.lower, found.upper, found.direction
+    interval = proof.interval()
+    return interval.estimate, interval.lower, interval.upper, interval.direction
 
 
 def gaussian_delta(mu, epsilon):
     """The Gaussian mechanism, in multi-precision."""
     with mp.workdps(40):
         mu, epsilon = mp.mpf(mu), mp.mpf(epsilon)
-        return float(
-            mp.ncdf(mu / 2 - epsilon / mu)
-            - mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)
-        )
+        below = mp.exp(epsilon) * mp.ncdf(-mu / 2 - epsilon / mu)
+        return mp.ncdf(mu / 2 - epsilon / mu) - below
+
+
+def moment(u, q, z):
+    """M(z) of a round by a trapezoidal rule of thirty digits, whose strip ends at the branch points of the ratio."""
+    root, step = mp.sqrt(mp.mpf(u)), 2 * mp.pi / 90
+    step = min(step, step * mp.pi / root)
+    low, high = (
+        sorted((0.0, float(mp.re(z) * root)))[i] + 12 * (2 * i - 1) for i in (0, 1)
+    )
+    total = mp.mpf(0)
+    for i in range(int((high - low) / step)):
+        x = low + i * step
+        ratio = 1 + mp.mpf(q) * mp.expm1(root * x - root**2 / 2)
+        total += mp.exp(z * mp.log(ratio) - x * x / 2)
+    return total * step / mp.sqrt(2 * mp.pi)
 
 
 def one_round(q, sigma, epsilon, direction):

@@ -43,7 +43,9 @@ def test_randomised_response_is_a_binomial(p, count):
         assert found.upper >= exact * (1 - 1e-9)
         assert found.upper - found.lower <= 0.01 * found.upper + 1e-12
         with np.errstate(divide="ignore"):
-            uppers, lowers = bounds.all_of(compose_events(events).rounds(), None, at)
+            uppers, lowers = bounds.all_bounds(
+                compose_events(events).rounds(), None, at
+            )
         assert all(bound(at) >= exact * (1 - 1e-9) for *_, bound in uppers)
         assert all(bound(at) <= exact * (1 + 1e-9) for _, bound in lowers)
         assert {name for name, *_ in uppers} == {"Renyi"}
@@ -158,7 +160,7 @@ def test_loss_whose_mass_under_q_is_none_counts_in_every_bound(count):
         1 - 1e-9
     )  # at least: one such loss is above any epsilon here
     for at in (10.0, 100.0):
-        uppers, _ = bounds.all_of(compose_events(events).rounds(), None, at)
+        uppers, _ = bounds.all_bounds(compose_events(events).rounds(), None, at)
         assert all(
             bound(at) >= truth for _, directions, bound in uppers if "add" in directions
         )

@@ -15,7 +15,6 @@ from scipy.special import ndtr, ndtri
 from adascale import accounting
 from adascale.accounting import CertifiedInterval, exact_delta, exact_epsilon, trade_off
 from adascale.accounting.exact import certify, gaussian, moments, search
-from adascale.accounting.exact import certify as bracket
 from adascale.errors import CannotCertify, RoundingFloor
 
 from .coins import equal
@@ -49,7 +48,7 @@ def test_distinct_noises_are_certified_below_a_thousandth():
     assert found.lower <= found.estimate <= found.upper <= found.lower * 1.001
     assert exact_epsilon(0.01, DISTINCT[::-1]) == found
     assert 1.05 < accounting.schedule_epsilon(0.01, DISTINCT).epsilon / found.upper < 2
-    # negative control: with a share of 1e-3 more noise energy, the bracket misses the value of the true schedule
+    # negative control: with a share of 1e-3 more noise energy, the certify misses the value of the true schedule
     assert exact_epsilon(0.01, DISTINCT * 1.002).upper < found.estimate
 
 
@@ -121,7 +120,7 @@ def test_the_accountant_gives_the_upper_end():
 
 def test_sum_that_does_not_converge_is_refused(monkeypatch):
     monkeypatch.setattr(
-        search, "settled", lambda *_: SimpleNamespace(value=lambda _: 1.0)
+        search, "converged_sum", lambda *_: SimpleNamespace(value=lambda _: 1.0)
     )
     with pytest.raises(CannotCertify, match="converge"):
         search.sharp(equal(0.05, 2.0, 3), 1e-3)
@@ -185,7 +184,7 @@ def test_old_names_refuse_wide_intervals_and_name_the_schedule(monkeypatch):
 
 def test_rounding_floor_is_an_error():
     with pytest.raises(RoundingFloor):
-        epsilon_by(bracket.by_inversion, equal(1e-6, 0.5, 10_000), 1e-12)
+        epsilon_by(certify.by_inversion, equal(1e-6, 0.5, 10_000), 1e-12)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +240,7 @@ def schedules(draw):
 
 
 def certified(function, *arguments):
-    """A bracket; a draw that cannot be certified is left out, if that is what the error says."""
+    """A certify; a draw that cannot be certified is left out, if that is what the error says."""
     try:
         return function(*arguments)
     except ValueError as error:

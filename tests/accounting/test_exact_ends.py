@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from adascale.accounting import exact_delta
-from adascale.accounting.exact import certify as bracket
-from adascale.accounting.exact import inversion, rounds, search
+from adascale.accounting.exact import bounds, certify, inversion, rounds, search
 from adascale.errors import CannotCertify
 
 from .coins import (
@@ -39,16 +38,16 @@ def test_both_ends_enclose_a_composition_whichever_direction_binds(
     }
     delta = max(both.values())
     assert {name for name in both if both[name] > 0.999 * delta} == binding  # a control
-    value, lower, upper, direction = epsilon_by(bracket.by_inversion, schedule, delta)
+    value, lower, upper, direction = epsilon_by(certify.by_inversion, schedule, delta)
     assert lower <= epsilon <= upper <= lower * (1 + 1e-3)
     assert value == pytest.approx(epsilon, rel=1e-6)
     assert direction in binding
-    value, lower, upper, direction = delta_by(bracket.by_inversion, schedule, epsilon)
+    value, lower, upper, direction = delta_by(certify.by_inversion, schedule, epsilon)
     assert lower <= delta <= upper <= lower * (1 + 3e-3)
     assert value == pytest.approx(delta, rel=1e-6)
     assert direction in binding
     for name, truth in both.items():
-        _, lower, upper = bracket.delta_of(schedule, schedule, name, epsilon)
+        _, lower, upper = certify.sharp_delta(schedule, schedule, name, epsilon)
         assert lower <= truth <= upper <= lower * (1 + 3e-3)
 
 
@@ -64,13 +63,13 @@ def test_the_ends_hold_whatever_value_and_direction_the_search_finds(
     for direction in inversion.DIRECTIONS:
         found = dict.fromkeys(known, off * epsilon)
         monkeypatch.setattr(
-            bracket,
+            certify,
             "sharp",
             lambda *_, way=direction, each=found: (off * epsilon, way, dict(each)),
         )
         try:
             assert is_between(
-                epsilon_by(bracket.by_inversion, coins(ratios), delta),
+                epsilon_by(certify.by_inversion, coins(ratios), delta),
                 delta,
                 ratios=ratios,
             )
@@ -82,12 +81,12 @@ def test_the_ends_hold_whatever_value_and_direction_the_search_finds(
 
 def test_epsilon_is_zero_where_delta_at_zero_is_below_delta():
     rare = rounds.rounds_of(np.full(3, 0.01), np.array([1.0, 2.0, 2.0]))
-    assert bracket.epsilon_interval(rare, 0.05).upper == 0
+    assert certify.epsilon_interval(rare, 0.05).upper == 0
     schedule = rounds.rounds_of(
         np.full(40, 0.02), np.linspace(1, 2, 40)
     )  # only the sum says so
     delta = 1.001 * exact_delta(0.02, np.linspace(1, 2, 40), 0.0).upper
-    assert delta < search.most_apart(schedule)
+    assert delta < bounds.total_variation(schedule)
     assert search.sharp(schedule, delta)[0] == 0
 
 
@@ -95,15 +94,15 @@ def test_epsilon_is_zero_where_delta_at_zero_is_below_delta():
 @pytest.mark.parametrize("factor", [0.7, 0.95, 1.05, 1.4])
 def test_the_ends_hold_wherever_the_line_is_laid(monkeypatch, change, factor):
     def moved(*arguments):
-        where = inversion.plan(*arguments)
+        where = inversion.choose_line(*arguments)
         return where._replace(**{change: getattr(where, change) * factor})
 
-    monkeypatch.setattr(bracket, "plan", moved)
+    monkeypatch.setattr(certify, "choose_line", moved)
     delta = most(1.5)
     for holds in (
-        lambda: is_between(epsilon_by(bracket.by_inversion, coins(), delta), delta),
+        lambda: is_between(epsilon_by(certify.by_inversion, coins(), delta), delta),
         lambda: (
-            sorted([*bracket.delta_of(coins(), coins(), ADD, 1.5)[1:], delta])[1]
+            sorted([*certify.sharp_delta(coins(), coins(), ADD, 1.5)[1:], delta])[1]
             == delta
         ),
     ):
@@ -119,7 +118,7 @@ def test_a_direction_is_called_below_where_it_is_and_never_else(monkeypatch, dir
     ratios = RISING if direction == ADD else FALLING
 
     def is_below(delta, epsilon, believed):
-        return bracket.is_below(coins(ratios), direction, delta, epsilon, believed)
+        return certify.is_below(coins(ratios), direction, delta, epsilon, believed)
 
     for epsilon in (0.3, 1.5, 3.0):
         delta = delta_of_coins(epsilon, direction, ratios)
@@ -138,14 +137,14 @@ def test_beyond_the_largest_loss_against_the_mixture_there_is_no_delta_of_remova
     schedule = coins(mu=0.0)
     largest = -NUMBER * math.log(RISING[0])
     for function in (
-        lambda epsilon: bracket.is_below(schedule, REMOVE, 1e-300, epsilon, None),
+        lambda epsilon: certify.is_below(schedule, REMOVE, 1e-300, epsilon, None),
         lambda epsilon: (
-            bracket.delta_of(schedule, schedule, REMOVE, epsilon) == (0, 0, 0)
+            certify.sharp_delta(schedule, schedule, REMOVE, epsilon) == (0, 0, 0)
         ),
     ):
         assert function(largest * (1 + 1e-11))
         assert not function(largest * 0.97)
-    assert not bracket.is_below(
+    assert not certify.is_below(
         coins(), REMOVE, 1e-300, 1.1 * largest, None
     )  # a Gaussian round has any loss
 
@@ -172,8 +171,8 @@ def test_lower_ends_are_of_atoms_below_and_upper_ends_of_atoms_above_and_what_th
     delta = most(1.5)
     lost = 0.01 * delta
     less, more, cut = nearby(lost)
-    monkeypatch.setattr(bracket, "cut", cut)
-    _, lower, upper, _ = epsilon_by(bracket.by_atoms, SAMPLED, delta)
+    monkeypatch.setattr(certify, "cut", cut)
+    _, lower, upper, _ = epsilon_by(certify.by_discretisation, SAMPLED, delta)
     assert (
         most(lower * (1 - 3e-3), ratios=less)
         >= delta
@@ -184,8 +183,8 @@ def test_lower_ends_are_of_atoms_below_and_upper_ends_of_atoms_above_and_what_th
     assert most(upper * (1 - 3e-3), **each) >= delta - lost >= most(upper, **each)
     lost = 1e-3 * delta
     less, more, cut = nearby(lost)
-    monkeypatch.setattr(bracket, "cut", cut)
-    _, lower, upper, _ = delta_by(bracket.by_atoms, SAMPLED, 1.5)
+    monkeypatch.setattr(certify, "cut", cut)
+    _, lower, upper, _ = delta_by(certify.by_discretisation, SAMPLED, 1.5)
     assert lower <= most(1.5, ratios=less) <= lower * (1 + 6e-3)
     each = {"ratios": more, "lost": lost / NUMBER}
     assert (upper - lost) * (1 - 6e-3) <= most(1.5, **each) <= upper - lost
@@ -209,8 +208,8 @@ class Known:
 
 def test_upper_end_of_a_delta_near_one_is_one():
     """What was rounded and what is lost are added, and a probability ends there."""
-    atoms = bracket.by_atoms, 0.5, np.repeat(np.linspace(0.15, 0.165, 4), 5)
-    for ask, rate, sigma in ((bracket.by_inversion, 0.9999, [0.02, 0.03]), atoms):
+    atoms = certify.by_discretisation, 0.5, np.repeat(np.linspace(0.15, 0.165, 4), 5)
+    for ask, rate, sigma in ((certify.by_inversion, 0.9999, [0.02, 0.03]), atoms):
         value, lower, upper, _ = delta_by(
             ask, rounds.rounds_of(np.full(len(sigma), rate), np.array(sigma)), 0.0
         )
@@ -219,13 +218,13 @@ def test_upper_end_of_a_delta_near_one_is_one():
 
 def known_ends(monkeypatch, start, solve):
     """The ends of an epsilon of 2 by the known sum, where the sharp value and the root are as given."""
-    monkeypatch.setattr(bracket, "Inversion", Known)
+    monkeypatch.setattr(certify, "Inversion", Known)
     monkeypatch.setattr(
-        bracket, "sharp", lambda *_: (start * 2.0, ADD, {ADD: start * 2.0})
+        certify, "sharp", lambda *_: (start * 2.0, ADD, {ADD: start * 2.0})
     )
-    monkeypatch.setattr(bracket, "is_below", lambda *_: True)
-    monkeypatch.setattr(bracket, "solve", solve)
-    return epsilon_by(bracket.by_inversion, GAUSSIAN, Known.upper(2.0))[1:3]
+    monkeypatch.setattr(certify, "is_below", lambda *_: True)
+    monkeypatch.setattr(certify, "solve", solve)
+    return epsilon_by(certify.by_inversion, GAUSSIAN, Known.upper(2.0))[1:3]
 
 
 @pytest.mark.parametrize(
@@ -266,7 +265,7 @@ def test_a_chernoff_bound_within_its_rounding_is_no_proof(
         return moment - times * rounding - 0.5 * schedule.gaussian * a * (a + 1)
 
     monkeypatch.setattr(inversion, "proven_log_moment_at", log_moment)
-    assert bracket.is_below(schedule, ADD, delta, epsilon, None) is below
+    assert certify.is_below(schedule, ADD, delta, epsilon, None) is below
 
 
 def refuse(*_):
@@ -276,14 +275,14 @@ def refuse(*_):
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda: epsilon_by(bracket.by_atoms, SAMPLED, 1e-3),
-        lambda: delta_by(bracket.by_atoms, SAMPLED, 1.5),
+        lambda: epsilon_by(certify.by_discretisation, SAMPLED, 1e-3),
+        lambda: delta_by(certify.by_discretisation, SAMPLED, 1.5),
     ],
 )
 def test_where_the_first_atoms_do_not_do_finer_ones_are_tried(monkeypatch, ask):
     tried = []
     monkeypatch.setattr(
-        bracket,
+        certify,
         "cut",
         lambda *_: (
             tried.append(1) or coins((0.78, 1.66) if len(tried) == 2 else RISING)
@@ -294,7 +293,7 @@ def test_where_the_first_atoms_do_not_do_finer_ones_are_tried(monkeypatch, ask):
 
 
 def test_atoms_have_limits_of_rate_energy_and_distinct_rounds(monkeypatch):
-    monkeypatch.setattr(bracket, "cut", refuse)
+    monkeypatch.setattr(certify, "cut", refuse)
     for rate, sigma, is_within in (
         (0.501, [1.0, 2.0], False),
         (0.01, [0.0999, 2.0], False),  # an energy of 100.2
@@ -304,7 +303,7 @@ def test_atoms_have_limits_of_rate_energy_and_distinct_rounds(monkeypatch):
     ):
         with pytest.raises(CannotCertify) as error:
             epsilon_by(
-                bracket.by_atoms,
+                certify.by_discretisation,
                 rounds.rounds_of(np.full(len(sigma), rate), np.array(sigma)),
                 1e-5,
             )
@@ -316,7 +315,7 @@ def counted(monkeypatch):
     """The sums behind the ends, in the order in which they are made."""
     made, original = [], inversion.Inversion
     monkeypatch.setattr(
-        bracket,
+        certify,
         "Inversion",
         lambda *arguments: made.append(original(*arguments)) or made[-1],
     )
@@ -330,11 +329,13 @@ def test_a_sum_of_too_many_points_is_tried_again_with_more_smoothing_up_to_a_lim
     epsilon = 1.5
     delta = most(epsilon, mu=1e-3)
     known = search.sharp(schedule, delta)
-    monkeypatch.setattr(bracket, "sharp", lambda *_: known)
-    monkeypatch.setattr(bracket, "settled", refuse)  # the sum for the value itself
+    monkeypatch.setattr(certify, "sharp", lambda *_: known)
+    monkeypatch.setattr(
+        certify, "converged_sum", refuse
+    )  # the sum for the value itself
     for ask in (
-        lambda: epsilon_by(bracket.by_inversion, schedule, delta),
-        lambda: bracket.delta_of(schedule, schedule, ADD, epsilon),
+        lambda: epsilon_by(certify.by_inversion, schedule, delta),
+        lambda: certify.sharp_delta(schedule, schedule, ADD, epsilon),
     ):
         counted.clear()
         ask()
@@ -384,7 +385,7 @@ def test_total_variation_is_bounded_by_its_sum_and_chi_squared_in_forty_digits(
             * (1 + mp.mpf(q) ** 2 * mp.expm1(mp.mpf(u))) ** -number
         )
         truth = total if rest == 1 else min(total, mp.sqrt(1 - rest))
-        assert truth <= search.most_apart(many) <= truth * (1 + 3e-9)
+        assert truth <= bounds.total_variation(many) <= truth * (1 + 3e-9)
 
 
 def test_the_largest_loss_against_the_mixture_is_not_below_itself_in_forty_digits():
@@ -397,5 +398,5 @@ def test_the_largest_loss_against_the_mixture_is_not_below_itself_in_forty_digit
     )
     with mp.workdps(40):
         truth = -7 * mp.log(1 - mp.mpf(1e-9)) - 500 * mp.log(1 - mp.mpf(0.3))
-        assert truth <= search.largest_loss(many) <= truth * (1 + 3e-12)
-    assert search.largest_loss(many._replace(gaussian=1e-30)) == math.inf
+        assert truth <= many.largest_loss <= truth * (1 + 3e-12)
+    assert many._replace(gaussian=1e-30).largest_loss == math.inf

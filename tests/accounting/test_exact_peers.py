@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from opacus.accountants import PRVAccountant
 
 from adascale.accounting import exact_delta, exact_epsilon
-from adascale.accounting.exact import certify as bracket
-from adascale.accounting.exact import inversion
+from adascale.accounting.exact import certify, inversion
 from adascale.errors import CannotCertify
 
 from .coins import equal
@@ -21,11 +20,10 @@ from .exact import epsilon_by, gaussian_delta, one_round
 from .test_exact import DELTAS, RATES, SIGMAS
 
 
-def sampled(_, rounds, delta, proof):
-    """The closed form."""
-    found = bracket.epsilon_interval(rounds, delta)
-    proof.raise_lower(found.lower, "closed form")
-    proof.reduce_upper(found.upper, "closed form")
+def by_closed_form(rounds, proof):
+    interval = certify.epsilon_interval(rounds, proof.delta)
+    proof.raise_lower(interval.lower, "closed form")
+    proof.reduce_upper(interval.upper, "closed form")
 
 
 @pytest.mark.filterwarnings(
@@ -88,9 +86,9 @@ def test_without_sampling_the_ends_hold_gaussian_privacy_in_multi_precision(
 @pytest.mark.parametrize(
     ("way", "least", "slow"),
     [
-        (sampled, 1.0, 1),
-        (bracket.by_inversion, 0.1, 15),
-        (bracket.by_atoms, 0.6, 15),
+        (by_closed_form, 1.0, 1),
+        (certify.by_inversion, 0.1, 15),
+        (certify.by_discretisation, 0.6, 15),
     ],
 )
 def test_one_round_in_sixty_digits_lies_between_the_ends(way, least, slow):

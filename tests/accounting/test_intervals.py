@@ -142,7 +142,7 @@ def test_no_proof_contradicts_another(kinds):
     for target in (1e-3, 1e-11):
         at = certify.epsilon_interval(schedule, target).estimate
         known = certify.delta_interval(schedule, at)
-        uppers, lowers = bounds.all_of(schedule, None, at)
+        uppers, lowers = bounds.all_bounds(schedule, None, at)
         both = {}
         for name, directions, bound in uppers:
             for direction in directions:

@@ -1,40 +1,41 @@
-"""Proven bounds on epsilon and delta: the best of several proofs, whatever the schedule."""
+"""Proven bounds on epsilon and delta: the best of several proofs, whatever the schedule.
+
+Every proof improves a :class:`Proof`: by inversion of the rounds as they are, by inversion of discrete rounds that
+leak less and more, and by bounds on delta in closed form or by real moments.
+"""
 
 import contextlib
 import math
-from collections.abc import Callable
-
-import numpy as np
+from collections.abc import Iterator
 
 from adascale.accounting.exact import bounds, gaussian, inversion
+from adascale.accounting.exact.discrete import cut
 from adascale.accounting.exact.inversion import (
     ADD,
     DIRECTIONS,
     REMOVE,
     Inversion,
     Tilts,
-    look,
-    plan,
+    choose_line,
+    gaussian_log_moment,
+    scan_tilts,
 )
-from adascale.accounting.exact.minus_one import cut
 from adascale.accounting.exact.moments import QUIET
 from adascale.accounting.exact.rounds import Rounds
 from adascale.accounting.exact.search import (
-    about,
-    largest_loss,
-    most_apart,
-    one_direction,
-    settled,
+    converged_sum,
+    rough_epsilon,
     sharp,
+    sharp_in_direction,
 )
 from adascale.accounting.interval import WIDEST, CertifiedInterval
 from adascale.errors import CannotCertify, RoundingFloor
 from adascale.rootfind import solve
 
-NOTHING = 1e-6  # an epsilon proven to be below this needs no lower bound above 0
-NO_DELTA = 1e-290  # nor does such a delta
-_WANTED = 9e-4  # the relative width to aim for
-_PROVEN = math.log(1e-6)  # ln of the aliases in the bounds, relative to delta
+_NO_EPSILON = 1e-6  # an epsilon proven to be below this needs no lower bound above 0
+_NO_DELTA = 1e-290  # nor does such a delta
+_WIDTH = 9e-4  # the relative width to aim for
+_LOG_ALIASES = math.log(1e-6)  # in the bounds, relative to delta
 _DIGITS = 27.0  # -ln of the interpolation error
 _CUTS = (
     (0.02, 1e-5),
@@ -45,23 +46,22 @@ _FLOOR = math.log(0.9)  # ln of the largest other error of a sum, relative to de
 _FAR = 100, 2.0  # steps from an epsilon of 1e-6, and their growth: beyond 1e24
 _BEYOND = 1e30  # an epsilon above every loss
 _OUTWARD = 1e-12  # how far the last roundings may move a bound
-_RARE = (
-    5e-4,
-    5.0,
-)  # a smaller rate and fewer samples in all: discrete rounds are tried first
+# a smaller rate and fewer samples in all: discrete rounds are tried first
+_RARE_RATE, _RARE_SAMPLES = 5e-4, 5.0
 
 
 class Proof:
-    """The best bounds proven so far: from below of the larger direction, from above of each."""
+    """The best bounds proven so far of a number: from below of the larger direction, from above of each.
 
-    def __init__(self, most: float, nothing: float) -> None:
-        self.lower, self.upper, self.nothing = (
-            0.0,
-            dict.fromkeys(DIRECTIONS, most),
-            nothing,
-        )
+    ``estimate`` is near the number and not proven, ``direction`` is the one that determines it, and a difference of
+    the bounds below ``negligible`` needs not be smaller.
+    """
+
+    def __init__(self, largest: float, negligible: float) -> None:
+        self.lower, self.upper = 0.0, dict.fromkeys(DIRECTIONS, largest)
         self.names = dict.fromkeys(("lower", *DIRECTIONS), "trivial")
-        self.value, self.direction = math.nan, ADD
+        self.estimate, self.direction = math.nan, ADD
+        self.negligible = negligible
 
     def raise_lower(self, value: float, name: str) -> None:
         """Record a lower bound."""
@@ -74,165 +74,229 @@ class Proof:
             if value < self.upper[direction]:
                 self.upper[direction], self.names[direction] = value, name
 
-    def wide(self, most: float = WIDEST) -> bool:
+    def is_wide(self, widest: float = WIDEST) -> bool:
         """Check whether the interval is wider than this, relative to its upper end."""
         upper = max(self.upper.values())
-        return not (
-            upper < math.inf and upper - self.lower <= max(most * upper, self.nothing)
-        )
+        narrow = max(widest * upper, self.negligible)
+        return not (upper < math.inf and upper - self.lower <= narrow)
 
     def interval(self) -> CertifiedInterval:
         """Return the interval."""
         larger = max(DIRECTIONS, key=lambda name: self.upper[name])
-        upper = self.upper[larger]
-        lower, upper = float(min(self.lower, upper)), float(upper)
-        value = (
-            0.5 * (lower + upper)
-            if math.isnan(self.value)
-            else min(max(self.value, lower), upper)
-        )
-        names = (self.names["lower"], self.names[larger])
+        upper = float(self.upper[larger])
+        lower = float(min(self.lower, upper))
+        estimate = min(max(self.estimate, lower), upper)
+        if math.isnan(self.estimate):
+            estimate = 0.5 * (lower + upper)
+        ends = self.names["lower"], self.names[larger]
         return CertifiedInterval(
-            lower, upper, names, self.direction, value, upper, self.nothing
+            lower, upper, ends, self.direction, estimate, upper, self.negligible
         )
-
-
-def _known(
-    found: tuple[float, float, float], nothing: float, name: str = "closed form"
-) -> CertifiedInterval:
-    value, lower, upper = map(float, found)
-    return CertifiedInterval(lower, upper, (name, name), ADD, value, upper, nothing)
-
-
-def _one(rounds: Rounds) -> tuple[float, float] | None:
-    """Return rate and energy of a schedule that is one Gaussian mechanism."""
-    if rounds.atoms or (rounds.rates and rounds.size > 1):
-        return None
-    return (
-        (rounds.rates[0], float(rounds.energies[0][0]))
-        if rounds.rates
-        else (1.0, rounds.gaussian)
-    )
-
-
-Attempt = Callable[[Rounds, float, Proof], None]
-Invert = Callable[[Rounds, Rounds, float, Proof, str], None]
-Interval = Callable[[Rounds, float], CertifiedInterval]
-_FAILURES = (
-    ArithmeticError,
-    ValueError,
-)  # of an attempt to prove something, at the ends of floating point
 
 
 @QUIET
 def epsilon_interval(rounds: Rounds, delta: float) -> CertifiedInterval:
     """Bound epsilon from both sides by the best of all proofs."""
-    if one := _one(rounds):
-        return _known(gaussian.epsilon(*one, delta), NOTHING)
-    if most_apart(rounds) <= delta:
-        return _known((0.0, 0.0, 0.0), NOTHING, "total variation")
-    proof = Proof(math.inf, NOTHING)
-    proof.reduce_upper(largest_loss(rounds), "largest loss", REMOVE)
-    return _by_all(rounds, delta, proof, invert, by_bounds, epsilon_interval)
+    if mechanism := rounds.as_one_gaussian():
+        ends = gaussian.epsilon(*mechanism, delta)
+        return _known_interval(ends, _NO_EPSILON, "closed form")
+    if bounds.total_variation(rounds) <= delta:
+        return _known_interval((0.0, 0.0, 0.0), _NO_EPSILON, "total variation")
+    proof = EpsilonProof(delta)
+    proof.reduce_upper(rounds.largest_loss, "largest loss", REMOVE)
+    return _by_all_proofs(rounds, proof)
 
 
 @QUIET
 def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
     """Bound delta from both sides by the best of all proofs."""
-    if one := _one(rounds):
-        return _known(gaussian.sampled_delta(*one, epsilon), NO_DELTA)
-    proof = Proof(1.0, NO_DELTA)
-    proof.reduce_upper(most_apart(rounds), "total variation")
+    if mechanism := rounds.as_one_gaussian():
+        ends = gaussian.sampled_delta(*mechanism, epsilon)
+        return _known_interval(ends, _NO_DELTA, "closed form")
+    proof = DeltaProof(min(epsilon, _BEYOND))
+    proof.reduce_upper(bounds.total_variation(rounds), "total variation")
     if epsilon > _BEYOND:  # no schedule of floating point has such losses
-        delta_by_bounds(rounds, _BEYOND, proof)
+        proof.by_bounds(rounds)
         proof.lower = 0.0
         return proof.interval()
-    if largest_loss(rounds) <= epsilon:
+    if rounds.largest_loss <= epsilon:
         proof.reduce_upper(0.0, "largest loss", REMOVE)
     if rounds.rates:
         q, u = max(
             (q, float(u[-1]))
             for q, u in zip(rounds.rates, rounds.energies, strict=True)
         )
-        proof.raise_lower(
-            float(gaussian.sampled_delta(q, u * (1 - 1e-9), epsilon)[1]), "one round"
-        )
-    return _by_all(
-        rounds, epsilon, proof, invert_delta, delta_by_bounds, delta_interval
-    )
+        lower = gaussian.sampled_delta(q, u * (1 - 1e-9), epsilon)[1]
+        proof.raise_lower(float(lower), "one round")
+    return _by_all_proofs(rounds, proof)
 
 
-def _by_all(
-    rounds: Rounds, at: float, proof: Proof, way: Invert, ends: Attempt, whole: Interval
+def _known_interval(
+    ends: tuple[float, float, float], negligible: float, name: str
+) -> CertifiedInterval:
+    value, lower, upper = map(float, ends)
+    return CertifiedInterval(lower, upper, (name, name), ADD, value, upper, negligible)
+
+
+class EpsilonProof(Proof):
+    """Bounds on epsilon at one delta."""
+
+    narrow = 5 * _WIDTH  # the width at which no finer discrete rounds are tried
+
+    def __init__(self, delta: float) -> None:
+        super().__init__(math.inf, _NO_EPSILON)
+        self.delta = delta
+
+    def least_delta(self) -> float:
+        """Return the delta to which discrete rounds have to be right."""
+        return self.delta
+
+    def of_other_rounds(self, rounds: Rounds) -> CertifiedInterval:
+        """Bound epsilon of other rounds at this delta."""
+        return epsilon_interval(rounds, self.delta)
+
+    def by_bounds(self, rounds: Rounds) -> None:
+        """Use every bound on delta in closed form or by real moments."""
+        uppers, lowers = bounds.all_bounds(rounds, math.log(self.delta), 0.0)
+        for name, directions, bound in uppers:
+            end = _nearest(bound, self.delta, 0.0, 1e-6, 1, *_FAR)
+            self.reduce_upper(end, name, *directions)
+        for name, bound in lowers:
+            if bound(self.lower) >= self.delta:
+                step = max(self.lower, 1e-6)
+                end = _nearest(bound, self.delta, self.lower, step, -1, *_FAR)
+                self.raise_lower(end, name)
+
+    def invert(self, below: Rounds, above: Rounds, name: str) -> None:
+        """Prove a lower bound by ``below``, and upper bounds by ``above``; delta is between those of both."""
+        is_exact, log_delta = below is above, math.log(self.delta)
+        if is_exact:
+            value, direction, epsilons = sharp(below, self.delta)
+            self.estimate, self.direction = value, direction
+        else:
+            direction, tilts = ADD, scan_tilts(below, ADD, log_delta)
+            value = rough_epsilon(below, tilts, self.delta)
+            epsilons = {ADD: value}
+        self._invert_direction(below, above, direction, value, name)
+        other = REMOVE if direction == ADD else ADD
+        upper, rest = self.upper[direction], self.delta - above.lost
+        # delta(0) is the same in both directions
+        if (
+            upper == 0
+            or self.upper[other] <= upper
+            or is_below(above, other, rest, upper, epsilons.get(other))
+        ):
+            self.reduce_upper(upper, name, other)
+            return
+        if other not in epsilons:
+            find = sharp_in_direction if is_exact else rough_epsilon
+            tilts = scan_tilts(below, other, log_delta)
+            epsilons[other] = find(below, tilts, self.delta)
+        self._invert_direction(below, above, other, epsilons[other], name)
+
+    def _invert_direction(
+        self, below: Rounds, above: Rounds, direction: str, value: float, name: str
+    ) -> None:
+        """Prove both bounds in one direction by sums around a value, smoothed less and less."""
+        tilts = scan_both(below, above, direction, value)
+        slope, rest = tilts[0].best(value), self.delta - above.lost
+        scale = max(value, 0.1 / slope)
+        aim = _WIDTH if below is above else 3 * _WIDTH  # atoms are not nearer
+        refinement = Refinement(0.8, aim, 0.1 * _NO_EPSILON)
+        for width in refinement.widths():
+            tau = min(math.sqrt(width * scale / (1.3 * (slope + 1))), 0.5)
+            try:
+                low, high = smoothed_sums(
+                    below, above, tilts, value, math.log(self.delta), tau
+                )
+            except CannotCertify as error:
+                refinement.record_failure(error)
+                continue
+            step = max(1e-4 * value, 1e-4 / low.where.tilt)
+            lower = _nearest(low.lower, self.delta, value, step, -1)
+            upper = 0.0
+            if not high.upper(0.0) <= rest:
+                upper = _nearest(high.upper, rest, value, step, 1)
+            self.raise_lower(lower * (1 - _OUTWARD), name)
+            self.reduce_upper(upper * (1 + _OUTWARD), name, direction)
+            refinement.record(lower, upper)
+
+
+class DeltaProof(Proof):
+    """Bounds on delta at one epsilon."""
+
+    narrow = WIDEST  # the width at which no finer discrete rounds are tried
+
+    def __init__(self, epsilon: float) -> None:
+        super().__init__(1.0, _NO_DELTA)
+        self.epsilon = epsilon
+
+    def least_delta(self) -> float:
+        """Return the delta to which discrete rounds have to be right."""
+        return max(self.lower, 1e-25 * max(self.upper.values()))
+
+    def of_other_rounds(self, rounds: Rounds) -> CertifiedInterval:
+        """Bound delta of other rounds at this epsilon."""
+        return delta_interval(rounds, self.epsilon)
+
+    def by_bounds(self, rounds: Rounds) -> None:
+        """Use every bound on delta in closed form or by real moments."""
+        uppers, lowers = bounds.all_bounds(rounds, None, self.epsilon)
+        for name, directions, bound in uppers:
+            self.reduce_upper(bound(self.epsilon), name, *directions)
+        for name, bound in lowers:
+            self.raise_lower(bound(self.epsilon), name)
+
+    def invert(self, below: Rounds, above: Rounds, name: str) -> None:
+        """Prove a lower bound by ``below``, and upper bounds by ``above``."""
+        epsilon = self.epsilon
+        for direction in DIRECTIONS:
+            value, lower, upper = sharp_delta(below, above, direction, epsilon)
+            if direction == ADD or value > self.estimate:
+                self.estimate, self.direction = value, direction
+            self.raise_lower(lower, name)
+            self.reduce_upper(upper, name, direction)
+            # delta(0) is the same in both directions
+            if direction == ADD and (
+                epsilon == 0
+                or is_below(above, REMOVE, lower - above.lost, epsilon, None)
+            ):
+                self.reduce_upper(upper, name, REMOVE)
+                return
+
+
+def _by_all_proofs(
+    rounds: Rounds, proof: EpsilonProof | DeltaProof
 ) -> CertifiedInterval:
     """Try proofs until the interval is narrow; rounds of both kinds can only be discretised."""
-    both = bool(rounds.rates and rounds.atoms)
+    is_mixed = bool(rounds.rates and rounds.atoms)
+    attempts = [by_discretisation] if rounds.rates else []
+    if not is_mixed:
+        attempts.insert(0, by_inversion)
     # where few samples are expected, discrete rounds are faster and nearer
-    is_rare = max(rounds.rates, default=0.0) < _RARE[0] and rounds.expected < _RARE[1]
-    for attempt in (
-        (by_atoms,)
-        if both
-        else (by_atoms, by_inversion)
-        if is_rare
-        else (by_inversion, by_atoms)
-    ):
-        with contextlib.suppress(*_FAILURES):
-            attempt(way, rounds, at, proof)
-        if not proof.wide():
+    if max(rounds.rates, default=0.0) < _RARE_RATE and rounds.expected < _RARE_SAMPLES:
+        attempts.reverse()
+    for attempt in attempts:
+        with contextlib.suppress(ArithmeticError):
+            attempt(rounds, proof)
+        if not proof.is_wide():
             return proof.interval()
-    if both:
-        # leave out the sampled rounds, which lowers delta, or their sampling, which raises it
-        energy = sum(
-            float((n * u).sum())
-            for u, n in zip(rounds.energies, rounds.counts, strict=True)
-        )
-        less = rounds._replace(rates=(), energies=(), counts=())
-        below, above = (
-            whole(less, at),
-            whole(less._replace(gaussian=(rounds.gaussian + energy) * (1 + 1e-12)), at),
-        )
-        proof.raise_lower(below.lower, below.ends[0])
-        proof.reduce_upper(above.upper, above.ends[1])
+    if is_mixed:
+        by_other_rounds(rounds, proof)
     else:
-        ends(rounds, at, proof)
+        proof.by_bounds(rounds)
     return proof.interval()
 
 
-def by_bounds(rounds: Rounds, delta: float, proof: Proof) -> None:
-    """Improve the bounds on epsilon by every bound on delta in closed form or by real moments."""
-    uppers, lowers = bounds.all_of(rounds, math.log(delta), 0.0)
-    for name, directions, bound in uppers:
-        proof.reduce_upper(
-            _nearest(bound, delta, 0.0, 1e-6, 1, *_FAR), name, *directions
-        )
-    for name, bound in lowers:
-        if bound(proof.lower) >= delta:
-            proof.raise_lower(
-                _nearest(bound, delta, proof.lower, max(proof.lower, 1e-6), -1, *_FAR),
-                name,
-            )
-
-
-def delta_by_bounds(rounds: Rounds, epsilon: float, proof: Proof) -> None:
-    """Improve the bounds on delta by every one of them."""
-    uppers, lowers = bounds.all_of(rounds, None, epsilon)
-    for name, directions, bound in uppers:
-        proof.reduce_upper(bound(epsilon), name, *directions)
-    for name, bound in lowers:
-        proof.raise_lower(bound(epsilon), name)
-
-
-def by_inversion(way: Invert, rounds: Rounds, at: float, proof: Proof) -> None:
+def by_inversion(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
     """Prove bounds by the moments of the sampled rounds, or of the atoms if there are no others."""
-    way(rounds, rounds, at, proof, "minus one" if rounds.atoms else "inversion")
+    proof.invert(rounds, rounds, "minus one" if rounds.atoms else "inversion")
 
 
-def by_atoms(way: Invert, rounds: Rounds, at: float, proof: Proof) -> None:
-    """Prove bounds by one discretisation that lowers delta and one that raises it."""
-    if (
-        max(rounds.rates, default=1.0) > 0.5
-        or max(float(u[-1]) for u in rounds.energies) > 100.0
-    ):
+def by_discretisation(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
+    """Prove bounds by discrete rounds that lower delta and by others that raise it."""
+    largest = max(float(u[-1]) for u in rounds.energies)
+    if max(rounds.rates, default=1.0) > 0.5 or largest > 100.0:
         raise CannotCertify(
             "the moments of a round would take too many nodes, or overflow"
         )
@@ -241,268 +305,205 @@ def by_atoms(way: Invert, rounds: Rounds, at: float, proof: Proof) -> None:
             "sampling is rare, and there are more than 2,000 distinct rounds"
         )
     for width, lost in _CUTS:
-        delta = (
-            at if way is invert else max(proof.lower, 1e-25 * max(proof.upper.values()))
-        )
-        below, above = (
-            cut(rounds, raised, width, math.log(delta) + math.log(lost))
-            for raised in (False, True)
-        )
-        way(below, above, at, proof, "minus one")
-        if not proof.wide(5 * _WANTED if way is invert else WIDEST):
+        log_lost = math.log(proof.least_delta()) + math.log(lost)
+        below, above = (cut(rounds, up, width, log_lost) for up in (False, True))
+        proof.invert(below, above, "minus one")
+        if not proof.is_wide(proof.narrow):
             break
 
 
-def invert(below: Rounds, above: Rounds, delta: float, proof: Proof, name: str) -> None:
-    """Prove a lower bound on epsilon by ``below``, and upper bounds by ``above``; delta is between those of both."""
+def by_other_rounds(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
+    """Leave out the sampled rounds, which lowers delta, or their sampling, which raises it."""
+    energy = sum(
+        float((n * u).sum())
+        for u, n in zip(rounds.energies, rounds.counts, strict=True)
+    )
+    without = rounds._replace(rates=(), energies=(), counts=())
+    unsampled = without._replace(gaussian=(rounds.gaussian + energy) * (1 + 1e-12))
+    below = proof.of_other_rounds(without)
+    above = proof.of_other_rounds(unsampled)
+    proof.raise_lower(below.lower, below.ends[0])
+    proof.reduce_upper(above.upper, above.ends[1])
+
+
+class Refinement:
+    """A search for two near bounds, by sums of smaller and smaller relative widths, in which smoothing has a part."""
+
+    def __init__(self, first: float, aim: float, negligible: float) -> None:
+        self.width, self.aim, self.negligible = first * aim, aim, negligible
+        self.lower, self.upper, self.is_done = 0.0, math.inf, False
+        self.error = CannotCertify("no upper bound was found")
+
+    def widths(self) -> Iterator[float]:
+        """Yield widths until both bounds are near or come no nearer; raise an error if there is no upper one."""
+        for _ in range(7):
+            yield self.width
+            if self.is_done:
+                break
+        if not self.upper < math.inf:
+            raise self.error
+
+    def record(self, lower: float, upper: float, is_first_plan: bool = False) -> None:
+        """Take bounds; after a first plan for too large a delta the next ones are nearer for sure."""
+        before = self.upper - self.lower
+        self.lower, self.upper = max(self.lower, lower), min(self.upper, upper)
+        if not self.upper < math.inf:
+            self.width *= 0.05
+            return
+        gap, near = self.upper - self.lower, self.aim * self.upper
+        is_stuck = gap > 0.9 * before and not is_first_plan
+        self.is_done = gap <= max(near, self.negligible) or is_stuck
+        if not self.is_done:
+            self.width *= 0.8 * max(near / gap, 0.05)
+
+    def record_failure(self, error: CannotCertify) -> None:
+        """Try a larger width after a sum of too many points, unless bounds are known or it is too large."""
+        self.error = error
+        self.is_done = (
+            self.upper < math.inf
+            or self.width > 0.5 * WIDEST
+            or isinstance(error, RoundingFloor)
+        )
+        self.width *= 3.0
+
+
+def scan_both(
+    below: Rounds, above: Rounds, direction: str, epsilon: float
+) -> tuple[Tilts, Tilts]:
+    """Evaluate ln G of both rounds around the best tilts for this epsilon."""
+    tilts = scan_tilts(below, direction, None, epsilon)
     if below is above:
-        value, direction, found = sharp(below, delta)
-        proof.value, proof.direction = value, direction
-    else:
-        direction, found = (
-            ADD,
-            {ADD: about(below, look(below, ADD, math.log(delta)), delta)},
-        )
-        value = found[ADD]
-    _ends(below, above, direction, delta, value, proof, name)
-    other = REMOVE if direction == ADD else ADD
-    upper, rest = proof.upper[direction], delta - above.lost
-    # delta(0) is the same in both directions
-    if (
-        upper == 0
-        or proof.upper[other] <= upper
-        or is_below(above, other, rest, upper, found.get(other))
-    ):
-        proof.reduce_upper(upper, name, other)
-        return
-    if other not in found:
-        found[other] = (one_direction if below is above else about)(
-            below, look(below, other, math.log(delta)), delta
-        )
-    _ends(below, above, other, delta, found[other], proof, name)
+        return tilts, tilts
+    return tilts, scan_tilts(above, direction, None, epsilon)
 
 
-def _smoothed(
-    rounds: Rounds, tilts: Tilts, epsilon: float, log_delta: float, tau: float
-) -> Inversion:
-    where = plan(tilts, 0.98 * epsilon, 1.02 * epsilon, log_delta, _PROVEN, tau)
-    size = (
-        float(np.interp(where.tilt, tilts.tilt, tilts.log_moment))
-        - where.tilt * epsilon
-        - log_delta
-    )
-    gaussian_part = math.sqrt(rounds.gaussian + tau * tau)
-    end = (
-        math.sqrt(2 * max(14.0 + size + 0.5 * (tau * where.tilt) ** 2, 2.0))
-        / gaussian_part
-    )
-    count = max(int(end * where.period / (2 * math.pi)) + 2, 8)
-    found = Inversion(rounds, tilts.direction, where, count, tau, _DIGITS)
-    found.prove()
-    log_off = (
-        math.log(found.error * found.step / math.pi)
-        + found.log_moment
-        - where.tilt * epsilon
-        - log_delta
-    )
-    if not log_off <= _FLOOR:  # also if it is not a number
-        raise RoundingFloor(
-            f"rounding errors may amount to {math.exp(min(log_off, 700.0)):.2g} times delta"
-        )
-    return found
-
-
-def _ends(
+def smoothed_sums(
     below: Rounds,
     above: Rounds,
-    direction: str,
-    delta: float,
-    value: float,
-    proof: Proof,
-    name: str,
-) -> None:
-    log_delta, tilts = math.log(delta), look(below, direction, None, value)
-    more = tilts if below is above else look(above, direction, None, value)
-    slope = float(
-        tilts.tilt[np.argmin(tilts.log_bound(value))]
-    )  # approximately -d ln delta / d epsilon
-    scale, rest = max(value, 0.1 / slope), delta - above.lost
-
-    def attempt(wanted: float) -> tuple[float, float, bool]:
-        tau = min(math.sqrt(wanted * scale / (1.3 * (slope + 1))), 0.5)
-        low = _smoothed(below, tilts, value, log_delta, tau)
-        high = low if below is above else _smoothed(above, more, value, log_delta, tau)
-        step = max(1e-4 * value, 1e-4 / low.where.tilt)
-        lower = _nearest(low.lower, delta, value, step, -1)
-        upper = (
-            0.0
-            if high.upper(0.0) <= rest
-            else _nearest(high.upper, rest, value, step, 1)
-        )
-        proof.raise_lower(lower * (1 - _OUTWARD), name)
-        proof.reduce_upper(upper * (1 + _OUTWARD), name, direction)
-        return lower, upper, False
-
-    _refined(
-        attempt, 0.8, _WANTED if below is above else 3 * _WANTED, 0.1 * NOTHING
-    )  # atoms are not nearer
+    tilts: tuple[Tilts, Tilts],
+    epsilon: float,
+    log_delta: float,
+    tau: float,
+) -> tuple[Inversion, Inversion]:
+    """Make the sums of both rounds around epsilon, smoothed by tau."""
+    low = smoothed_sum(below, tilts[0], epsilon, log_delta, tau)
+    if below is above:
+        return low, low
+    return low, smoothed_sum(above, tilts[1], epsilon, log_delta, tau)
 
 
-def _refined(
-    attempt: Callable[[float], tuple[float, float, bool]],
-    first: float,
-    least: float,
-    nothing: float,
-) -> tuple[float, float]:
-    """Try smaller widths, in which smoothing has a part, until both ends are near or come no nearer."""
-    lower, upper, wanted, failed = (
-        0.0,
-        math.inf,
-        first * least,
-        CannotCertify("no upper bound was found"),
+def smoothed_sum(
+    rounds: Rounds, tilts: Tilts, epsilon: float, log_delta: float, tau: float
+) -> Inversion:
+    """Make the sum around epsilon, smoothed by tau; raise an error if rounding is not small beside delta."""
+    line = choose_line(
+        tilts, 0.98 * epsilon, 1.02 * epsilon, log_delta, _LOG_ALIASES, tau
     )
-    for _ in range(7):
-        try:
-            low, high, planned_for_more = attempt(wanted)
-        except CannotCertify as error:
-            failed = error
-            if (
-                upper < math.inf
-                or wanted > 0.5 * WIDEST
-                or isinstance(error, RoundingFloor)
-            ):
-                break
-            wanted *= 3.0
-            continue
-        before = upper - lower
-        lower, upper = max(lower, low), min(upper, high)
-        if upper < math.inf and upper - lower <= max(least * upper, nothing):
-            break
-        if upper < math.inf and upper - lower > 0.9 * before and not planned_for_more:
-            break
-        wanted *= (
-            0.8 * max(least * upper / (upper - lower), 0.05)
-            if upper < math.inf
-            else 0.05
-        )
-    if not upper < math.inf:
-        raise failed
-    return lower, upper
+    tilt = line.tilt
+    log_size = tilts.log_size(tilt, epsilon) - log_delta
+    log_size = 14.0 + log_size + 0.5 * (tau * tilt) ** 2
+    end = math.sqrt(2 * max(log_size, 2.0)) / math.sqrt(rounds.gaussian + tau * tau)
+    count = max(int(end * line.period / (2 * math.pi)) + 2, 8)
+    total = Inversion(rounds, tilts.direction, line, count, tau, _DIGITS)
+    total.prove()
+    log_error = math.log(total.error * total.step / math.pi)
+    log_off = log_error + total.log_moment - tilt * epsilon - log_delta
+    if not log_off <= _FLOOR:  # also if it is not a number
+        size = math.exp(min(log_off, 700.0))
+        raise RoundingFloor(f"rounding errors may amount to {size:.2g} times delta")
+    return total
 
 
 def _nearest(
     bound: bounds.Bound,
     delta: float,
-    value: float,
+    start: float,
     step: float,
-    way: int,
+    sign: int,
     most: int = 40,
     growth: float = 1.5,
 ) -> float:
-    """Find the least epsilon (``way`` 1) or the largest (-1) that the bound proves, or inf or 0 if there is none."""
+    """Find the least epsilon (``sign`` 1) or the largest (-1) that the bound proves, or inf or 0 if there is none."""
 
     def holds(epsilon: float) -> bool:
-        return bound(epsilon) <= delta if way > 0 else bound(epsilon) >= delta
+        return bound(epsilon) <= delta if sign > 0 else bound(epsilon) >= delta
 
-    proven, here = holds(value), value
+    proven, here = holds(start), start
     for _ in range(most):
-        there = max(here + (-way if proven else way) * step, 0.0)
+        there = max(here + (-sign if proven else sign) * step, 0.0)
         if holds(there) != proven:
             break
         if there == 0:
             return 0.0
         here, step = there, growth * step
     else:
-        return here if proven else math.inf if way > 0 else 0.0
-    end = solve(lambda x: bound(x) - delta, min(here, there), max(here, there))
+        return here if proven else math.inf if sign > 0 else 0.0
+    root = solve(lambda x: bound(x) - delta, min(here, there), max(here, there))
     for outward in (0.0, 1e-10, 1e-8, 1e-6):
-        if holds(end * (1 + way * outward)):
-            return end * (1 + way * outward)
+        end = root * (1 + sign * outward)
+        if holds(end):
+            return end
     return here if proven else there
 
 
 def is_below(
-    rounds: Rounds, direction: str, delta: float, epsilon: float, value: float | None
+    rounds: Rounds,
+    direction: str,
+    delta: float,
+    epsilon: float,
+    believed: float | None,
 ) -> bool:
-    """Check that epsilon in this direction is provably at most the given one."""
-    if direction == REMOVE and largest_loss(rounds) <= epsilon:
+    """Check that epsilon in this direction, which is believed to be near a value, is provably at most the given one."""
+    if direction == REMOVE and rounds.largest_loss <= epsilon:
         return True
     if delta <= 0:
         return False
-    tilts, log_delta = look(rounds, direction, None, epsilon), math.log(delta)
-    i = int(np.argmin(tilts.log_bound(epsilon)))
-    a = float(tilts.tilt[i])  # approximately the slope of -ln delta as well
-    if tilts.log_bound(epsilon)[i] < log_delta + 0.5:
-        log_moment = inversion.proven_log_moment_at(
-            rounds, direction, a
-        ) + 0.5 * rounds.gaussian * a * (a + 1)
+    tilts, log_delta = scan_tilts(rounds, direction, None, epsilon), math.log(delta)
+    a = tilts.best(epsilon)  # approximately the slope of -ln delta as well
+    if tilts.log_bound(epsilon).min() < log_delta + 0.5:
+        log_moment = inversion.proven_log_moment_at(rounds, direction, a)
+        log_moment += gaussian_log_moment(rounds.gaussian, a)
         log_bound = log_moment + inversion.chernoff_offset(a) - a * epsilon
-        if log_bound + 1e-13 * (abs(log_moment) + a * epsilon + 10) <= log_delta:
+        rounding = 1e-13 * (abs(log_moment) + a * epsilon + 10)
+        if log_bound + rounding <= log_delta:
             return True
-    if value is None or value > 0.998 * epsilon:
+    if believed is None or believed > 0.998 * epsilon:
         return False
-    tau = min(math.sqrt(0.5 * (epsilon - value) / (a + 1)), 0.5)
+    tau = min(math.sqrt(0.5 * (epsilon - believed) / (a + 1)), 0.5)
     with contextlib.suppress(CannotCertify):
-        return _smoothed(rounds, tilts, epsilon, log_delta, tau).upper(epsilon) <= delta
+        total = smoothed_sum(rounds, tilts, epsilon, log_delta, tau)
+        return total.upper(epsilon) <= delta
     return False
 
 
-def invert_delta(
-    below: Rounds, above: Rounds, epsilon: float, proof: Proof, name: str
-) -> None:
-    """Prove a lower bound on delta by ``below``, and upper bounds by ``above``."""
-    for direction in DIRECTIONS:
-        value, lower, upper = delta_of(below, above, direction, epsilon)
-        if direction == ADD or value > proof.value:
-            proof.value, proof.direction = value, direction
-        proof.raise_lower(lower, name)
-        proof.reduce_upper(upper, name, direction)
-        # delta(0) is the same in both directions
-        if direction == ADD and (
-            epsilon == 0 or is_below(above, REMOVE, lower - above.lost, epsilon, None)
-        ):
-            proof.reduce_upper(upper, name, REMOVE)
-            return
-
-
-def delta_of(
+def sharp_delta(
     below: Rounds, above: Rounds, direction: str, epsilon: float
 ) -> tuple[float, float, float]:
-    """Compute the sharp delta of one direction and its proven bounds."""
-    if direction == REMOVE and largest_loss(above) <= epsilon:
+    """Compute the sharp delta of one direction and its proven bounds, by sums that are smoothed less and less."""
+    if direction == REMOVE and above.largest_loss <= epsilon:
         return 0.0, 0.0, 0.0
-    tilts = look(below, direction, None, epsilon)
-    bound, more = (
-        tilts.log_bound(epsilon),
-        tilts if below is above else look(above, direction, None, epsilon),
-    )
-    slope = float(tilts.tilt[np.argmin(bound)])
-    log_delta, value = min(float(bound.min()) - 2.0, -1e-3), math.nan
-
-    def attempt(wanted: float) -> tuple[float, float, bool]:
-        nonlocal log_delta, value
-        tau = min(math.sqrt(wanted / (1.3 * slope * (slope + 1))), 0.5)
-        low = _smoothed(below, tilts, epsilon, log_delta, tau)
-        high = (
-            low if below is above else _smoothed(above, more, epsilon, log_delta, tau)
-        )
+    is_exact, value = below is above, math.nan
+    tilts = scan_both(below, above, direction, epsilon)
+    slope = tilts[0].best(epsilon)
+    log_delta = min(float(tilts[0].log_bound(epsilon).min()) - 2.0, -1e-3)
+    refinement = Refinement(0.5, 2e-3 if is_exact else 5e-3, 0.0)
+    for width in refinement.widths():
+        tau = min(math.sqrt(width / (1.3 * slope * (slope + 1))), 0.5)
+        try:
+            low, high = smoothed_sums(below, above, tilts, epsilon, log_delta, tau)
+        except CannotCertify as error:
+            refinement.record_failure(error)
+            continue
         value = float(low.value(epsilon))
-        if planned_for_more := 0 < value < 0.3 * math.exp(log_delta):
+        is_first_plan = 0 < value < 0.3 * math.exp(log_delta)
+        if is_first_plan:
             log_delta = math.log(value)
-        return (
-            low.lower(epsilon),
-            min(high.upper(epsilon) + above.lost, 1.0),
-            planned_for_more,
-        )
-
-    lower, upper = _refined(
-        attempt, 0.5, 2e-3 if below is above else 5e-3, 0.0
-    )  # atoms are not nearer
-    if below is above and upper > 0:  # smoothing has raised it slightly
+        upper = min(high.upper(epsilon) + above.lost, 1.0)
+        refinement.record(low.lower(epsilon), upper, is_first_plan)
+    lower, upper = refinement.lower, refinement.upper
+    if is_exact and upper > 0:  # smoothing has raised it slightly
         with contextlib.suppress(CannotCertify):
-            value = float(
-                settled(below, tilts, epsilon, epsilon, math.log(upper), 0.0).value(
-                    epsilon
-                )
-            )
+            log_upper = math.log(upper)
+            total = converged_sum(below, tilts[0], epsilon, epsilon, log_upper, 0.0)
+            value = float(total.value(epsilon))
     return min(max(value, lower), upper), lower, upper

@@ -1,6 +1,5 @@
 """Exact epsilon, delta and trade-off curve of a schedule of sampled Gaussian mechanisms."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ from adascale import checks as check
 from adascale.accounting import certified
 from adascale.accounting.events import schedule
 from adascale.accounting.interval import CertifiedInterval
-from adascale.accounting.kernels import FloatArray
+from adascale.checks import FloatArray
 
 
 class ExactEpsilon(NamedTuple):
@@ -60,40 +59,32 @@ def exact_epsilon(
     ValueError
         If the bounds differ by more than one per cent of epsilon, and epsilon may exceed 1e-6.
     """
-    return ExactEpsilon(
-        *_narrow(certified.epsilon, sampling_rate, noise_multiplier, "delta", delta)
-    )
+    events = schedule(sampling_rate, noise_multiplier)
+    interval = certified.epsilon(events, delta)
+    return ExactEpsilon(*_if_narrow(interval, "epsilon", events, f"delta {delta:g}"))
 
 
 def exact_delta(
     sampling_rate: ArrayLike, noise_multiplier: ArrayLike, epsilon: float
 ) -> ExactDelta:
     r"""Compute :math:`\delta` at :math:`\varepsilon \ge 0`, with proven bounds; see :func:`exact_epsilon`."""
-    return ExactDelta(
-        *_narrow(certified.delta, sampling_rate, noise_multiplier, "epsilon", epsilon)
-    )
+    events = schedule(sampling_rate, noise_multiplier)
+    interval = certified.delta(events, epsilon)
+    return ExactDelta(*_if_narrow(interval, "delta", events, f"epsilon {epsilon:g}"))
 
 
-def _narrow(
-    of: Callable[..., CertifiedInterval],
-    rates: ArrayLike,
-    sigmas: ArrayLike,
-    given: str,
-    at: float,
+def _if_narrow(
+    interval: CertifiedInterval, quantity: str, events: FloatArray, place: str
 ) -> tuple[float, float, float, str]:
-    events = schedule(rates, sigmas)
-    found = of(events, at)
-    if not found.certified:
-        rate, sigma = (
-            f"{least:.4g} ... {most:.4g}"
-            for least, most in zip(events.min(0), events.max(0), strict=True)
-        )
-        what = f"{of.__name__} of {len(events)} rounds with rates {rate} and noise multipliers {sigma}"
-        error = f"the exact {what} at {given} {at:g} cannot be certified within one per cent"
-        raise ValueError(
-            f"{error}: {of.__name__} of adascale.accounting returns the interval {found}"
-        )
-    return found.estimate, found.lower, found.upper, found.direction
+    """Return the interval's numbers; raise an error that names the schedule if it is wide."""
+    if interval.certified:
+        return interval.estimate, interval.lower, interval.upper, interval.direction
+    rate, sigma = (f"{min(column):.4g} ... {max(column):.4g}" for column in events.T)
+    schedule = f"{len(events)} rounds with rates {rate} and noise multipliers {sigma}"
+    raise ValueError(
+        f"the exact {quantity} of {schedule} at {place} cannot be certified within one per cent:"
+        f" {quantity} of adascale.accounting returns the interval {interval}"
+    )
 
 
 @dataclass(frozen=True)
@@ -105,8 +96,8 @@ class ExactAccountant:
     ) -> FloatArray:
         """Compute epsilon (:class:`~adascale.accounting.Accountant`), with the errors of :func:`exact_epsilon`."""
         sigma = check.positive("noise_multiplier", noise_multiplier)
-        found = [
-            exact_epsilon(sampling_rate, each, delta).upper
-            for each in sigma.reshape(-1, sigma.shape[-1])
+        epsilons = [
+            exact_epsilon(sampling_rate, row, delta).upper
+            for row in sigma.reshape(-1, sigma.shape[-1])
         ]
-        return np.reshape(found, sigma.shape[:-1])
+        return np.reshape(epsilons, sigma.shape[:-1])

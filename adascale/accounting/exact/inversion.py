@@ -10,15 +10,16 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from scipy.special import ndtr
 
-from adascale.accounting.exact import gaussian, minus_one
+from adascale.accounting.exact import discrete, gaussian
 from adascale.accounting.exact.moments import QUIET, ULP, log_moments
 from adascale.accounting.exact.rounds import (
+    Line,
     Rounds,
     moments_on_line,
     proven_log_moment,
     thinned,
 )
-from adascale.accounting.kernels import FloatArray
+from adascale.checks import FloatArray
 from adascale.errors import CannotCertify
 
 ADD, REMOVE = DIRECTIONS = (
@@ -44,11 +45,25 @@ def chernoff_offset(tilt: Any) -> Any:
     return -tilt * np.log1p(1 / tilt) - np.log1p(tilt)
 
 
+def gaussian_log_moment(energy: float, tilt: Any) -> Any:
+    """Compute ln G of Gaussian rounds of this energy at a tilt."""
+    return 0.5 * energy * tilt * (tilt + 1)
+
+
 def proven_log_moment_at(rounds: Rounds, direction: str, tilt: float) -> float:
     """Bound ln G(tilt) of all rounds but the Gaussian ones from above."""
-    return (minus_one.log_moment_above if rounds.atoms else proven_log_moment)(
-        rounds, real_order(direction, tilt)
-    )
+    bound = discrete.log_moment_above if rounds.atoms else proven_log_moment
+    return bound(rounds, real_order(direction, tilt))
+
+
+def moments_at(
+    rounds: Rounds, direction: str, tilt: float, step: float, count: int, digits: float
+) -> Line:
+    """Compute G, or G - 1 of atoms, at tilt + i k step for k < count, over G(tilt)."""
+    if rounds.atoms:
+        return discrete.line_of_atoms(rounds, tilt, direction == ADD, step, count)
+    line = moments_on_line(rounds, real_order(direction, tilt), step, count, digits)
+    return line if direction == ADD else line._replace(share=line.share.conj())
 
 
 class Tilts(NamedTuple):
@@ -65,79 +80,107 @@ class Tilts(NamedTuple):
             self.log_moment - self.tilt * epsilon + chernoff_offset(self.tilt)
         )
 
+    def best(self, epsilon: float) -> float:
+        """Return the tilt of the least Chernoff bound, approximately -d ln delta / d epsilon."""
+        return float(self.tilt[np.argmin(self.log_bound(epsilon))])
+
+    def log_size(self, tilt: float, epsilon: float) -> float:
+        """Interpolate ln(G(tilt) e^{-tilt epsilon}), the size of the terms of the sum."""
+        return float(np.interp(tilt, self.tilt, self.log_moment)) - tilt * epsilon
+
 
 @QUIET
-def look(
+def scan_tilts(
     rounds: Rounds, direction: str, log_delta: float | None, epsilon: float = 0.0
 ) -> Tilts:
-    """Evaluate tilts around the best one for this delta, or for this epsilon if ``log_delta`` is None."""
-    u, q, n = thinned(rounds)
-    variance = (
-        float((n * np.minimum(q * q * np.expm1(np.minimum(u, 50.0)), u)).sum())
-        + rounds.gaussian
-    )
-    variance += sum(
-        n * float((atom.mass * np.expm1(atom.loss) ** 2).sum())
-        for atom, n in rounds.atoms
-    )
-    known: dict[int, list[float]] = {}  # tilt, ln G and what is minimised
-    digits = max(
-        9.0, 4.0 + math.log(max(rounds.size, 1))
-    )  # 4 digits for all rounds together
+    """Evaluate ln G around the best tilt for this delta, or for this epsilon if ``log_delta`` is None.
+
+    Tilts are a geometric sequence, whose terms are numbered from that of the central limit theorem.
+    """
+    few_rounds = thinned(rounds)
+    variance = _variance(rounds, *few_rounds)
     start = (
         max(0.1, epsilon / variance)
         if log_delta is None
         else math.sqrt(-2 * min(log_delta, -0.1) / variance)
     )
+    rows: dict[int, list[float]] = {}  # tilt, ln G and score by number
 
-    def at(i: int) -> float:
-        if i not in known:
-            near = (
-                (i + _AT_ONCE // 2) // _AT_ONCE * _AT_ONCE
-                + np.arange(_AT_ONCE)
-                - _AT_ONCE // 2
-            )
-            a = start * _RATIO ** near.astype(float)
+    def score(i: int) -> float:
+        if i not in rows:
+            first = (i + _AT_ONCE // 2) // _AT_ONCE * _AT_ONCE - _AT_ONCE // 2
+            block = first + np.arange(_AT_ONCE)
+            a = start * _RATIO ** block.astype(float)
             a = np.where(1 + a > 1, (1 + a) - 1, a)  # so that 1 + a is not rounded
-            orders = real_order(direction, a)
-            if rounds.atoms:
-                value = minus_one.log_moment_of_atoms(rounds, orders)
+            log_moment = _approximate_log_moments(rounds, direction, a, *few_rounds)
+            scores = log_moment + chernoff_offset(a)
+            if log_delta is None:
+                scores = scores - a * epsilon
             else:
-                value = (n * log_moments(u, q, orders[:, None], digits)[0]).sum(axis=-1)
-            value = value + 0.5 * rounds.gaussian * a * (a + 1)
-            score = value + chernoff_offset(a)
-            score = (
-                score - a * epsilon if log_delta is None else (score - log_delta) / a
-            )
-            found = a, value, np.where(np.isfinite(score), score, math.inf)
-            known.update(zip(near.tolist(), np.transpose(found).tolist(), strict=True))
-        return known[i][2]
+                scores = (scores - log_delta) / a
+            scores = np.where(np.isfinite(scores), scores, math.inf)
+            table = np.transpose([a, log_moment, scores]).tolist()
+            rows.update(zip(block.tolist(), table, strict=True))
+        return rows[i][2]
 
     best = 0
-    while math.isinf(at(best)) and best > -_MOST_TILTS:
+    while math.isinf(score(best)) and best > -_MOST_TILTS:
         best -= 1
-    for way in (1, -1):
-        while abs(best) < _MOST_TILTS and at(best + way) < at(best):
-            best += way
-    kept = [
-        i for i in range(min(best - 6, 0), max(best + 6, 0) + 1) if math.isfinite(at(i))
-    ]
-    if len(kept) < 3:
+    for step in (1, -1):
+        while abs(best) < _MOST_TILTS and score(best + step) < score(best):
+            best += step
+    near = range(min(best - 6, 0), max(best + 6, 0) + 1)
+    finite = [i for i in near if math.isfinite(score(i))]
+    if len(finite) < 3:
         raise CannotCertify("its moments overflow near the best order")
-    a, log_moment, _ = np.transpose([known[i] for i in kept])
-    return Tilts(direction, a, log_moment, known[best][2])
+    a, log_moment, _ = np.transpose([rows[i] for i in finite])
+    return Tilts(direction, a, log_moment, rows[best][2])
+
+
+def _variance(rounds: Rounds, u: FloatArray, q: FloatArray, n: FloatArray) -> float:
+    """Compute the sum of the chi-squared divergences, those of the few rounds at most their energies."""
+    variance = float((n * np.minimum(q * q * np.expm1(np.minimum(u, 50.0)), u)).sum())
+    return (
+        variance
+        + rounds.gaussian
+        + sum(
+            count * float((atom.mass * np.expm1(atom.loss) ** 2).sum())
+            for atom, count in rounds.atoms
+        )
+    )
+
+
+def _approximate_log_moments(
+    rounds: Rounds,
+    direction: str,
+    tilt: FloatArray,
+    u: FloatArray,
+    q: FloatArray,
+    n: FloatArray,
+) -> FloatArray:
+    """Compute ln G at every tilt, to four digits for all of the few rounds together."""
+    orders = real_order(direction, tilt)
+    if rounds.atoms:
+        value = discrete.log_moment_of_atoms(rounds, orders)
+    else:
+        digits = max(9.0, 4.0 + math.log(max(rounds.size, 1)))
+        value = (n * log_moments(u, q, orders[:, None], digits)[0]).sum(axis=-1)
+    return np.asarray(value + gaussian_log_moment(rounds.gaussian, tilt))
 
 
 class Plan(NamedTuple):
-    """The line to sum on, and its period."""
+    """A vertical line to sum on, with the period of the sum.
+
+    The sum repeats delta with this period in epsilon, and its aliases to the right are bounded at a larger tilt.
+    """
 
     tilt: float
-    beyond: float  # a larger tilt, which bounds the aliases from above
+    beyond: float  # the larger tilt
     period: float
     curvature: float  # approximately the second derivative of ln G at the tilt: how fast the terms decay
 
 
-def plan(
+def choose_line(
     tilts: Tilts,
     low: float,
     high: float,
@@ -147,23 +190,23 @@ def plan(
 ) -> Plan:
     """Find the shortest period whose aliases are below the tolerance for every epsilon in ``low ... high``."""
     a = tilts.tilt
-    bound = tilts.log_bound(low) + 0.5 * tau * tau * a * (a + 1)
-    want = log_delta + log_tolerance
-    near = np.flatnonzero(bound[1:-1] < bound.min() + 6.0) + 1
+    log_bound = tilts.log_bound(low) + gaussian_log_moment(tau * tau, a)
+    log_alias = log_delta + log_tolerance
+    near = np.flatnonzero(log_bound[1:-1] < log_bound.min() + 6.0) + 1
     if near.size == 0:
         raise CannotCertify("its moments overflow near the best order")
-    found = []
+    plans = []
     for j in near:
-        reach = (bound[j + 1 :] - want) / (a[j + 1 :] - a[j])
-        i = int(np.argmin(reach))
-        left = min(-want / a[j], (high - want) / (a[j] + 1))
-        period = float(max(left, reach[i], 0.5 * high, 1e-3 / a[j]))
+        right = (log_bound[j + 1 :] - log_alias) / (a[j + 1 :] - a[j])
+        i = int(np.argmin(right))
+        left = min(-log_alias / a[j], (high - log_alias) / (a[j] + 1))
+        period = float(max(left, right[i], 0.5 * high, 1e-3 / a[j]))
         slope = np.diff(tilts.log_moment[j - 1 : j + 2]) / np.diff(a[j - 1 : j + 2])
         curvature = float((slope[1] - slope[0]) / (0.5 * (a[j + 1] - a[j - 1])))
-        found.append(
+        plans.append(
             Plan(float(a[j]), float(a[j + 1 + i]), period, max(curvature, 1e-300))
         )
-    return min(found, key=lambda plan: plan.period)
+    return min(plans, key=lambda plan: plan.period)
 
 
 class Inversion:
@@ -182,52 +225,38 @@ class Inversion:
             raise CannotCertify(
                 f"it would take {count:,} points on the line, more than {MOST_POINTS:,}"
             )
-        self.direction, self.where, self.smoothing = direction, where, smoothing
+        self.rounds, self.direction = rounds, direction
+        self.where, self.smoothing = where, smoothing
         self.step = 2 * math.pi / where.period
         a = where.tilt
-        if rounds.atoms:
-            self.line = minus_one.line_of_atoms(
-                rounds, a, direction == ADD, self.step, count
-            )
-        else:
-            self.line = moments_on_line(
-                rounds, real_order(direction, a), self.step, count, digits
-            )
-        if not math.isfinite(self.line.error):
-            raise CannotCertify(
-                "the moments of a round would take too many nodes, or overflow"
-            )
+        self.line = moments_at(rounds, direction, a, self.step, count, digits)
+        self.apart = discrete.apart(rounds)
         self.gaussian = rounds.gaussian + smoothing**2
         self.xi = self.step * np.arange(count)
         s = a + 1j * self.xi
         kernel = np.exp(-0.5 * self.gaussian * self.xi**2) / (s * (s + 1))
         kernel[0] *= 0.5
-        share = (
-            self.line.share
-            if direction == ADD or rounds.atoms
-            else self.line.share.conj()
-        )
-        self.size = np.abs(share) + self.line.off
-        # e^{(s (s + 1) - a (a + 1)) u / 2} = e^{-u xi^2 / 2} e^{i u xi (a + 1/2)}
-        self.terms = share * kernel * np.exp(1j * self.gaussian * self.xi * (a + 0.5))
         self.weights = np.abs(kernel)
-        self.log_moment = self.line.log_moment + 0.5 * self.gaussian * a * (a + 1)
-        self.rounds, self.apart = rounds, minus_one.apart(rounds)
+        self.size = np.abs(self.line.share) + self.line.off
+        # e^{(s (s + 1) - a (a + 1)) u / 2} = e^{-u xi^2 / 2} e^{i u xi (a + 1/2)}
+        turn = np.exp(1j * self.gaussian * self.xi * (a + 0.5))
+        self.terms = self.line.share * kernel * turn
+        self.log_moment = self.line.log_moment + gaussian_log_moment(self.gaussian, a)
 
     def value(self, epsilon: FloatArray | float) -> FloatArray:
         """Compute the sum minus the aliases at negative epsilons, plus what the Gaussian rounds have alone."""
         eps = np.asarray(epsilon, dtype=float)
         value: FloatArray = self.partial_sum(eps) - self.aliases_left(eps)[0]
-        return (
-            value + gaussian.delta(self.gaussian, eps)[0]
-            if self.rounds.atoms
-            else value
-        )
+        if self.rounds.atoms:
+            value = value + gaussian.delta(self.gaussian, eps)[0]
+        return value
 
     def _scale(self, epsilon: FloatArray) -> FloatArray:
-        return self.step / math.pi * np.exp(self.log_moment - self.where.tilt * epsilon)
+        size: FloatArray = np.exp(self.log_moment - self.where.tilt * epsilon)
+        return self.step / math.pi * size
 
     def partial_sum(self, epsilon: FloatArray) -> FloatArray:
+        """Compute the trapezoidal sum on the line, aliases included."""
         phase = np.multiply.outer(epsilon, self.xi)
         terms = np.cos(phase) * self.terms.real + np.sin(phase) * self.terms.imag
         return cast("FloatArray", self._scale(epsilon) * terms.sum(axis=-1))
@@ -238,61 +267,51 @@ class Inversion:
         """Bound the aliases at epsilon - m * period by geometric series, as delta is within (1 - e^epsilon)_+ ... 1."""
         a, period = self.where.tilt, self.where.period
         ones = 1 / math.expm1(min(a * period, 700.0))
+        rest = -math.expm1(-(a + 1) * period)
         if self.rounds.atoms:  # without the 1 it is within 0 ... min(1, e^epsilon) times the total variation
-            once = np.exp(np.minimum(epsilon - (a + 1) * period, 700.0)) / -math.expm1(
-                -(a + 1) * period
-            )
+            once = np.exp(np.minimum(epsilon - (a + 1) * period, 700.0)) / rest
             return np.zeros(epsilon.shape), self.apart * np.minimum(ones, once)
         m = np.maximum(np.ceil(epsilon / period), 1.0)
         first = np.exp(-a * m * period) / -math.expm1(-a * period)
-        less = np.exp(
-            np.minimum(epsilon, m * period) - (a + 1) * m * period
-        ) / -math.expm1(-(a + 1) * period)
-        return first - less, ones
+        exponent = np.minimum(epsilon, m * period) - (a + 1) * m * period
+        return first - np.exp(exponent) / rest, ones
 
     def prove(self) -> None:
         """Compute once what all bounds need."""
-        a, b, period = self.where.tilt, self.where.beyond, self.where.period
-        end, kappa = float(self.xi[-1]), self.gaussian
-        tail = (
-            math.exp(-0.5 * kappa * end**2)
-            / end
-            * min(1.0, 1 / (kappa * end**2))
-            * (1 + 1e-10)
-        )
+        a, kappa = self.where.tilt, self.gaussian
         # errors of the pairwise sum, every factor, e^{-kappa xi^2 / 2 + i kappa xi (a + 1/2)}, and the rounded kappa
         turned = kappa * self.xi * (a + 0.5 + self.xi)
-        moved = (
-            0.5
-            * _MOVED
-            * self.rounds.gaussian
-            * np.hypot(a, self.xi)
-            * np.hypot(a + 1, self.xi)
-        )
+        size_of_kernel = np.hypot(a, self.xi) * np.hypot(a + 1, self.xi)
+        moved = 0.5 * _MOVED * self.rounds.gaussian * size_of_kernel
         rounding = ULP * (54.0 + 8 * abs(self.log_moment) + 4 * turned) + moved
         # relative to the scale: errors of the moments, of their sum, of the phases, and the omitted terms
-        each, most = (
-            self.weights * self.size,
-            minus_one.most(self.line.log_moment) if self.rounds.atoms else 1.0,
-        )
-        summed = 1.1 * float(
-            (each * (rounding + math.expm1(min(self.line.error, 700.0)))).sum()
-        )
-        self.error = (
-            1.1 * float((self.weights * self.line.off).sum())
-            + summed
-            + most * tail / self.step
-        )
-        self.phase = 4 * ULP * float((each * (a + self.xi)).sum())
+        size = self.weights * self.size
+        of_moment = math.expm1(min(self.line.error, 700.0))
+        summed = 1.1 * float((size * (rounding + of_moment)).sum())
+        end = float(self.xi[-1])
+        tail = math.exp(-0.5 * kappa * end**2) / end * min(1.0, 1 / (kappa * end**2))
+        tail *= 1 + 1e-10
+        most = discrete.most(self.line.log_moment) if self.rounds.atoms else 1.0
+        of_shares = 1.1 * float((self.weights * self.line.off).sum())
+        self.error = of_shares + summed + most * tail / self.step
+        self.phase = 4 * ULP * float((size * (a + self.xi)).sum())
+        self.log_right = self._log_aliases_right()
+
+    def _log_aliases_right(self) -> float:
+        """Bound ln of the aliases to the right at epsilon = 0 by Chernoff's bound at the larger tilt."""
+        b, kappa = self.where.beyond, self.gaussian
         top = proven_log_moment_at(self.rounds, self.direction, b)
-        if self.rounds.atoms:  # their aliases to the right may be negative, but not below those of the Gaussian rounds
+        if (
+            self.rounds.atoms
+        ):  # their aliases may be negative, but not below those of the Gaussian rounds
             top = max(top, 0.0)
-        top += 0.5 * kappa * b * (b + 1)
-        gap = (b - a) * period
-        self.log_right = top + chernoff_offset(b) - gap - math.log(-math.expm1(-gap))
-        self.log_right += 16 * ULP * (
-            abs(top) + gap + 4.0
-        ) + 0.5 * _MOVED * self.rounds.gaussian * b * (b + 1)
+        top += gaussian_log_moment(kappa, b)
+        gap = (b - self.where.tilt) * self.where.period
+        log_series = top + chernoff_offset(b) - gap - math.log(-math.expm1(-gap))
+        rounding = 16 * ULP * (abs(top) + gap + 4.0)
+        return float(
+            log_series + (rounding + 0.5 * _MOVED * self.rounds.gaussian * b * (b + 1))
+        )
 
     def bounds(self, epsilon: FloatArray | float) -> tuple[FloatArray, FloatArray]:
         """Bound the smoothed delta from below and above."""
@@ -300,19 +319,14 @@ class Inversion:
         middle = self.partial_sum(eps)
         a, b, period = self.where.tilt, self.where.beyond, self.where.period
         off = self._scale(eps) * (self.error + self.phase * np.abs(eps))
-        right = np.exp(
-            np.minimum(self.log_right - b * eps + 8 * ULP * b * np.abs(eps), 700.0)
-        )
+        log_right = self.log_right - b * eps + 8 * ULP * b * np.abs(eps)
+        right = np.exp(np.minimum(log_right, 700.0))
         left_low, left_high = self.aliases_left(eps)
         if self.rounds.atoms:
-            off += (
-                self.rounds.lost / math.expm1(min(a * period, 700.0))
-                + 1e-12 * left_high
-            )
-            low, high = (
-                gaussian.delta(self.gaussian * (1 + way * 2 * _MOVED), eps)[i]
-                for i, way in ((1, -1), (2, 1))
-            )
+            lost = self.rounds.lost / math.expm1(min(a * period, 700.0))
+            off += lost + 1e-12 * left_high
+            low = gaussian.delta(self.gaussian * (1 - 2 * _MOVED), eps)[1]
+            high = gaussian.delta(self.gaussian * (1 + 2 * _MOVED), eps)[2]
             return middle + low - left_high - right - off, middle + high + right + off
         # errors of both series and of the period in them; the two parts that cancel are at most left_high
         off += 8 * ULP * left_high * (4 + (a + 1) * (period + np.abs(eps)))
@@ -325,26 +339,18 @@ class Inversion:
     def lower(self, epsilon: float) -> float:
         """Bound delta from below, from the known mean of a convex function and upper bounds at other points."""
         tau, a = self.smoothing, self.where.tilt
-        at, weight = hats(tau)
-        low, high = self.bounds(epsilon + tau * at)
+        points, weight = hats(tau)
+        low, high = self.bounds(epsilon + tau * points)
         others = np.minimum(high, 1.0) * weight
         others[_LEFT] = 0.0
         # below the last point delta is at most its Chernoff bound, whose mean is known
-        smooth = 0.5 * tau * tau * a * (a + 1)
-        log_tail = (
-            self.log_moment
-            - smooth
-            + chernoff_offset(a)
-            - a * epsilon
-            + self.line.error
-            + smooth
-        )
-        tail = math.exp(min(log_tail, 700.0)) * float(
-            ndtr(float(at[0]) + 0.5 * tau + a * tau)
-        )
-        return (float(low[_LEFT]) - (float(others.sum()) + tail) * (1 + 1e-10)) / (
-            float(weight[_LEFT]) * (1 + 1e-10)
-        )
+        smooth = gaussian_log_moment(tau * tau, a)
+        log_bound = self.log_moment - smooth + chernoff_offset(a) - a * epsilon
+        log_tail = log_bound + self.line.error + smooth
+        beyond = float(points[0]) + 0.5 * tau + a * tau
+        tail = math.exp(min(log_tail, 700.0)) * float(ndtr(beyond))
+        above = (float(others.sum()) + tail) * (1 + 1e-10)
+        return (float(low[_LEFT]) - above) / (float(weight[_LEFT]) * (1 + 1e-10))
 
 
 _LEFT, _RIGHT, _SPACING = 5, 3, 1.7
@@ -354,16 +360,16 @@ _GAUSS = np.polynomial.legendre.leggauss(24)
 @lru_cache(maxsize=64)
 def hats(tau: float) -> tuple[FloatArray, FloatArray]:
     """Return points in units of tau, and the weights of hat functions linear in k under the log-normal distribution."""
-    at = _SPACING * np.arange(-_LEFT, _RIGHT + 1, dtype=float)
-    weight = np.zeros(at.size)
-    for j in range(at.size - 1):
-        x = 0.5 * (at[j] + at[j + 1]) + 0.5 * _SPACING * _GAUSS[0]  # ln k / tau
+    points = _SPACING * np.arange(-_LEFT, _RIGHT + 1, dtype=float)
+    weight = np.zeros(points.size)
+    for j in range(points.size - 1):
+        middle = 0.5 * (points[j] + points[j + 1])
+        x = middle + 0.5 * _SPACING * _GAUSS[0]  # ln k / tau
         z = x + 0.5 * tau
-        mass = (
-            0.5 * _SPACING * _GAUSS[1] * np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
-        )
-        share = np.expm1(tau * (x - at[j])) / math.expm1(tau * _SPACING)
+        mass = 0.5 * _SPACING * _GAUSS[1] * np.exp(-0.5 * z * z)
+        mass /= math.sqrt(2 * math.pi)
+        share = np.expm1(tau * (x - points[j])) / math.expm1(tau * _SPACING)
         weight[j] += float((mass * (1 - share)).sum())
         weight[j + 1] += float((mass * share).sum())
-    weight[-1] += float(ndtr(-(at[-1] + 0.5 * tau)))
-    return at, weight
+    weight[-1] += float(ndtr(-(points[-1] + 0.5 * tau)))
+    return points, weight

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from adascale.accounting.kernels import FloatArray
+from adascale.checks import FloatArray
 
 ComplexArray = NDArray[np.complex128]
 Numbers = float | FloatArray
@@ -126,21 +126,21 @@ def log_moments(
 ) -> tuple[FloatArray, FloatArray]:
     """Compute ln M(c) of rounds to exp(-digits), and a bound on all errors of M(c), relative; inf is too much work."""
     shape = np.broadcast_shapes(np.shape(u), np.shape(q), np.shape(c))
-    u, q, c = (np.broadcast_to(each, shape).ravel() for each in (u, q, c))
+    u, q, c = (np.broadcast_to(array, shape).ravel() for array in (u, q, c))
     root = np.sqrt(u)
     dx = _step(root, c, 0.0, digits)
     size = (np.abs(c) * root + 2 * _REACH) / dx + 2
     value, off = np.full(u.shape, math.inf), np.full(u.shape, math.inf)
 
     def add(where: NDArray[np.intp], x: FloatArray) -> None:
-        step, wide, order = dx[where], root[where, None], c[where, None]
-        y, slope = log_ratio(wide * (x - 0.5 * wide), q[where, None])
+        step, root_u, order = dx[where], root[where, None], c[where, None]
+        y, slope = log_ratio(root_u * (x - 0.5 * root_u), q[where, None])
         square = x * x
         exponent = order * y - 0.5 * square
         peak = exponent.max(axis=1)
         weight = np.exp(exponent - peak[:, None])
         total = weight.sum(axis=1)
-        lost = (weight * (np.abs(order) * _off(x, y, slope, wide) + 3 * square)).sum(
+        lost = (weight * (np.abs(order) * _off(x, y, slope, root_u) + 3 * square)).sum(
             axis=1
         ) / total
         total *= step / _ROOT
@@ -148,7 +148,7 @@ def log_moments(
         lost += x.shape[1] + 8.0 + 4 * np.abs(log) + 10 * np.abs(peak)
         off[where] = (
             math.exp(-digits)
-            + _left_out(wide[:, 0], order[:, 0], step, x.shape[1], total)
+            + _left_out(root_u[:, 0], order[:, 0], step, x.shape[1], total)
             + ULP * lost
         )
 
@@ -248,26 +248,22 @@ def line(
     scale, error, drift = np.zeros(u.size), np.full(u.size, math.inf), np.zeros(u.size)
     top, work, root = (count - 1) * h, 0, np.sqrt(u)
     steps = _step(root, c, top, 33.0)
-    for t, (wide, dx) in enumerate(zip(root.tolist(), steps.tolist(), strict=True)):
-        x = _lattice(wide, q, c, dx)
+    for t, (root_u, dx) in enumerate(zip(root.tolist(), steps.tolist(), strict=True)):
+        x = _lattice(root_u, q, c, dx)
         work += x.size * count
         if not (0 < x.size <= MOST_NODES and work < MOST_WORK):
             break
-        y, slope = log_ratio(wide * (x - 0.5 * wide), np.asarray(q))
+        y, slope = log_ratio(root_u * (x - 0.5 * root_u), np.asarray(q))
         exponent = c * y - 0.5 * x * x
         scale[t] = peak = float(exponent.max())
-        kept = exponent >= peak - _DEPTH
-        x, y, slope = x[kept], y[kept], slope[kept]
-        weight = np.exp(exponent[kept] - peak) * dx / _ROOT
-        off, total = _off(x, y, slope, wide), float(weight.sum())
+        high = exponent >= peak - _DEPTH
+        x, y, slope = x[high], y[high], slope[high]
+        weight = np.exp(exponent[high] - peak) * dx / _ROOT
+        off, total = _off(x, y, slope, root_u), float(weight.sum())
         out[t], lost = sum_of_waves(weight, y, h, count)
-        rounding = float((weight * (abs(c) * off + 3 * x * x)).sum()) / total + 2 * abs(
-            peak
-        )
-        error[t] = (
-            math.exp(-33.0)
-            + _left_out(wide, c, dx, kept.size, total)
-            + ULP * (rounding + lost + 16.0)
-        )
+        rounding = float((weight * (abs(c) * off + 3 * x * x)).sum()) / total
+        rounding += 2 * abs(peak)
+        left_out = _left_out(root_u, c, dx, high.size, total)
+        error[t] = math.exp(-33.0) + left_out + ULP * (rounding + lost + 16.0)
         drift[t] = ULP * h * float((weight * (off + 1.2 * np.abs(y))).sum()) / total
     return out, scale, error, drift

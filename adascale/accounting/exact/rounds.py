@@ -1,9 +1,11 @@
 r"""Moments of a whole schedule, interpolated in :math:`\ln u` by :eq:`eq:complex-noise` (:ref:`app-exact`)."""
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from adascale.accounting.exact.moments import (
     ULP,
@@ -12,7 +14,8 @@ from adascale.accounting.exact.moments import (
     log_moments,
     log_moments_above,
 )
-from adascale.accounting.kernels import FloatArray
+from adascale.checks import FloatArray
+from adascale.errors import CannotCertify
 
 _MOST = 65  # a panel must have fewer nodes
 _ELLIPSES = np.array(
@@ -23,9 +26,10 @@ _STEEP = (
 )
 _DEPTH = 6  # largest number of halvings of the range of ln u
 _NARROW = 1e-3  # width of a range of ln u below which rounding dominates
-_KEPT = 48  # binary digits of u
+_DIGITS_OF_U = 48  # binary
 # Change of M(z) from this rounding, over u |z (z - 1)| M(c), where dM/du = z (z - 1) E[p^2 (1 - q + q e^L)^z] / 2
-MOVED = 0.505 * (2.0**-_KEPT + 4 * ULP)
+MOVED = 0.505 * (2.0**-_DIGITS_OF_U + 4 * ULP)
+TOO_MUCH = "the moments of a round would take too many nodes, or overflow"
 _BLOCK = 2048  # rounds at a time, to bound the memory
 _ONE_CORE = (
     2**17
@@ -42,6 +46,11 @@ class Atoms(NamedTuple):
     lost: float  # the mass under the mixture that lies on no atom
     lost_off: float  # a bound on its error
 
+    def subset(self, where: slice | NDArray[np.bool_]) -> "Atoms":
+        """Return some of the atoms."""
+        loss, mass, loss_off, mass_off = (column[where] for column in self[:4])
+        return self._replace(loss=loss, mass=mass, loss_off=loss_off, mass_off=mass_off)
+
 
 class Rounds(NamedTuple):
     """A schedule as its moments need it; equal rounds appear once."""
@@ -57,29 +66,48 @@ class Rounds(NamedTuple):
         tuple[Atoms, float], ...
     ] = ()  # rounds of finitely many losses, and how often each appears
 
+    def by_rate(self) -> Iterator[tuple[float, FloatArray, FloatArray]]:
+        """Yield every sampling rate with its distinct u and their counts."""
+        return zip(self.rates, self.energies, self.counts, strict=True)
+
+    def as_one_gaussian(self) -> tuple[float, float] | None:
+        """Return rate and u of a schedule that is one Gaussian mechanism, else None."""
+        if self.atoms or (self.rates and self.size > 1):
+            return None
+        if self.rates:
+            return self.rates[0], float(self.energies[0][0])
+        return 1.0, self.gaussian
+
+    @property
+    def largest_loss(self) -> float:
+        """Bound the largest loss against the mixture, and so epsilon in the direction ``remove``."""
+        if self.gaussian:
+            return math.inf
+        loss = -sum(float(n.sum()) * math.log1p(-q) for q, _, n in self.by_rate())
+        loss += sum(
+            n * float((atom.loss_off - atom.loss).max()) for atom, n in self.atoms
+        )
+        return loss * (1 + 1e-12)
+
     @property
     def kinds(self) -> list[tuple[float, float, float]]:
         """Rate, u and count of every distinct sampled round."""
-        each = zip(self.rates, self.energies, self.counts, strict=True)
         return [
             (q, u, n)
-            for q, us, ns in each
-            for u, n in zip(us.tolist(), ns.tolist(), strict=True)
+            for q, energies, counts in self.by_rate()
+            for u, n in zip(energies.tolist(), counts.tolist(), strict=True)
         ]
 
     @property
     def expected(self) -> float:
         """Expected number of rounds that use a sample."""
-        return sum(
-            q * float(n.sum()) for q, n in zip(self.rates, self.counts, strict=True)
-        )
+        return sum(q * float(n.sum()) for q, _, n in self.by_rate())
 
     @property
     def lost(self) -> float:
         """Bound the mass under the mixture that lies on no atom from above."""
-        return sum(n * (atom.lost + atom.lost_off) for atom, n in self.atoms) * (
-            1 + 1e-12
-        )
+        lost = sum(n * (atom.lost + atom.lost_off) for atom, n in self.atoms)
+        return lost * (1 + 1e-12)
 
 
 class Line(NamedTuple):
@@ -95,21 +123,19 @@ def rounds_of(
     rate: FloatArray, sigma: FloatArray, count: FloatArray | None = None
 ) -> Rounds:
     """Collect the rounds, given as arrays of equal length, and drop those that are never sampled."""
-    mantissa, exponent = np.frexp(
-        sigma**-2.0
-    )  # so that rounds that differ only by rounding are merged
-    u = np.ldexp(np.round(mantissa * 2.0**_KEPT) * 2.0**-_KEPT, exponent)
+    # so that rounds that differ only by rounding are merged
+    mantissa, exponent = np.frexp(sigma**-2.0)
+    u = np.ldexp(np.round(mantissa * 2.0**_DIGITS_OF_U) * 2.0**-_DIGITS_OF_U, exponent)
     n = np.ones(u.shape) if count is None else count
     rates = tuple(float(q) for q in np.unique(rate[n > 0]) if 0 < q < 1)
-    masks = [(rate == q) & (n > 0) for q in rates]
-    found = [(*np.unique(u[here], return_inverse=True), n[here]) for here in masks]
-    energies = tuple(distinct for distinct, *_ in found)
-    counts = tuple(
-        np.bincount(place, number).astype(float) for _, place, number in found
-    )
-    return Rounds(
-        rates, energies, counts, math.fsum((n * u)[rate == 1]), int(n[rate > 0].sum())
-    )
+    energies, counts = [], []
+    for q in rates:
+        mask = (rate == q) & (n > 0)
+        distinct, place = np.unique(u[mask], return_inverse=True)
+        energies.append(distinct)
+        counts.append(np.bincount(place, n[mask]).astype(float))
+    gaussian, size = math.fsum((n * u)[rate == 1]), int(n[rate > 0].sum())
+    return Rounds(rates, tuple(energies), tuple(counts), gaussian, size)
 
 
 def thinned(
@@ -117,20 +143,19 @@ def thinned(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Approximate the schedule by few distinct noises (u, rates, counts); no proof uses it."""
     u, q, n = [np.empty(0)], [np.empty(0)], [np.empty(0)]
-    for rate, energy, count in zip(*rounds[:3], strict=True):
+    for rate, energy, count in rounds.by_rate():
         if energy.size > 12:
             v = np.log(energy)
-            size = int((v[-1] - v[0]) / width) + 2
-            place = (v - v[0]) / max(v[-1] - v[0], 1e-300) * (size - 1)
+            extent = v[-1] - v[0]
+            size = int(extent / width) + 2
+            place = (v - v[0]) / max(extent, 1e-300) * (size - 1)
             left = np.minimum(place.astype(int), size - 2)
-            number: FloatArray = np.bincount(
+            total: FloatArray = np.bincount(
                 left, count * (1 - place + left), size
             ).astype(float)
-            number += np.bincount(left + 1, count * (place - left), size)
-            energy, count = (
-                np.exp(np.linspace(v[0], v[-1], size))[number > 0],
-                number[number > 0],
-            )
+            total += np.bincount(left + 1, count * (place - left), size)
+            energy = np.exp(np.linspace(v[0], v[-1], size))[total > 0]
+            count = total[total > 0]
         u.append(energy)
         q.append(np.full(energy.size, rate))
         n.append(count)
@@ -140,12 +165,11 @@ def thinned(
 def proven_log_moment(rounds: Rounds, c: float) -> float:
     """Bound ln M(c) of the sampled Gaussian rounds from above, quadrature and rounding included."""
     total, moved = 0.0, 0.0
-    for q, u, number in zip(*rounds[:3], strict=True):
-        each = number * log_moments_above(u, q, c)
-        total += float(each.sum() + ULP * (u.size + 4.0) * np.abs(each).sum()) * (
-            1 + 4 * ULP
-        )
-        moved += 1.05 * float((number * u).sum()) * MOVED * abs(c * (c - 1))
+    for q, u, n in rounds.by_rate():
+        logs = n * log_moments_above(u, q, c)
+        rounding = ULP * (u.size + 4.0) * np.abs(logs).sum()
+        total += float(logs.sum() + rounding) * (1 + 4 * ULP)
+        moved += 1.05 * float((n * u).sum()) * MOVED * abs(c * (c - 1))
     return total + moved
 
 
@@ -153,48 +177,31 @@ def moments_on_line(
     rounds: Rounds, c: float, h: float, count: int, digits: float
 ) -> Line:
     """Multiply the moments of all rounds; ``digits`` is -ln of the interpolation error, where there is one."""
-    total, share, error, drift, magnitude = (
-        0.0,
-        np.ones(count, dtype=complex),
-        0.0,
-        0.0,
-        0.0,
-    )
-    moved, worst, worst_k, failed = (
-        0.0,
-        0.0,
-        0.0,
-        Line(math.nan, share, math.inf, np.full(count, math.inf)),
-    )
-    for q, energy, number in zip(*rounds[:3], strict=True):
-        logs = np.log(energy)
-        for first, last, nodes in _panels(q, logs, c, digits):
-            u, n = energy[first:last], number[first:last]
-            for start in range(0, u.size, _BLOCK):
-                part = slice(start, start + _BLOCK)
+    share = np.ones(count, dtype=complex)
+    log_moment = error = drift = magnitude = moved = worst = worst_k = 0.0
+    for q, energies, counts in rounds.by_rate():
+        logs = np.log(energies)
+        for part, low, high, nodes in _parts(q, logs, c, digits):
+            if nodes:
+                matrix, values, scale, off, off_k = interpolated(
+                    q, low, high, logs[part], nodes, c, h, count
+                )
+            else:
                 matrix = np.empty((0, 0))
-                if nodes:
-                    matrix, values, scale, off, off_k = interpolated(
-                        q, logs[first:last], part, nodes, c, h, count
-                    )
-                else:
-                    values, scale, off, off_k = line(u[part], q, c, h, count)
-                if not (math.isfinite(off.sum()) and (values[:, 0].real > 0).all()):
-                    return failed
-                each = n[part] * (
-                    np.log(_multiply(share, matrix, values, n[part])) + scale
-                )
-                total += float(each.sum())
-                magnitude += float(np.abs(each).sum())
-                worst, worst_k = (
-                    max(worst, float(off.max())),
-                    max(worst_k, float(off_k.max())),
-                )
-                error += float((n[part] * (2.1 * off + 8 * ULP)).sum())
-                moved += 2.1 * float((n[part] * u[part]).sum()) * MOVED
-                drift += float((n[part] * 2.1 * off_k).sum())
-    if not math.isfinite(total):
-        return failed
+                values, scale, off, off_k = line(energies[part], q, c, h, count)
+            if not (math.isfinite(off.sum()) and (values[:, 0].real > 0).all()):
+                raise CannotCertify(TOO_MUCH)
+            u, n = energies[part], counts[part]
+            terms = n * (np.log(_multiply(share, matrix, values, n)) + scale)
+            log_moment += float(terms.sum())
+            magnitude += float(np.abs(terms).sum())
+            worst = max(worst, float(off.max()))
+            worst_k = max(worst_k, float(off_k.max()))
+            error += float((n * (2.1 * off + 8 * ULP)).sum())
+            moved += 2.1 * float((n * u).sum()) * MOVED
+            drift += float((n * 2.1 * off_k).sum())
+    if not math.isfinite(log_moment):
+        raise CannotCertify(TOO_MUCH)
     k = np.arange(count)
     order = (abs(c) + 1 + h * k) ** 2
     error += ULP * (40 * magnitude + 60)
@@ -202,29 +209,34 @@ def moments_on_line(
     # a larger error of a quotient of two is not covered by the 2.1; both are at most 1 and the computed value
     largest = max((u[-1] for u in rounds.energies), default=0.0)
     unsure = worst + worst_k * k + MOVED * largest * order > 0.04
-    off = np.where(unsure, math.inf, off)
-    return Line(
-        total,
-        share,
-        error + moved * float(order[0]),
-        np.minimum(off, 1 + np.abs(share)),
-    )
+    off = np.minimum(np.where(unsure, math.inf, off), 1 + np.abs(share))
+    return Line(log_moment, share, error + moved * float(order[0]), off)
+
+
+def _parts(
+    q: float, logs: FloatArray, c: float, digits: float
+) -> Iterator[tuple[slice, float, float, int]]:
+    """Yield slices of not too many rounds, the ends of their panel in ln u, and its number of nodes."""
+    for first, last, nodes in _panels(q, logs, c, digits):
+        for start in range(first, last, _BLOCK):
+            part = slice(start, min(start + _BLOCK, last))
+            yield part, float(logs[first]), float(logs[last - 1]), nodes
 
 
 def _multiply(
-    share: ComplexArray, matrix: FloatArray, values: ComplexArray, number: FloatArray
+    share: ComplexArray, matrix: FloatArray, values: ComplexArray, counts: FloatArray
 ) -> FloatArray:
     """Multiply ``share`` by every round, a row of ``matrix @ values`` or of ``values``; return M(c) of each."""
-    real, block = np.empty(number.size), 4 + 2**18 // share.size * 4
-    for start in range(0, number.size, block):
+    real, block = np.empty(counts.size), 4 + 2**18 // share.size * 4
+    for start in range(0, counts.size, block):
         part = slice(start, start + block)
-        row = values[part].view(float)
+        rows = values[part].view(float)
         if matrix.size:
-            row = _product(matrix[part], values.view(float))
-        real[part] = row[:, 0]
-        row = (row / row[:, :1]).view(complex)
-        for n in np.unique(number[part]):
-            share *= row[number[part] == n].prod(axis=0) ** n
+            rows = _product(matrix[part], values.view(float))
+        real[part] = rows[:, 0]
+        shares = (rows / rows[:, :1]).view(complex)
+        for n in np.unique(counts[part]):
+            share *= shares[counts[part] == n].prod(axis=0) ** n
     return real
 
 
@@ -242,32 +254,28 @@ def _panels(
     q: float, logs: FloatArray, c: float, digits: float
 ) -> list[tuple[int, int, int]]:
     """Return runs of rounds and their numbers of nodes, 0 where there are fewer rounds than nodes."""
-    found: list[tuple[int, int, int]] = []
+    panels: list[tuple[int, int, int]] = []
 
     def nodes(first: int, last: int) -> int:
-        number = last - first
-        return (
-            nodes_needed(q, logs[first], logs[last - 1], c, digits, min(number, _MOST))
-            if number > 4
-            else 0
-        )
+        if last - first <= 4:
+            return 0
+        most = min(last - first, _MOST)
+        return nodes_needed(q, logs[first], logs[last - 1], c, digits, most)
 
-    def split(first: int, last: int, now: int, depth: int) -> None:
-        cut = first + int(
-            np.searchsorted(logs[first:last], 0.5 * (logs[first] + logs[last - 1]))
-        )
+    def split(first: int, last: int, number: int, depth: int) -> None:
+        middle = 0.5 * (logs[first] + logs[last - 1])
+        cut = first + int(np.searchsorted(logs[first:last], middle))
         if first < cut < last and depth:
             left, right = nodes(first, cut), nodes(cut, last)
-            if (left or cut - first) + (right or last - cut) < (
-                now or last - first
-            ) or not now:
+            work = (left or cut - first) + (right or last - cut)
+            if not number or work < number:
                 split(first, cut, left, depth - 1)
                 split(cut, last, right, depth - 1)
                 return
-        found.append((first, last, now))
+        panels.append((first, last, number))
 
     split(0, logs.size, nodes(0, logs.size), _DEPTH if logs.size > 12 else 0)
-    return found
+    return panels
 
 
 def nodes_needed(
@@ -279,12 +287,8 @@ def nodes_needed(
     at_low, at_high = log_moments(np.exp([low, high]), q, c)[0]
     if not at_high - at_low < _STEEP:
         return 0
-    least = (
-        np.ceil(
-            (digits + _log_bounds(q, low, high, c) - at_low) / np.log(_ELLIPSES)
-        ).min()
-        + 1
-    )
+    logs = digits + _log_bounds(q, low, high, c) - at_low
+    least = np.ceil(logs / np.log(_ELLIPSES)).min() + 1
     return max(int(least), 2) if least < most else 0
 
 
@@ -297,49 +301,53 @@ def _log_bounds(q: float, low: float, high: float, c: float) -> FloatArray:
     # the 1.01 of interpolated covers all rounding below except the moment's own
     size = np.exp(high + half * (0.5 * (rho + 1 / rho) - 1))
     more = 0.125 * size * np.tan(angle) * np.sin(angle) - 0.5 * np.log(np.cos(angle))
-    bound[narrow] = (
-        np.log(4 / (rho - 1)) + more + log_moments_above(size / np.cos(angle), q, c)
-    )
+    log_moment = log_moments_above(size / np.cos(angle), q, c)
+    bound[narrow] = np.log(4 / (rho - 1)) + more + log_moment
     return bound
 
 
 def interpolated(
-    q: float, logs: FloatArray, part: slice, nodes: int, c: float, h: float, count: int
+    q: float,
+    low: float,
+    high: float,
+    logs: FloatArray,
+    nodes: int,
+    c: float,
+    h: float,
+    count: int,
 ) -> tuple[FloatArray, ComplexArray, FloatArray, FloatArray, FloatArray]:
-    """Return the interpolation weights, and :func:`line` at the Chebyshev points of the rounds' interval."""
-    low, high = float(logs[0]), float(logs[-1])
-    v = 0.5 * (low + high) + 0.5 * (high - low) * np.cos(
-        np.pi * np.arange(nodes) / (nodes - 1)
-    )
+    """Return the interpolation weights of rounds, and :func:`line` at the Chebyshev points of low ... high in ln u."""
+    angle = np.pi * np.arange(nodes) / (nodes - 1)
+    v = 0.5 * (low + high) + 0.5 * (high - low) * np.cos(angle)
     values, scale, off, off_k = line(np.exp(v), q, c, h, count)
     reference = float(scale[-1])
     values = values * np.exp(scale - reference)[:, None]
-    weight = (-1.0) ** np.arange(nodes)
+    least = float(values[-1, 0].real)  # M increases with u
+    if not least > 0:  # it is smaller than the last digit of the largest
+        raise CannotCertify(TOO_MUCH)
+    log_bounds = _log_bounds(q, low, high, c) - (nodes - 1) * np.log(_ELLIPSES)
+    truncated = math.exp(min(float(log_bounds.min()) - reference, 700.0)) / least
+    ratio = float(values[0, 0].real) / least * (2 + 0.64 * math.log(nodes))
+    of_logs = 2 * nodes**2 / max(high - low, 1e-300) * max(abs(low), abs(high), 1.0)
+    rounding = ULP * (10 * nodes + of_logs)
+    error = 1.01 * truncated + ratio * (float(off.max()) + rounding)
+    return (
+        _barycentric(logs, v),
+        values,
+        np.full(logs.size, reference),
+        np.full(logs.size, error),
+        np.full(logs.size, ratio * float(off_k.max())),
+    )
+
+
+def _barycentric(x: FloatArray, nodes: FloatArray) -> FloatArray:
+    """Return the weights of the values at Chebyshev nodes in the polynomial through them, for every x."""
+    weight = (-1.0) ** np.arange(nodes.size)
     weight[[0, -1]] *= 0.5
-    gap = logs[part, None] - v
+    gap = x[:, None] - nodes
     hit = gap == 0
     gap[hit.any(axis=1)] = np.inf
     gap[hit] = 1.0
-    matrix = weight / gap
+    matrix: FloatArray = weight / gap
     matrix /= matrix.sum(axis=1, keepdims=True)
-    least = float(values[-1, 0].real)  # M increases with u
-    if not least > 0:  # it is smaller than the last digit of the largest
-        return np.empty((0, 0)), values, scale, np.full(off.shape, np.inf), off_k
-    bound = float(
-        (_log_bounds(q, low, high, c) - (nodes - 1) * np.log(_ELLIPSES)).min()
-    )
-    truncated = math.exp(min(bound - reference, 700.0)) / least
-    ratio = float(values[0, 0].real) / least * (2 + 0.64 * math.log(nodes))
-    rounding = ULP * (
-        10 * nodes
-        + 2 * nodes**2 / max(high - low, 1e-300) * max(abs(low), abs(high), 1.0)
-    )
-    error = 1.01 * truncated + ratio * (float(off.max()) + rounding)
-    size = matrix.shape[0]
-    return (
-        matrix,
-        values,
-        np.full(size, reference),
-        np.full(size, error),
-        np.full(size, ratio * float(off_k.max())),
-    )
+    return matrix

@@ -4,9 +4,10 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from adascale.accounting.exact import minus_one
+from adascale.accounting.exact import discrete
 from adascale.accounting.exact.inversion import ADD, DIRECTIONS, REMOVE, Inversion, Plan
 from adascale.accounting.exact.rounds import Atoms, Rounds
+from adascale.errors import CannotCertify
 
 from .coins import RISING, coins, delta_of_coins
 
@@ -64,7 +65,7 @@ def test_aliases_to_the_left_fall_with_epsilon_and_are_lowered_by_lost_mass():
 def largest_and_stated(atom, tilt, add):
     """The error of one atom at the worse end of all that it is off by, and its bound."""
     z = 1 + tilt if add else -tilt
-    value, stated = minus_one.excess(atom, minus_one.segments(tilt, add, 1.0, 1))
+    value, stated = discrete.excess(atom, discrete.segments(tilt, add, 1.0, 1))
     moved = []
     with mp.workdps(40):
         for way in (-1, 1):
@@ -149,7 +150,7 @@ def test_an_error_of_a_moment_is_carried_to_the_product(number, tilt):
         1000,
         ((Atoms(*np.array([[1e-3], [0.3], [0.0], [1e-6]]), 0.0, 0.0), number),),
     )
-    found = minus_one.line_of_atoms(schedule, tilt, True, 1.0, 1)
+    found = discrete.line_of_atoms(schedule, tilt, True, 1.0, 1)
     with mp.workdps(40):
         z = 1 + mp.mpf(tilt)
         each = [
@@ -176,9 +177,10 @@ def test_a_point_at_which_a_moment_is_unsure_is_bounded_by_its_modulus():
         0.0,
     )
     schedule = Rounds((), (), (), 0.0, 40, ((atoms, 40.0),))
-    found = minus_one.line_of_atoms(
+    found = discrete.line_of_atoms(
         schedule._replace(atoms=((atoms, 1.0),)), 0.5, True, 1.0, 10
     )
     assert np.isfinite(found.off).all()
-    assert (found.off <= np.abs(found.share) + minus_one.most(found.log_moment)).all()
-    assert minus_one.line_of_atoms(schedule, 5.0, True, 1.0, 10).error == np.inf
+    assert (found.off <= np.abs(found.share) + discrete.most(found.log_moment)).all()
+    with pytest.raises(CannotCertify):
+        discrete.line_of_atoms(schedule, 5.0, True, 1.0, 10)

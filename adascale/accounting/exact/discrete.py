@@ -1,0 +1,294 @@
+"""Rounds of finitely many losses, given or bounding rare samples: moments without their 1 (:ref:`app-exact`)."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr, ndtri_exp
+
+from adascale.accounting.exact.moments import (
+    MOST_WORK,
+    QUIET,
+    ULP,
+    ComplexArray,
+    sum_of_waves,
+)
+from adascale.accounting.exact.rounds import MOVED, TOO_MUCH, Atoms, Line, Rounds
+from adascale.checks import FloatArray
+from adascale.errors import CannotCertify
+
+_TERMS = 18  # of the Taylor series where |z y| <= 1, whose remainder is 1 / 18!
+_RATIO = 4.0  # of |z| on a segment of the line
+_START = -9.5  # the null has a mass of 1e-21 below this
+_WIDEST = 0.03  # largest width of a cell, in standard deviations
+_FARTHEST = 37.0  # up to here the mass of a cell of the null keeps all its digits
+_RULE = np.polynomial.legendre.leggauss(12)
+_MOST_POINTS = 60_000  # on the line: some seconds for a round of a thousand losses
+
+
+class Segment(NamedTuple):
+    """Some points of the line s = tilt + i k h, whose moduli of z are alike; the same for all atoms."""
+
+    first: int
+    step: float  # from the imaginary part of one z to that of the next
+    z: ComplexArray  # 1 + s (add) or -s
+    kernel: ComplexArray  # s (s + 1) = z (z - 1)
+    reach: float  # the largest |z|, 1 or more
+    ladder: ComplexArray  # (1 + z + ... + z^{k-2}) / (k! reach^{k-2}) for k = 2 ... _TERMS, one in each row
+
+
+def segments(tilt: float, add: bool, h: float, count: int) -> list[Segment]:
+    """Divide the line for :func:`excess`."""
+    s = np.asarray(tilt + 1j * h * np.arange(count), dtype=np.complex128)
+    z, step = (1 + s, h) if add else (-s, -h)
+    size, parts, first = np.maximum(np.abs(z), 1.0), [], 0
+    factorials = np.cumprod(np.arange(1.0, _TERMS + 1))[1:, None]
+    while first < count:
+        last = int(np.searchsorted(size, _RATIO * size[first], "right"))
+        part, reach = slice(first, last), float(size[last - 1])
+        power = z[part] / reach
+        ladder = np.ones((_TERMS - 1, last - first), dtype=complex)
+        for k in range(2, _TERMS):
+            ladder[k - 1] = power * ladder[k - 2] + reach ** (1.0 - k)
+        ladder /= factorials
+        kernel = s[part] * (s[part] + 1)
+        parts.append(Segment(first, step, z[part], kernel, reach, ladder))
+        first = last
+    return parts
+
+
+def excess(atom: Atoms, line: list[Segment]) -> tuple[ComplexArray, FloatArray]:
+    """Compute V = M(z) - 1 on a line, and a bound on its error."""
+    y, p = atom.loss, atom.mass
+    # p y^2 (y / unit)^{k-2}, from k = 2, to be summed over the atoms near 0; division by a power of 2 is exact
+    unit = 2.0 ** -math.ceil(math.log2(line[-1].reach))
+    terms = np.empty((_TERMS - 1, y.size))
+    terms[0] = p * y**2
+    for k in range(_TERMS - 2):
+        np.multiply(terms[k], y / unit, out=terms[k + 1])
+    values, offs = [], []
+    for part in line:
+        reach = part.reach
+        first = y.searchsorted(-1 / reach, "left")
+        near = slice(first, y.searchsorted(1 / reach, "right"))
+        moment = terms[:, near].sum(axis=1) * (reach * unit) ** np.arange(_TERMS - 1)
+        value, off = _near_atoms(atom.subset(near), part, moment)
+        if not reach * float(atom.loss_off.max()) < 0.01:
+            off[:] = math.inf
+        far = np.ones(y.size, dtype=bool)
+        far[near] = False
+        if far.any():
+            far_value, far_off = _far_atoms(atom.subset(far), part)
+            value += far_value
+            off += far_off
+        values.append(value)
+        offs.append(off)
+    return np.concatenate(values), np.concatenate(offs)
+
+
+def _near_atoms(
+    atom: Atoms, part: Segment, moment: FloatArray
+) -> tuple[ComplexArray, FloatArray]:
+    """Sum p (e^{zy} - 1 - z (e^y - 1)) over atoms near 0 by its series; add what is lost."""
+    # e^{zy} - 1 - z (e^y - 1) = s (s + 1) sum of (1 + z + ... + z^{k-2}) y^k / k!, from k = 2
+    total = (moment[:, None] * part.ladder).sum(axis=0)
+    value = part.kernel * total - part.z * atom.lost
+    y, p, y_off, p_off = atom[:4]
+    moved = 2.8 * (p * (1 + p_off) * (np.abs(y) + y_off) * y_off).sum()
+    size = float((p * y**2 * (p_off + 72 * ULP)).sum() + moved)
+    off = np.abs(part.kernel) * size
+    return value, off + np.abs(part.z) * (atom.lost_off + 4 * ULP * atom.lost)
+
+
+def _far_atoms(atom: Atoms, part: Segment) -> tuple[ComplexArray, FloatArray]:
+    """Sum p (e^{zy} - 1 - z (e^y - 1)) over atoms by its terms."""
+    y, p, y_off, p_off = atom[:4]
+    growth = np.expm1(y)
+    grown = p * np.exp(part.z[0].real * y)
+    start = part.first * (part.step * y)
+    weight = grown * (np.cos(start) + 1j * np.sin(start))
+    waves, lost = sum_of_waves(weight, y, part.step, part.z.size)
+    value = waves - (float(p.sum()) + part.z * float((p * growth).sum()))
+    constant = grown * (p_off + (lost + 16) * ULP) + p * (p_off + 32 * ULP)
+    slope = p * np.abs(growth) * (p_off + 36 * ULP) + 1.3 * ULP * grown * np.abs(y)
+    slope += 1.02 * y_off * (1 + p_off) * (grown + p * np.exp(y))
+    return value, float(constant.sum()) + np.abs(part.z) * float(slope.sum())
+
+
+@QUIET
+def line_of_atoms(rounds: Rounds, tilt: float, add: bool, h: float, count: int) -> Line:
+    """Compute (G - 1) / G(tilt) on the line in place of the moments' shares."""
+    work = sum(atom.loss.size for atom, _ in rounds.atoms) * count
+    if count > _MOST_POINTS or not work < MOST_WORK:
+        raise CannotCertify(TOO_MUCH)
+    log, is_known = np.zeros(count, dtype=complex), np.ones(count, dtype=bool)
+    off, log_above = np.zeros((2, count))
+    line = segments(tilt, add, h, count)
+    for atom, number in rounds.atoms:
+        v, v_off = excess(atom, line)
+        size, modulus = np.abs(v), np.abs(1 + v)
+        near = 0.5 * np.log1p(v.real * (2 + v.real) + v.imag**2)
+        angle = np.arctan2(v.imag, 1 + v.real)
+        log_moment = np.where(size < 0.5, near, np.log(modulus)) + 1j * angle
+        log += number * log_moment
+        is_known &= v_off < 0.04 * modulus
+        log_above += number * np.log(modulus + v_off)
+        rounding = 4 * size * (2 + size) / modulus**2
+        rounding = rounding + (4 + len(rounds.atoms)) * np.abs(log_moment)
+        off += number * (1.03 * v_off / modulus + ULP * rounding)
+    lead = float(log[0].real)
+    if not (is_known[0] and off[0] < 0.05 and abs(lead) < 690):
+        raise CannotCertify(TOO_MUCH)
+    share, rounding = _less_one(log, lead)
+    modulus = np.exp(log.real - lead)
+    sure = modulus * np.expm1(np.minimum(off, 700.0)) + ULP * rounding
+    unsure = modulus + 1.1 * np.exp(log_above - lead) + 16 * ULP * most(lead)
+    share_off = np.where(is_known, np.minimum(sure, unsure), unsure)
+    share_off = np.minimum(share_off, np.abs(share) + most(lead))
+    return Line(lead, share, float(off[0]), share_off)
+
+
+def _less_one(log: ComplexArray, lead: float) -> tuple[ComplexArray, FloatArray]:
+    """Compute (e^log - 1) / e^lead without cancellation, and its rounding error in units of the last place."""
+    x, angle = log.real, log.imag
+    if lead > 1:
+        modulus = np.exp(x - lead)
+        share = modulus * (np.cos(angle) + 1j * np.sin(angle)) - math.exp(-lead)
+        return share, modulus * (8 + np.abs(log) + lead) + 4
+    real = np.expm1(x) * np.cos(angle) - 2 * np.sin(0.5 * angle) ** 2
+    share = (real + 1j * np.exp(x) * np.sin(angle)) * math.exp(-lead)
+    return share, 15 * np.abs(log) * np.exp(np.maximum(x, 0.0) - lead)
+
+
+def log_moment_above(rounds: Rounds, c: float) -> float:
+    """Bound ln M(c) from above; each term is off by at most the largest relative error of all."""
+    total = 0.0
+    for atom, number in rounds.atoms:
+        y, p, y_off, p_off = atom[:4]
+        exponent = np.log(p) + c * y
+        moved = abs(c) * (y_off + 4 * ULP * np.abs(y))
+        off = float((p_off + moved + 4 * ULP * np.abs(exponent)).max())
+        if not off < 0.04:
+            return math.inf
+        peak = float(exponent.max())
+        value = peak + math.log(float(np.exp(exponent - peak).sum()))
+        rounding = ULP * (y.size + 8 + 4 * abs(value))
+        total += number * (value + 1.05 * off + rounding)
+    return total + ULP * len(rounds.atoms) * abs(total)
+
+
+def most(lead: float) -> float:
+    """Bound |G - 1| / G(tilt) on the line, as |G| is at most G(tilt), known to five per cent."""
+    return 1.1 * (1 + math.exp(-lead))
+
+
+def apart(rounds: Rounds) -> float:
+    """Bound the total variation of the atoms, in the direction in which it is larger."""
+    total = 0.0
+    for atom, n in rounds.atoms:
+        change = np.maximum(-np.expm1(atom.loss), 0.0) + 2 * atom.loss_off
+        total += n * float((atom.mass * (1 + atom.mass_off) * change).sum())
+    return min(total * (1 + 1e-9), 1.0)
+
+
+def log_moment_of_atoms(rounds: Rounds, c: FloatArray) -> FloatArray:
+    """Approximate ln M at orders c."""
+    total = np.zeros(c.shape)
+    for atom, number in rounds.atoms:
+        growth = np.expm1(np.multiply.outer(c, atom.loss)) * atom.mass
+        total = total + number * np.log1p(growth.sum(axis=-1))
+    return total
+
+
+def cut(rounds: Rounds, above: bool, width: float, log_lost: float) -> Rounds:
+    """Discretise: if ``above``, delta plus ``lost`` (at most e^log_lost) does not fall; else delta does not rise."""
+    end = max(-float(ndtri_exp(min(log_lost - math.log(rounds.expected), -0.7))), 0.0)
+    # u was rounded, and delta increases with it
+    factor = 1 + (4 if above else -4) * MOVED
+    atoms = tuple(
+        (atoms_of(q, factor * u, above, width, end), n) for q, u, n in rounds.kinds
+    )
+    return rounds._replace(rates=(), energies=(), counts=(), atoms=rounds.atoms + atoms)
+
+
+class Cells(NamedTuple):
+    """Cells of x = L / sqrt(u) + sqrt(u) / 2, which is standard normal under the null."""
+
+    u: float
+    root: float
+    ends: FloatArray
+    half: FloatArray  # half their widths
+    nodes: FloatArray  # of a rule in each, in a row
+    density: FloatArray  # of the null at the nodes, times the weights of the rule
+    left: float  # the mass of the null below the first cell
+    right: float  # and beyond the last one
+    log_low: float  # ln of the mean of e^L below the first cell
+    log_high: float  # and beyond the last one
+
+
+def cells_of(u: float, width: float, end: float) -> Cells:
+    """Cut x into cells no wider than ``width`` in L, up to ``end`` under the mixture."""
+    root = math.sqrt(u)
+    if end + root > _FARTHEST:
+        raise CannotCertify(
+            "sampling is rare, and the masses that matter are beyond floating point"
+        )
+    size = math.ceil((end + root - _START) / min(width / root, _WIDEST)) + 1
+    x = np.linspace(_START, end + root, size)
+    half = 0.5 * np.diff(x)[:, None]
+    nodes = x[:-1, None] + half * (1 + _RULE[0])
+    density = half * _RULE[1] * np.exp(-0.5 * nodes * nodes) / math.sqrt(2 * math.pi)
+    left, right = float(ndtr(x[0])), float(ndtr(-x[-1]))
+    log_low = float(log_ndtr(x[0] - root) - log_ndtr(x[0]))
+    log_high = float(log_ndtr(root - x[-1]) - log_ndtr(-x[-1]))
+    return Cells(u, root, x, half, nodes, density, left, right, log_low, log_high)
+
+
+def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms:
+    """Cut L into cells: if ``above``, spread each to its ends (raising delta), else put it at its mean (lowering)."""
+    cells = cells_of(u, width, end)
+    mass, growth, at = _spread_to_ends(cells) if above else _put_at_means(cells)
+    loss, root = np.log1p(q * growth), cells.root
+    share_of = q * np.exp(np.minimum(root * at - 0.5 * u, 700.0)) * np.exp(-loss)
+    size = np.abs(loss) + share_of * (4 + 4 * root * np.abs(at) + u + at * at)
+    loss_off, mass_off = 32 * ULP * size, ULP * (32 + 2 * at * at)
+    if not above:
+        return Atoms(loss, mass, loss_off, mass_off, 0.0, 0.0)
+    first, last = cells.ends[0], cells.ends[-1]
+    # below the first cell two masses are a difference
+    mass_off[:2] += 7 * (first - root) ** 2 * ULP * cells.left / mass[:2]
+    tail = q * float(ndtr(root - last))
+    lost = -tail * math.expm1(root * last - 0.5 * u - cells.log_high)
+    lost_off = tail * ULP * (64 + 5 * last**2)
+    return Atoms(loss, mass, loss_off, mass_off, lost, lost_off)
+
+
+def _spread_to_ends(cells: Cells) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return masses at all ends of cells and at no likelihood, where e^L keeps its mean; e^L - 1; and x."""
+    x, root, u = cells.ends, cells.root, cells.u
+    lengths = root * cells.half
+    share = np.expm1(lengths * (1 + _RULE[0])) / np.expm1(2 * root * cells.half)
+    mass = np.zeros(x.size + 1)
+    mass[1:-1] += (cells.density * (1 - share)).sum(axis=1)
+    mass[2:] += (cells.density * share).sum(axis=1)
+    # ln of the share of the first cell's upper end
+    first = cells.log_low - root * x[0] + 0.5 * u
+    mass[0] = -cells.left * math.expm1(first)
+    mass[1] += cells.left * math.exp(first)
+    mass[-1] += cells.right
+    if not mass[:2].min() > 0:
+        raise CannotCertify(
+            "a round has so much noise that the mass of its first cell is lost in rounding"
+        )
+    growth = np.concatenate([[-1.0], np.expm1(root * x - 0.5 * u)])
+    return mass, growth, np.concatenate([x[:1], x])
+
+
+def _put_at_means(cells: Cells) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the masses of all cells and of what is beyond, the mean of e^L - 1 in each, and x near it."""
+    mass = np.concatenate([[cells.left], cells.density.sum(axis=1), [cells.right]])
+    growth = np.expm1(cells.root * cells.nodes - 0.5 * cells.u)
+    mean = (cells.density * growth).sum(axis=1) / mass[1:-1]
+    low, high = math.expm1(cells.log_low), math.expm1(cells.log_high)
+    growth = np.concatenate([[low], mean, [high]])
+    return mass, growth, np.concatenate([cells.ends, cells.ends[-1:]])
