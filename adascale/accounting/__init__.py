@@ -3,12 +3,13 @@
 from adascale.accounting.base import Accountant, RenyiAccountant, epsilon_by, find
 from adascale.accounting.certified import (
     Calibrated,
+    LargestCount,
     advantage,
     beta,
     calibrate,
     delta,
     epsilon,
-    trade_off,
+    largest_count,
 )
 from adascale.accounting.events import DiscreteLoss, Events, from_pmf
 from adascale.accounting.exact.epsilon import (
@@ -19,6 +20,7 @@ from adascale.accounting.exact.epsilon import (
     exact_epsilon,
 )
 from adascale.accounting.interval import CertifiedInterval
+from adascale.accounting.logs import read_events
 from adascale.accounting.renyi import (
     DEFAULT_ORDERS,
     DpGuarantee,
@@ -41,6 +43,7 @@ __all__ = [
     "ExactAccountant",
     "ExactDelta",
     "ExactEpsilon",
+    "LargestCount",
     "OrdersTooFew",
     "RenyiAccountant",
     "advantage",
@@ -54,10 +57,11 @@ __all__ = [
     "exact_epsilon",
     "find",
     "from_pmf",
+    "largest_count",
     "order_grid",
     "rdp",
     "rdp_derivative",
+    "read_events",
     "schedule_epsilon",
     "to_dp",
-    "trade_off",
 ]

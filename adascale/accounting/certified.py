@@ -2,27 +2,25 @@
 
 import contextlib
 import math
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr, ndtri
 
 from adascale import checks as check
-from adascale.accounting.events import (
-    LEAST_NOISE,
-    MOST_NOISE,
-    Events,
-    compose_events,
-    schedule,
-)
+from adascale.accounting.events import Composition, Events, compose_events
 from adascale.accounting.exact.certify import delta_interval, epsilon_interval
 from adascale.accounting.exact.inversion import ADD, scan_tilts
 from adascale.accounting.exact.moments import ULP
+from adascale.accounting.exact.rounds import Rounds
 from adascale.accounting.exact.search import rough_epsilon
 from adascale.accounting.interval import CertifiedInterval
+from adascale.accounting.logs import LEAST_NOISE, MOST_NOISE, MOST_ROUNDS
 from adascale.checks import FloatArray
 from adascale.errors import InvalidInput
 from adascale.rootfind import solve
@@ -69,7 +67,17 @@ def advantage(events: Events) -> CertifiedInterval:
     return delta(events, 0.0)
 
 
-def beta(events: Events, alpha: float) -> CertifiedInterval:
+@overload
+def beta(events: Events, alpha: float) -> CertifiedInterval: ...
+
+
+@overload
+def beta(
+    events: Events, alpha: Sequence[float] | FloatArray
+) -> NDArray[np.object_]: ...
+
+
+def beta(events: Events, alpha: ArrayLike) -> CertifiedInterval | NDArray[np.object_]:
     r"""Compute the smallest miss rate of a test with false-alarm rate :math:`\alpha`, between proven bounds.
 
     .. math::
@@ -80,38 +88,59 @@ def beta(events: Events, alpha: float) -> CertifiedInterval:
     ----------
     events
         As in :func:`epsilon`.
-    alpha : float, in [0, 1]
+    alpha : array_like, in [0, 1]
+        With many, the trade-off curve: an array of intervals, whose ``astype(float)`` are the lower bounds.
+
+    Examples
+    --------
+    >>> beta([(0.01, 1.0, 1000)], alpha=[0.01, 0.1]).astype(float)
+    array([0.970..., 0.805...])
     """
-    rounds = compose_events(events).rounds()
-    alpha = check.number("alpha", alpha, 0.0, 1.0)
-    # m(k) = 1 - delta(ln k) is concave with m(k) = k m(1 / k); the supremum is that of m(k) - alpha k over k > 0
-    points: list[tuple[float, ...]] = [(0.0, 0.0, 0.0, 0.0)]
-    proofs, log_k = {0.0: "exact"}, 0.0
-    search: _Search | None = None
-    while True:
-        interval = delta_interval(rounds, abs(log_k))
-        for ratio in {math.exp(log_k), math.exp(-log_k)}:
-            scale = min(ratio, 1.0)
-            values = (interval.upper, interval.lower, interval.estimate)
-            points.append((ratio, *(scale * (1 - value) for value in values)))
-            proofs[ratio] = interval.ends[1]
-        k, lower, upper, value = np.array(sorted(points)).T
-        proven = lower - alpha * k - 8 * ULP * (lower + alpha * k)
-        best = int(proven.argmax())
-        high, top = _concave_maximum(k, lower, upper, alpha)
-        near = _TOLERANCE * min(high, 1 - proven[best])
-        near = max(near, 1.5 * (upper[best] - lower[best]))
-        if high - proven[best] <= near or len(points) > _MOST_POINTS:
-            break
-        search = search or _Search(interval.estimate, alpha)
-        log_k = min(max(search.next(k, value, best, top), -_LARGEST), _LARGEST)
-        if not np.abs(k / math.exp(log_k) - 1).min() > 1e-9:
-            break
-    low = max(float(proven[best]), 0.0)
-    high = min(high, 1 - alpha)  # a test that guesses misses 1 - alpha
-    estimate = min(max(float((value - alpha * k).max()), low), high)
-    ends = proofs[float(k[best])], "concavity"
-    return CertifiedInterval(low, high, ends, "both", estimate, low)
+    rates = check.between("alpha", alpha, 0.0, 1.0)
+    curve = _Curve(compose_events(events).rounds())
+    intervals = np.array([curve.miss_rate(rate) for rate in rates.ravel().tolist()])
+    return intervals.reshape(rates.shape) if rates.ndim else intervals[0]
+
+
+class _Curve:
+    """Proven points of m(k) = 1 - delta(ln k), which is concave with m(k) = k m(1 / k)."""
+
+    def __init__(self, rounds: Rounds) -> None:
+        self.rounds = rounds
+        self.points: list[tuple[float, ...]] = [(0.0, 0.0, 0.0, 0.0)]
+        self.proofs = {0.0: "exact"}
+        self.advantage = self.add(0.0)
+
+    def add(self, log_k: float) -> float:
+        """Evaluate delta, which gives the points at k and 1 / k; return its estimate."""
+        interval = delta_interval(self.rounds, abs(log_k))
+        values = (interval.upper, interval.lower, interval.estimate)
+        for k in {math.exp(log_k), math.exp(-log_k)}:
+            self.points.append((k, *(min(k, 1.0) * (1 - value) for value in values)))
+            self.proofs[k] = interval.ends[1]
+        return interval.estimate
+
+    def miss_rate(self, alpha: float) -> CertifiedInterval:
+        """Bound the supremum of m(k) - alpha k over k > 0, and add points until the bounds are near."""
+        search, last = _Search(self.advantage, alpha), len(self.points) + _MOST_POINTS
+        while True:
+            k, lower, upper, value = np.array(sorted(self.points)).T
+            proven = lower - alpha * k - 8 * ULP * (lower + alpha * k)
+            best = int(proven.argmax())
+            high, top = _concave_maximum(k, lower, upper, alpha)
+            near = _TOLERANCE * min(high, 1 - proven[best])
+            near = max(near, 1.5 * (upper[best] - lower[best]))
+            if high - proven[best] <= near or len(self.points) > last:
+                break
+            log_k = min(max(search.next(k, value, best, top), -_LARGEST), _LARGEST)
+            if not np.abs(k / math.exp(log_k) - 1).min() > 1e-9:
+                break
+            self.add(log_k)
+        low = max(float(proven[best]), 0.0)
+        high = min(high, 1 - alpha)  # a test that guesses misses 1 - alpha
+        estimate = min(max(float((value - alpha * k).max()), low), high)
+        ends = self.proofs[float(k[best])], "concavity"
+        return CertifiedInterval(low, high, ends, "both", estimate, low)
 
 
 class _Search:
@@ -187,31 +216,6 @@ def _concave_maximum(
     return highest, top
 
 
-def trade_off(
-    sampling_rate: ArrayLike, noise_multiplier: ArrayLike, alpha: ArrayLike
-) -> FloatArray:
-    r"""Bound the miss rate :math:`\beta` of every test with false-alarm rate :math:`\alpha` from below.
-
-    It is the supremum of :func:`beta` over 48 values of :math:`\varepsilon`, which are the same for every rate.
-
-    Parameters
-    ----------
-    sampling_rate, noise_multiplier
-        As in :func:`~adascale.accounting.exact_epsilon`.
-    alpha : array_like, in [0, 1]
-    """
-    rate = check.between("alpha", alpha, 0.0, 1.0)
-    rounds = compose_events(schedule(sampling_rate, noise_multiplier)).rounds()
-    largest = epsilon_interval(rounds, 1e-8).upper
-    bound = np.zeros(rate.shape)
-    # every choice of epsilon gives a valid bound
-    for eps in np.linspace(0.0, largest, 48).tolist() if largest > 0 else [0.0]:
-        rest = 1 - delta_interval(rounds, eps).upper
-        bound = np.maximum(bound, rest - math.exp(eps) * rate)
-        bound = np.maximum(bound, math.exp(-eps) * (rest - rate))
-    return bound
-
-
 @dataclass(frozen=True)
 class Calibrated:
     """The noise multipliers of :func:`calibrate`.
@@ -231,7 +235,9 @@ class Calibrated:
     epsilon: CertifiedInterval
 
 
-def calibrate(events: Events, epsilon: float, delta: float) -> Calibrated:
+def calibrate(
+    events: Events, epsilon: float, delta: float, fixed: Events = ()
+) -> Calibrated:
     r"""Find the least common factor of all noise multipliers with an :math:`\varepsilon` of at most the target.
 
     The upper bound of :math:`\varepsilon` is at most ``epsilon`` and at least 0.999 of it, unless even the least noise
@@ -243,43 +249,116 @@ def calibrate(events: Events, epsilon: float, delta: float) -> Calibrated:
         As in :func:`epsilon`; if all noise multipliers are 1, ``scale`` is the noise multiplier.
     epsilon : float, > 0
     delta : float, in (0, 1)
+    fixed : events, optional
+        What is released besides and keeps its noise, such as a phase of the training that is over.
+
+    Warns
+    -----
+    UserWarning
+        If no noise is needed.
 
     Examples
     --------
     >>> calibrate([(0.01, 1.0, 1000)], epsilon=1.0, delta=1e-5).scale
     1.41...
+    >>> calibrate([(0.01, 1.0, 500)], epsilon=1.0, delta=1e-5, fixed=[(0.01, 1.5, 500)]).scale
+    1.349...
     """
-    composition, delta = compose_events(events), check.fraction("delta", delta)
-    rate, sigma, number = composition.rate, composition.sigma, composition.number
-    target = check.number("epsilon", epsilon, 1e-300)
-    if composition.discrete or not (rate * number > 0).any():
-        expected = "sampled Gaussian mechanisms, at least one, as others have no noise"
-        raise InvalidInput(f"events must be {expected}", "events")
+    scaled, held, delta, log_mu = _to_target(events, fixed, epsilon, delta)
     # logarithms of the factor: the ends of the search, and a first one, by the central limit theorem
-    low, high = math.log(LEAST_NOISE / sigma.min()), math.log(MOST_NOISE / sigma.max())
-    root = math.sqrt(-2 * math.log(delta))
-    log_mu = math.log(target / (0.5 * root + math.sqrt(0.25 * root**2 + 0.5 * target)))
+    low = math.log(LEAST_NOISE / scaled.sigma.min())
+    high = math.log(MOST_NOISE / scaled.sigma.max())
 
-    def log_excess_divergence(x: float) -> float:
-        u = np.exp(min(-2 * x, _LARGEST)) * sigma**-2.0
-        divergence = np.minimum(rate**2 * np.expm1(np.minimum(u, _LARGEST)), u)
-        return math.log(float((number * divergence).sum()) + 1e-300) - 2 * log_mu
+    def rounds(x: float) -> Rounds:
+        return (scaled.scaled(math.exp(x)) + held).rounds()
+
+    def too_much(x: float) -> float:
+        return math.log(scaled.scaled(math.exp(x)).variance + 1e-300) - 2 * log_mu
 
     def roughly(x: float) -> float:
-        rounds = composition.rounds(math.exp(x))
-        return rough_epsilon(rounds, scan_tilts(rounds, ADD, math.log(delta)), delta)
+        tilts = scan_tilts(rounds(x), ADD, math.log(delta))
+        return rough_epsilon(rounds(x), tilts, delta)
 
-    @cache
-    def proven(x: float) -> CertifiedInterval:
-        return epsilon_interval(composition.rounds(math.exp(x)), delta)
-
-    x, slope = solve(log_excess_divergence, low, high, 1e-3), -1.5
+    proven = cache(lambda x: epsilon_interval(rounds(x), delta))
+    x, slope = solve(too_much, low, high, 1e-3), -1.5
     with contextlib.suppress(ArithmeticError), np.errstate(all="ignore"):
-        # smoothing raises it by a thousandth
-        x, slope = _by_secants(roughly, 1.0012 * target, x, low, high, slope, 8)
-    x, _ = _by_secants(lambda x: proven(x).upper, target, x, low, high, slope, 200)
+        x, slope = _by_secants(
+            roughly, 1.0012 * epsilon, x, low, high, slope, 8
+        )  # smoothing raises it by a thousandth
+    x, _ = _by_secants(lambda x: proven(x).upper, epsilon, x, low, high, slope, 200)
     scale = math.exp(x)
-    return Calibrated(scale, tuple((scale * sigma).tolist()), proven(x))
+    if x - low < 1e-9:
+        warnings.warn(
+            f"the least noise multiplier, {LEAST_NOISE:g}, has epsilon {proven(x)}; "
+            "a sample is hardly ever used, compared with delta",
+            stacklevel=2,
+        )
+    return Calibrated(scale, tuple((scale * scaled.sigma).tolist()), proven(x))
+
+
+@dataclass(frozen=True)
+class LargestCount:
+    """How often events can be repeated, and epsilon with these repetitions; its upper bound is at most the target."""
+
+    count: int
+    epsilon: CertifiedInterval
+
+
+def largest_count(
+    events: Events, epsilon: float, delta: float, fixed: Events = ()
+) -> LargestCount:
+    r"""Find the largest number of repetitions of events with a proven :math:`\varepsilon` of at most the target.
+
+    Once more is not proven to exceed the target, but its upper bound does. The parameters are those of
+    :func:`calibrate`.
+
+    Examples
+    --------
+    How many steps are left until 2, after 500 steps with other noise?
+
+    >>> largest_count([(0.01, 1.0)], epsilon=2.0, delta=1e-5, fixed=[(0.01, 1.5, 500)]).count
+    1060
+    """
+    repeated, held, delta, log_mu = _to_target(events, fixed, epsilon, delta)
+    most = int(MOST_ROUNDS / repeated.number.max())
+    proven = cache(
+        lambda n: epsilon_interval((repeated.repeated(n) + held).rounds(), delta)
+    )
+    low, high = 0, most + 1
+    n = int(min(max(math.exp(2 * log_mu) / repeated.variance, 1.0), most))
+    while high - low > 1:
+        low, high = (n, high) if proven(n).upper <= epsilon else (low, n)
+        n = min(2 * n, most)
+        if high <= most:
+            ends = proven(low).upper, proven(high).upper
+            share = (epsilon - ends[0]) / (ends[1] - ends[0])
+            inner = round((high - low) * min(max(share, 0.1), 0.9))
+            n = low + min(max(inner, 1), max(high - low - 1, 1))
+    return LargestCount(low, proven(low))
+
+
+def _to_target(
+    events: Events, fixed: Events, epsilon: float, delta: float
+) -> tuple[Composition, Composition, float, float]:
+    """Return the events, what is fixed, delta, and ln mu that is left by the central limit theorem."""
+    varied, held = compose_events(events), compose_events(fixed)
+    delta, target = (
+        check.fraction("delta", delta),
+        check.number("epsilon", epsilon, 1e-300),
+    )
+    if varied.discrete or not (varied.rate * varied.number > 0).any():
+        expected = "sampled Gaussian mechanisms, at least one, as others have no noise"
+        raise InvalidInput(f"events must be {expected}", "events")
+    spent = epsilon_interval(held.rounds(), delta)
+    if spent.upper >= target:
+        raise InvalidInput(
+            f"epsilon of fixed must be below the target, {target:g}, got {spent}",
+            "fixed",
+        )
+    root = math.sqrt(-2 * math.log(delta))
+    mu = target / (0.5 * root + math.sqrt(0.25 * root**2 + 0.5 * target))
+    left = max(mu * mu - held.variance, 1e-3 * mu * mu)
+    return varied, held, delta, 0.5 * math.log(left)
 
 
 def _by_secants(

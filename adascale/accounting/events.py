@@ -1,23 +1,31 @@
 """Events: sampled Gaussian mechanisms as (sampling rate, noise multiplier, count), and discrete privacy losses."""
 
 import contextlib
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.accounting.exact.moments import ULP
 from adascale.accounting.exact.rounds import Atoms, Rounds, rounds_of
+from adascale.accounting.logs import (
+    LEAST_NOISE,
+    LIMITS,
+    MOST_NOISE,
+    is_log,
+    read_events,
+)
 from adascale.checks import FloatArray
 from adascale.errors import InvalidInput
 from adascale.text import shown
 
-LEAST_NOISE, MOST_NOISE, MOST_ROUNDS = 1e-6, 1e150, 2.0**53
-_NUMBER = int | float | np.integer | np.floating
+_WIDTHS = (2,), (3,)
+_MANY = 10_000  # events: above this, equal ones in sequence are merged first
 _FORM = "(sampling rate, noise multiplier, count)"
 _LARGEST = 600.0  # largest privacy loss, so that e^loss times a mass that is not negligible is a float
 _LEAST = 1e-280  # masses under Q below this are taken for 0
@@ -94,10 +102,11 @@ def from_pmf(loss: ArrayLike, mass: ArrayLike) -> DiscreteLoss:
 
 
 Event = Sequence[float] | DiscreteLoss | tuple[DiscreteLoss, int]
-Events = Sequence[Event] | FloatArray
+Events = Any
 """A sequence of ``(sampling_rate, noise_multiplier, count)``, or an array of these columns; without count it is 1.
 
-An event may also be a :class:`DiscreteLoss`, alone or as ``(loss, count)``.
+An event may also be a :class:`DiscreteLoss`, alone or as ``(loss, count)``. Instead of a sequence, give whatever
+:func:`read_events` reads: a table, a history of Opacus, or the file of one.
 """
 
 
@@ -124,58 +133,122 @@ class Composition(NamedTuple):
     number: FloatArray
     discrete: tuple[tuple[Atoms, float], ...]
 
-    def rounds(self, scale: float = 1.0) -> Rounds:
-        """Return the rounds, with all noise multipliers multiplied by ``scale``."""
-        sampled = rounds_of(self.rate, scale * self.sigma, self.number)
-        size = sampled.size + int(sum(n for _, n in self.discrete))
-        return sampled._replace(size=size, atoms=self.discrete)
+    @property
+    def variance(self) -> float:
+        """The squared mu of the Gaussian mechanism to which sampled rounds come near; no proof uses it."""
+        with np.errstate(over="ignore"):
+            u = np.minimum(self.sigma**-2.0, 700.0)
+        each = np.minimum(self.rate**2 * np.expm1(u), self.sigma**-2.0)
+        return float((self.number * each).sum())
+
+    def scaled(self, scale: float) -> "Composition":
+        """Return the events with all noise multipliers multiplied."""
+        return self._replace(sigma=scale * self.sigma)
+
+    def repeated(self, times: int) -> "Composition":
+        """Return the events with all counts multiplied."""
+        return self._replace(number=times * self.number)
+
+    def rounds(self) -> Rounds:
+        """Return the rounds."""
+        columns = self.rate, self.sigma, self.number
+        if self.rate.size > _MANY:
+            changes = (np.diff(self.rate) != 0) | (np.diff(self.sigma) != 0)
+            first = np.flatnonzero(np.append(True, changes))
+            number = np.add.reduceat(self.number, first)
+            columns = self.rate[first], self.sigma[first], number
+        rounds = rounds_of(*columns)
+        return rounds._replace(
+            size=rounds.size + int(sum(n for _, n in self.discrete)),
+            atoms=self.discrete,
+        )
+
+    def __add__(self, other: "Composition") -> "Composition":  # type: ignore[override]
+        """Return the events of both."""
+        return Composition(
+            np.append(self.rate, other.rate),
+            np.append(self.sigma, other.sigma),
+            np.append(self.number, other.number),
+            self.discrete + other.discrete,
+        )
 
 
 def compose_events(events: Events) -> Composition:
     """Validate events; an error names the index of the event and its value."""
+    rows, losses = _rows(read_events(events) if is_log(events) else events)
+    for (name, good, expected), values in zip(LIMITS.values(), rows.T, strict=True):
+        if not (fits := good(values)).all():
+            i = int((~fits).argmax())
+            raise InvalidInput(
+                f"the {name} of events[{i}] must be {expected}, got {shown(float(values[i]))}",
+                "events",
+            )
+    discrete = tuple(
+        (loss.atoms, float(rows[i, 2])) for i, loss in losses.items() if rows[i, 2] > 0
+    )
+    rate, sigma, count = (np.delete(rows, [*losses], axis=0) if losses else rows).T
+    return Composition(rate, sigma, count, discrete)
+
+
+def _rows(events: Any) -> tuple[FloatArray, dict[int, DiscreteLoss]]:
+    """Return rate, noise multiplier and count of every event, and the discrete losses by their index."""
+    plain = _plain(events)
+    if plain is not None:
+        return plain, {}
+    rows, losses = [], {}
     try:
-        rows = [_row(i, event) for i, event in enumerate(events)]
+        for i, event in enumerate(events):
+            row, loss = _row(i, event)
+            rows.append(row)
+            if loss is not None:
+                losses[i] = loss
     except TypeError:
         raise InvalidInput(
             f"events must be a sequence of {_FORM}, got {shown(events)}", "events"
         ) from None
-    columns = np.array([row[:3] for row in rows], dtype=float).reshape(-1, 3).T
-    rate, sigma, number = columns
-    _check("sampling rate", rate, (rate >= 0) & (rate <= 1), "in [0, 1]")
-    noise = "noise multiplier"
-    _check(noise, sigma, sigma != 0, "> 0, as delta is 1 without noise")
-    is_usable = (sigma >= LEAST_NOISE) & (sigma <= MOST_NOISE)
-    _check(noise, sigma, is_usable, "within 1e-6 ... 1e150")
-    is_count = (number >= 0) & (number <= MOST_ROUNDS) & (number % 1 == 0)
-    _check("count", number, is_count, "a whole number >= 0")
-    gaussian = np.array([row[3] is None for row in rows], dtype=bool)
-    discrete = tuple(
-        (row[3].atoms, row[2]) for row in rows if row[3] is not None and row[2] > 0
-    )
-    return Composition(rate[gaussian], sigma[gaussian], number[gaussian], discrete)
+    return np.array(rows, dtype=float).reshape(-1, 3), losses
 
 
-def _check(
-    name: str, column: FloatArray, good: NDArray[np.bool_], expected: str
-) -> None:
-    if not good.all():
-        i = int((~good).argmax())
-        raise InvalidInput(
-            f"the {name} of events[{i}] must be {expected}, got {column[i]:g}", "events"
-        )
+def _plain(events: Any) -> FloatArray | None:
+    """Return events of Python's numbers or an array of numbers as an array, fast; None if there are others."""
+    values = events if isinstance(events, np.ndarray) else None
+    if isinstance(events, list) and events:
+        numbers = itertools.chain.from_iterable
+        with contextlib.suppress(TypeError, OverflowError):
+            same = len({*map(len, events)}) == 1
+            if same and {*map(type, numbers(events))} <= {float, int}:
+                values = np.fromiter(numbers(events), float).reshape(len(events), -1)
+    if (
+        values is None
+        or values.dtype.kind not in "iuf"
+        or values.shape[1:] not in _WIDTHS
+    ):
+        return None
+    if values.shape[1] == 3:
+        return values.astype(float, copy=False)
+    return np.column_stack([values, np.ones(len(values))])
 
 
-def _row(i: int, event: Event) -> tuple[float, float, float, DiscreteLoss | None]:
-    """Return sampling rate, noise multiplier and count, or 0, 1, the count and the discrete loss."""
+def _row(
+    i: int, event: Event
+) -> tuple[tuple[float, float, float], DiscreteLoss | None]:
+    """Return rate, noise multiplier and count, or 0, 1 and count of a discrete loss."""
     loss: DiscreteLoss | None = None
-    with contextlib.suppress(TypeError, ValueError, OverflowError, IndexError):
+    with contextlib.suppress(
+        TypeError, ValueError, OverflowError, RuntimeError, IndexError
+    ):
         values: tuple[Any, ...] = (
             (event,) if isinstance(event, DiscreteLoss) else tuple(event)
         )
         if isinstance(values[0], DiscreteLoss):
             loss, values = values[0], (0.0, 1.0, *values[1:])
         rate, sigma, count = values if len(values) == 3 else (*values, 1)
-        numbers = rate, sigma, count
-        if all(isinstance(x, _NUMBER) and not isinstance(x, bool) for x in numbers):
-            return float(rate), float(sigma), float(count), loss
+        return (_number(rate), _number(sigma), _number(count)), loss
     raise InvalidInput(f"events[{i}] must be {_FORM}, got {shown(event)}", "events")
+
+
+def _number(value: Any) -> float:
+    """Return a number of any library, such as a tensor of one entry, as a float."""
+    if isinstance(value, str | bytes | bool | np.bool_):
+        raise TypeError
+    return float(value)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from adascale.accounting import exact_delta, trade_off
+from adascale.accounting import beta, exact_delta
 from companion.privacy.sharp import sharp_epsilon
 
 
@@ -61,5 +61,5 @@ def adversary(epsilon: float, sampling_rate: float, rounds: int) -> Adversary:
         odds=math.exp(epsilon),
         posterior=1 / (1 + math.exp(-epsilon)),
         guess=(1 + exact_delta(sampling_rate, schedule, 0.0).estimate) / 2,
-        found=float(1 - trade_off(sampling_rate, schedule, 0.01)),
+        found=1 - float(beta([(sampling_rate, sigma, rounds)], 0.01)),
     )

@@ -2,6 +2,7 @@
 
 import math
 import sys
+from importlib import util
 
 import dp_accounting as dp
 import pytest
@@ -50,7 +51,8 @@ def test_opacus_trains_with_the_accountant_and_restores_it():
     restored = accountants.create_accountant("adascale")
     restored.load_state_dict(engine.accountant.state_dict())
     assert restored.get_epsilon(1e-5) == spent
-    assert len(restored) == 1
+    assert len(restored) == 10
+    assert epsilon(restored, 1e-5).upper == spent
 
 
 @pytest.mark.filterwarnings("ignore:Optimal order:UserWarning")
@@ -83,10 +85,21 @@ def test_history_collects_equal_steps_and_no_noise_is_no_guarantee():
     assert accountant.get_epsilon(1e-5) == math.inf
 
 
-def test_an_older_opacus_is_one_error(monkeypatch):
+def test_a_step_takes_tensors_and_epsilon_takes_orders():
+    accountant = adapter.CertifiedAccountant()
+    accountant.step(noise_multiplier=torch.tensor(1.0), sample_rate=torch.tensor(0.5))
+    assert accountant.history == [(1.0, 0.5, 1)]
+    assert accountant.get_epsilon(1e-5, [2, 4]) == epsilon([(0.5, 1.0)], 1e-5).upper
+
+
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_an_older_or_missing_opacus_is_one_error(monkeypatch, is_installed):
     monkeypatch.delattr(accountants, "register_accountant")
     monkeypatch.delitem(sys.modules, "adascale.accounting.opacus")
-    with pytest.raises(ImportError, match=r"needs Opacus 1\.6"):
+    if not is_installed:
+        monkeypatch.setattr(util, "find_spec", lambda _: None)
+    got = "got an older one" if is_installed else "which is not installed"
+    with pytest.raises(ImportError, match=rf"needs Opacus 1\.6 or later, {got}"):
         import adascale.accounting.opacus  # noqa: F401
 
 

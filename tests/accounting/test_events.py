@@ -7,10 +7,12 @@ import math
 import subprocess
 import sys
 import tracemalloc
+from fractions import Fraction
 
 import dp_accounting as dp
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
@@ -24,7 +26,11 @@ from adascale.accounting import (
     delta,
     epsilon,
     events,
+    from_pmf,
+    largest_count,
+    logs,
 )
+from adascale.accounting.events import compose_events
 from adascale.errors import InvalidInput
 
 PHASES = [(0.01, 1.0, 500), (0.02, 1.5, 500)]
@@ -87,31 +93,24 @@ def test_a_million_rounds_take_no_memory_and_no_rounds_leak_nothing():
         assert beta(none, 0.25).lower == pytest.approx(0.75)
 
 
+FORM = "must be (sampling rate, noise multiplier, count), got"
+NOISE = "within 1e-6 ... 1e150, as delta is 1 without noise"
 BAD = {
-    "sampling rate of events[1] must be in [0, 1], got 1.5": [(0.1, 1.0), (1.5, 1.0)],
-    "noise multiplier of events[1] must be > 0, as delta is 1 without noise, got 0": [
+    "sampling rate of events[1] must be in [0, 1], got 1.0000001": [
         (0.1, 1.0),
-        (0.1, 0.0),
+        (1.0000001, 1.0),
     ],
-    "noise multiplier of events[0] must be within 1e-6 ... 1e150, got inf": [
-        (0.1, math.inf)
-    ],
-    "count of events[0] must be a whole number >= 0, got 1.5": [(0.1, 1.0, 1.5)],
-    "events[0] must be (sampling rate, noise multiplier, count), got 0.1": (
-        0.1,
-        1.0,
-        3,
-    ),
-    "events[1] must be (sampling rate, noise multiplier, count), got (0.1,)": [
-        (0.1, 1.0),
-        (0.1,),
-    ],
-    "events[0] must be (sampling rate, noise multiplier, count), got (0.1, '1')": [
-        (0.1, "1")
-    ],
-    "events[0] must be (sampling rate, noise multiplier, count), got (True, 1.0)": [
-        (True, 1.0)
-    ],
+    f"noise multiplier of events[0] must be {NOISE}, got 0.0": [(0.1, 0.0)],
+    f"noise multiplier of events[0] must be {NOISE}, got inf": [(0.1, math.inf)],
+    "count of events[0] must be whole, from 0 to 2^53, got 1.5": [(0.1, 1.0, 1.5)],
+    "from 0 to 2^53, got 9007199254740994.0": [(0.1, 1.0, 2**53 + 2)],
+    "from 0 to 2^53, got inf": [(0.1, 1.0, math.inf)],
+    f"events[0] {FORM} 0.1": (0.1, 1.0, 3),
+    f"events[1] {FORM} (0.1,)": [(0.1, 1.0), (0.1,)],
+    f"events[0] {FORM} ()": [()],
+    f"events[0] {FORM} (0.1, '1')": [(0.1, "1")],
+    f"events[0] {FORM} (True, 1.0)": [(True, 1.0)],
+    f"events[0] {FORM} (0.1, 1.0, {2 * 10**400}"[:90]: [(0.1, 1.0, 2 * 10**400)],
     "events must be a sequence of (sampling rate, noise multiplier, count), got 3": 3,
 }
 
@@ -167,9 +166,75 @@ def test_calibrated_noise_meets_the_target_within_a_thousandth(events, target, a
     assert epsilon(again, at) == found.epsilon
 
 
-def test_where_sampling_is_rarer_than_delta_the_least_noise_will_do():
-    none = calibrate([(1e-9, 1.0, 100), (1e-9, 5.0, 1)], 1e-3, 1e-5)
+def test_no_noise_is_warned_of_where_sampling_is_rarer_than_delta():
+    with pytest.warns(UserWarning, match="least noise multiplier"):
+        none = calibrate([(1e-9, 1.0, 100), (1e-9, 5.0, 1)], 1e-3, 1e-5)
     assert (none.epsilon.upper, none.scale) == (0.0, pytest.approx(1e-6))
+
+
+FIXED = [
+    (0.02, 1.2, 300),
+    (from_pmf([0.1, -0.1], [0.52497918747894, 0.47502081252106]), 3),
+]
+
+
+def test_calibrated_noise_meets_the_target_beside_fixed_events():
+    found = calibrate(PHASES, 2.0, 1e-5, fixed=FIXED)
+    again = [(q, found.scale * sigma, n) for q, sigma, n in PHASES]
+    assert epsilon([*again, *FIXED], 1e-5) == found.epsilon
+    assert 0.998 * 2.0 <= found.epsilon.upper <= 2.0
+    assert found.scale > calibrate(PHASES, 2.0, 1e-5).scale
+
+
+@pytest.mark.parametrize(
+    ("events", "fixed", "target"),
+    [
+        ([(0.01, 1.0)], (), 2.0),
+        ([(0.01, 1.0)], [(0.01, 1.5, 500)], 2.0),
+        ([(0.2, 0.7, 3), (1, 30.0)], FIXED, 12.0),
+        ([(0.5, 0.3)], (), 0.1),
+    ],
+)
+def test_largest_count_meets_the_target_and_more_would_exceed_it(events, fixed, target):
+    """By the lower bound of a count that is larger by the width of an interval."""
+    found = largest_count(events, target, 1e-5, fixed)
+
+    def repeated(times):
+        return [(q, sigma, times * n) for q, sigma, n in ((*e, 1)[:3] for e in events)]
+
+    assert epsilon([*repeated(found.count), *fixed], 1e-5) == found.epsilon
+    assert found.epsilon.upper <= target
+    more = math.ceil(1.003 * found.count) + 1
+    assert epsilon([*repeated(more), *fixed], 1e-5).lower > target
+
+
+def test_largest_count_stops_at_the_largest_count_of_an_event():
+    assert largest_count([(1, 1e9, 4)], 1.0, 1e-5).count == 2**51
+
+
+@pytest.mark.parametrize("function", [calibrate, largest_count])
+def test_a_target_that_fixed_events_exceed_is_refused(function):
+    with pytest.raises(InvalidInput, match="epsilon of fixed must be below") as error:
+        function(PHASES, 1.0, 1e-5, fixed=[(0.5, 1.0, 100)])
+    assert error.value.argument == "fixed"
+
+
+NUMBERS = [
+    (torch.tensor(0.01), torch.tensor(1.0), torch.tensor(500)),
+    (np.array(0.02), Fraction(3, 2), np.int32(500)),
+]
+
+
+def test_numbers_of_any_library_make_an_event():
+    found, expected = (compose_events(events) for events in (NUMBERS, PHASES))
+    for ours, theirs in zip(found[:3], expected[:3], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-7)  # of a tensor's float32
+
+
+def test_many_equal_events_are_one_with_a_count():
+    many = [*[(0.01, 1.0)] * 6000, *[(0.02, 1.5)] * 6000]
+    expected = epsilon([(0.01, 1.0, 6000), (0.02, 1.5, 6000)], 1e-5)
+    assert epsilon(many, 1e-5) == expected == epsilon(np.array(many), 1e-5)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1e-6, 0.01, 0.2, 0.8, 1.0])
@@ -180,7 +245,9 @@ def test_miss_rate_of_a_gaussian_mechanism_lies_in_its_interval(alpha):
     assert (
         found.upper - found.lower <= 1.01e-3 * min(found.upper, 1 - found.lower) + 1e-14
     )
-    assert found.lower >= accounting.trade_off(1.0, [2.0], [alpha])[0] - 1e-3 * exact
+    many = beta(GAUSSIAN, [0.3, alpha])
+    assert many.shape == (2,)
+    assert many[1].lower <= exact * (1 + 1e-9) <= many[1].upper * (1 + 1e-9)
 
 
 @settings(max_examples=settings.default.max_examples // 12)
@@ -230,7 +297,7 @@ def test_import_brings_neither_pandas_nor_optimisers():
 
 
 def test_examples_of_the_docstrings_are_right():
-    for module in (certified, events):
-        given = {"epsilon": epsilon, "math": math}
+    for module in (certified, events, logs):
+        given = {"epsilon": epsilon, "math": math, "read_events": logs.read_events}
         found = doctest.testmod(module, extraglobs=given, optionflags=doctest.ELLIPSIS)
         assert found.attempted > 0 == found.failed
