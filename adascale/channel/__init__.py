@@ -24,6 +24,7 @@ from adascale.channel.multi_gain import (
     TappedDelayLine,
     effective_gain,
 )
+from adascale.channel.recorded import Recorded
 from adascale.channel.shadowing import Moving, Shadowed, UrbanMicro
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "Rayleigh",
     "RayleighFloors",
     "Reading",
+    "Recorded",
     "Rician",
     "SelectionFloors",
     "Shadowed",

@@ -16,7 +16,7 @@ from adascale.cli import common
 from adascale.cli.options import Parser
 
 COMMANDS = {
-    "leakage": "compare the leakage of policies over simulated channels",
+    "leakage": "compare the leakage of policies on simulated channels or on a trace",
     "benchmark": "compare policies in the frozen scenarios of a benchmark",
     "plot": "draw a table as a figure of a paper",
     "schedule": "choose the receive scalings for a channel trace",

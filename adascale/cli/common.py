@@ -168,7 +168,7 @@ def input_files(option: str, name: str) -> dict[str, Path | None]:
 
 def reading(options: Namespace) -> Reading:
     """Return the form of a trace that the options give."""
-    path = getattr(options, "gains", options.past)
+    path = getattr(options, "gains", getattr(options, "past", None))
     if options.round_time is not None and path is None:
         raise ValueError(
             "--round-time is for files, here --past; a line of a stream is a round"

@@ -1,9 +1,20 @@
-"""Simulate channels and compare what policies leak at equal noise, or how much noise they need for an epsilon.
+"""Compare what policies leak at equal noise, or how much noise they need for an epsilon, on channels or a trace.
 
-For a measured trace there is 'adascale schedule --hindsight'. Exactly one of --nu, --total and --epsilon is given. With
---nu, the mean noise energy is nu above the floor, which is the least at full power. With --total it is equal with its
-floor, as is fair between channels with other floors. With --epsilon it is the least at which no device exceeds epsilon.
-The nu of --total and --epsilon is found for each realisation from all its rounds, which no server knows before.
+Exactly one of --nu, --total and --epsilon is given. With --nu, the mean noise energy is nu above the floor, which is
+the least at full power. With --total it is equal with its floor, as is fair between channels with other floors. With
+--epsilon it is the least at which no device exceeds epsilon. The nu of --total and --epsilon is found for each
+realisation from all its rounds, which no server knows before.
+
+Channels are drawn from a model, or with --gains they are blocks of a measured trace (for its forms, see 'adascale
+schedule --help'): as many blocks of num_rounds as there are, or of equal length with --realisations. The column seed
+has the number of the block. Blocks of one trace are not independent, so intervals may be too narrow. With --split 0.5
+the first half is the past: from it, policies get the distribution of the channel or the parameter that cost nu there,
+as in schedule, and what they spend on the rest may differ from nu. Without --split they get this from the rounds on
+which they are compared, which no server can do.
+
+A last note says what adapting gains here: the epsilon (with --epsilon, the noise) of Optimal, and of the best policy
+that a server can run and that spends at most nu in every realisation, relative to that of equalalloc, an even share. It
+needs equalalloc and one of these among the policies, and leaves out policies that choose who sends.
 
 kind is optimum, causal, hindsight or reconstruction, and knows is what a policy has besides nu: nothing, the law of the
 channel, or gains to come. In each realisation, epsilon is proven and holds for every device, and epsilon_mean is the
@@ -23,6 +34,7 @@ given the mean gains. Your own channel model (--channel) and accountant (--accou
 
 example:
   adascale leakage --scenario mnist --nu 0.01 --nu 0.16 --out leakage.csv
+  adascale leakage --gains gains.csv --split 0.5 --nu 0.04 --policy mine:Median --policy equalalloc --plot a.pdf
   adascale leakage --total 0.32 --policy optimal --policy truncated --channel antenna-selection:antennas=4
 """
 
@@ -30,23 +42,30 @@ import argparse
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import adascale
+from adascale import registry
 from adascale.cli import common, marks, plot, report
 from adascale.cli import options as shared
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from adascale.channel import Recorded
     from adascale.comparison import Method
 
 TARGETS = ("nu", "total", "epsilon")
 MOST_REALISATIONS = 1_000_000  # each is a row of the table for every policy and nu
 
-SHOWN = {"LyapunovPowerControl": "Shi et al., reconstructed, no RIS"}
-"""Names in what is printed and drawn, where they differ from those in the table."""
+ON_A_TRACE = ("Optimal", "AdaScale", "Learn:budget_mode=hard", "EqualAlloc")
+"""The policies that are compared on a trace by default."""
+REALISATIONS = 20
+EVEN = "EqualAlloc"
+
+_RECONSTRUCTED = {"LyapunovPowerControl": "Shi et al., reconstructed, no RIS"}
 
 
 def add_options(parser: shared.Parser) -> None:
@@ -54,7 +73,10 @@ def add_options(parser: shared.Parser) -> None:
     add = parser.add_argument
     repeated: Any = {"action": "append"}
     shared.add_scenario(parser)
-    shared.add_policy(parser, "; may be repeated (default: the paper's)", **repeated)
+    more = (
+        "; may be repeated (default: the paper's, or on a trace some of them and learn)"
+    )
+    shared.add_policy(parser, more, **repeated)
     shared.add_budget(parser, "; may be repeated", **repeated)
     add(
         "--total",
@@ -74,11 +96,13 @@ def add_options(parser: shared.Parser) -> None:
         metavar="NAME",
     )
     shared.add_channel(parser)
+    add("--gains", help="a measured trace, as channel", metavar="FILE", type=Path)
+    shared.add_reading(parser)
+    shared.add_split(parser, "compared on")
     add(
         "--realisations",
-        help="number of channel realisations",
+        help=f"number of channel realisations (default: {REALISATIONS}), or of blocks of the trace",
         type=int,
-        default=20,
         metavar="R",
     )
     shared.add_seed(parser)
@@ -106,21 +130,32 @@ def run(options: argparse.Namespace) -> None:
     from adascale.files import json_text
 
     plot.check_name("--plot", options.plot)
+    inputs = common.input_files("--scenario", options.scenario)
+    inputs |= {"--gains": options.gains}
     outputs = {"--out": options.out, "--plot": options.plot}
-    common.check_outputs(common.input_files("--scenario", options.scenario), outputs)
+    common.check_outputs(inputs, outputs)
     target = _check(options)
     levels = getattr(options, target)
     preset = common.read_scenario(options.scenario, options.interference)
     methods, reference = _find_methods(options)
+    labels = _labels(methods)
     with common.noting_orders():
-        channel = preset.channel
-        if options.channel is not None:
-            channel = common.find_channel(options.channel)
-            common.note(f"the channel is {channel}")
+        if options.gains is None:
+            scenario, channel, seeds = preset.scenario, preset.channel, _seeds(options)
+            if options.channel is not None:
+                channel = common.find_channel(options.channel)
+                common.note(f"the channel is {channel}")
+        else:
+            scenario, channel, seeds = _blocks(options, preset.scenario)
+            if channel.past is not None:
+                methods = {
+                    name: adascale.comparison.with_past(method, scenario, channel.past)
+                    for name, method in methods.items()
+                }
         table = adascale.leakage_table(
-            preset.scenario,
+            scenario,
             levels,
-            range(options.seed, options.seed + options.realisations),
+            seeds,
             methods,
             target=target,
             channel=channel,
@@ -128,7 +163,12 @@ def run(options: argparse.Namespace) -> None:
             delta=options.delta,
             progress=sys.stderr.isatty(),
         )
-    made_with = {"channel": channel, "accountant": options.accountant, "target": target}
+    made_with = {
+        "channel": channel if options.gains is None else options.gains.name,
+        "accountant": options.accountant,
+        "target": target,
+    }
+    table.insert(2, "label", table["policy"].map(labels))
     table[marks.COLUMN] = marks.mark(preset.scenario, options.interference, **made_with)
     key = "nu" if target == "nu" else f"target_{target}"
     reached = table.dropna(subset=["cost"])
@@ -138,21 +178,22 @@ def run(options: argparse.Namespace) -> None:
             f"no policy can meet --{target} in any realisation: "
             f"{', '.join(methods)} at {target} = {listed}; nothing was written"
         )
-    reached = reached.assign(policy=reached["policy"].replace(SHOWN))
     if options.json:
         text = json_text(table.to_dict("records"))
     else:
-        rows = _summary(reached, key, SHOWN.get(reference, reference))
+        rows = _summary(reached, key, labels.get(reference, reference))
         text = report.format_table(rows, options.format)
     files: dict[Path | None, Any] = {options.out: table}
     if options.plot:
         y = "total" if target == "epsilon" else "epsilon"
-        figure = report.draw(reached, y, key)
+        figure = report.draw(reached, y, key, ("label",))
         files[options.plot] = report.picture(figure, options.plot.suffix)
     common.print_and_write(text, files)
-    for policy, rows in table.groupby("policy", sort=False):
-        for note in _notes(str(policy), rows, target):
+    for label, rows in table.groupby("label", sort=False):
+        for note in _notes(str(label), rows, target):
             common.note(note)
+    for note in _advice(reached, key):
+        common.note(note)
 
 
 def _check(options: argparse.Namespace) -> str:
@@ -164,17 +205,57 @@ def _check(options: argparse.Namespace) -> str:
         )
     if options.json and options.format != "text":
         raise ValueError(f"--json cannot be combined with --format {options.format}")
-    if not 1 <= options.realisations <= MOST_REALISATIONS:
+    number = options.realisations
+    if number is not None and not 1 <= number <= MOST_REALISATIONS:
         raise ValueError(
-            f"--realisations must be 1 ... {MOST_REALISATIONS}, got {options.realisations}"
+            f"--realisations must be 1 ... {MOST_REALISATIONS}, got {number}"
         )
+    if options.gains is None:
+        if options.split or common.reading(options) != adascale.channel.Reading():
+            raise ValueError("--split and the reading of a trace apply only to --gains")
+    elif options.channel is not None or options.seed:
+        raise ValueError("--gains cannot be combined with --channel or --seed")
     return targets[0]
+
+
+def _seeds(options: argparse.Namespace) -> range:
+    number = options.realisations or REALISATIONS
+    return range(options.seed, options.seed + number)
+
+
+def _blocks(
+    options: argparse.Namespace, scenario: adascale.Scenario
+) -> tuple[adascale.Scenario, "Recorded", range]:
+    """Read the trace; return the scenario with the rounds of a block, the blocks, and their numbers."""
+    trace = common.read_trace(options.gains, options, scenario, options.split)
+    if trace.gain is None:
+        raise ValueError(
+            f"{options.gains}: --gains must have the gains of every device, got min_gain"
+        )
+    rounds, T = trace.gain.shape[1], scenario.num_rounds
+    number = options.realisations or max(rounds // T, 1)
+    if number > rounds:
+        raise ValueError(
+            f"--realisations must be at most the {rounds} rounds that are compared on, got {number}"
+        )
+    length = rounds // number
+    past = None
+    if trace.past is not None:
+        past = trace.past.gain
+        common.note(
+            f"the first {trace.past.min_gain.size} rounds of {options.gains} are the past"
+        )
+    if length != T:
+        common.note(f"a block has {length} rounds, where {scenario.name} has {T}")
+    channel = adascale.channel.Recorded(gain=trace.gain, past=past)
+    return replace(scenario, num_rounds=length), channel, range(number)
 
 
 def _find_methods(options: argparse.Namespace) -> tuple[dict[str, "Method"], str]:
     """Return the methods by label, and the label of the reference."""
     find_method = adascale.comparison.find_method
-    policies = options.policy or adascale.comparison.PAPER
+    default = adascale.comparison.PAPER if options.gains is None else ON_A_TRACE
+    policies = options.policy or default
     methods = dict(map(find_method, policies))
     if len(methods) < len(policies):
         raise ValueError(f"duplicate --policy in {', '.join(policies)}")
@@ -182,6 +263,24 @@ def _find_methods(options: argparse.Namespace) -> tuple[dict[str, "Method"], str
     if options.reference:
         methods.setdefault(reference, method)
     return methods, reference
+
+
+def _labels(methods: dict[str, "Method"]) -> dict[str, str]:
+    """Return what names stand for in tables and figures: the label of the class, and the arguments that are given."""
+    labels = {}
+    for name, method in methods.items():
+        kind, options = registry.parse_options(name)
+        own = _RECONSTRUCTED.get(kind) or method.policy.label or kind
+        given = [
+            value if isinstance(value, str) else f"{key}={value}"
+            for key, value in options.items()
+        ]
+        labels[name] = ", ".join([own, *given])
+    shared = [*labels.values()]
+    return {
+        name: label if shared.count(label) == 1 else name
+        for name, label in labels.items()
+    }
 
 
 def _notes(policy: str, rows: "pd.DataFrame", target: str) -> Iterator[str]:
@@ -213,9 +312,9 @@ def _summary(table: "pd.DataFrame", key: str, reference: str) -> "pd.DataFrame":
     import pandas as pd
 
     compared = ["total", "nu"] if key == "target_epsilon" else ["epsilon"]
-    best = table[table["policy"] == reference].set_index([key, "seed"])
+    best = table[table["label"] == reference].set_index([key, "seed"])
     rows = []
-    for (policy, level), group in table.groupby(["policy", key], sort=False):
+    for (policy, level), group in table.groupby(["label", key], sort=False):
         row = {"policy": policy, **group.iloc[0][["kind", "knows"]]}
         row[key.replace("_", " ")] = f"{level:g}"
         row["realisations"] = len(group)
@@ -237,13 +336,56 @@ def _summary(table: "pd.DataFrame", key: str, reference: str) -> "pd.DataFrame":
     return pd.DataFrame(rows).fillna("")
 
 
+def _advice(table: "pd.DataFrame", key: str) -> Iterator[str]:
+    """Say at each level what adapting gains over an even share, in the same realisations and with all devices."""
+    name, what = ("total", "noise") if key == "target_epsilon" else ("epsilon",) * 2
+    for level, rows in table[table["participation"] == 1].groupby(key):
+        wide = rows.pivot(index="seed", columns="policy", values=name).dropna()
+        if EVEN not in wide or wide.empty:
+            continue
+        ratios = wide.div(wide[EVEN], axis=0)
+        can_run = [
+            str(policy)
+            for policy, group in rows.groupby("policy", sort=False)
+            if policy != EVEN and _can_run(group)
+        ]
+        parts = []
+        if "Optimal" in ratios:
+            mean = _mean(ratios["Optimal"])
+            parts.append(f"Optimal has {mean} times the {what} of an even share")
+        if can_run:
+            best = ratios[min(can_run, key=lambda policy: _centre(ratios[policy]))]
+            label = rows.loc[rows["policy"] == best.name, "label"].iloc[0]
+            least = _interval("", best).get(" 95 %")
+            parts.append(
+                f"of the policies here that a server can run within the budget, {label} has least, "
+                f"{_mean(best)} times" + (f" ({least})" if least else "")
+            )
+            highest = float(least.split()[-1]) if least else _centre(best)
+            parts.append("adapting pays" if highest < 1 else "an even share will do")
+        if parts:
+            yield f"at {key.replace('_', ' ')} = {level:g}, {'; '.join(parts)}"
+
+
+def _can_run(rows: "pd.DataFrame") -> bool:
+    """Return whether a server can run the policy without exceeding the budget in any realisation."""
+    is_within = (rows["cost"] <= rows["nu"] * (1 + 1e-6)).all()
+    return bool(is_within and (rows["kind"] == "causal").all())
+
+
 def _mean(values: "pd.Series", is_bound: bool = False) -> str:
     """Return the geometric mean as text; that of upper bounds is rounded up."""
     from adascale.accounting.interval import round_outward
+
+    mean = _centre(values)
+    return f"{round_outward(mean, up=True, digits=4) if is_bound else mean:.4g}"
+
+
+def _centre(values: "pd.Series") -> float:
+    """Return the geometric mean."""
     from adascale.statistics import log_interval
 
-    mean = math.inf if math.inf in values.to_numpy() else log_interval(values).centre
-    return f"{round_outward(mean, up=True, digits=4) if is_bound else mean:.4g}"
+    return math.inf if math.inf in values.to_numpy() else log_interval(values).centre
 
 
 def _interval(name: str, values: "pd.Series") -> dict[str, str]:

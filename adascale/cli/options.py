@@ -106,6 +106,12 @@ def add_reading(parser: Parser) -> None:
     )
 
 
+def add_split(parser: Parser, more: str) -> None:
+    """Add the part of a trace that is the past; ``more`` says what is done with the rest."""
+    text = f"share of the trace that is the past; the rest is {more}"
+    parser.add_argument("--split", help=text, metavar="S", type=float)
+
+
 def add_causal_policy(parser: Parser) -> None:
     """Add the policy that decides round by round, and what it may be told before."""
     add_policy(parser, " (default: learn, or equalalloc with --epsilon)")

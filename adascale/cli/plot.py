@@ -1,10 +1,10 @@
 """Draw a column of a table against another, as a figure of a paper: 3.5 inches wide, and readable in black and white.
 
 The table is a CSV file with a header, such as leakage, train and sweep write. FILE ends in .pdf, .png or .svg; the same
-table gives the same bytes. There is a line for each value of the columns --by (default: policy). Rows of one point must
-differ in a column seed: the point is their geometric mean, and has the 95 % t interval of the logarithm if there are
-three. On an axis that is --linear it is the mean. Rows without a value and points without a place on the axes are left
-out with a note. This command needs the extra: pip install 'adascale[federated,plot]'.
+table gives the same bytes. There is a line for each value of the columns --by (default: label, or policy). Rows of
+one point must differ in a column seed: the point is their geometric mean, and has the 95 % t interval of the logarithm
+if there are three. On an axis that is --linear it is the mean. Rows without a value and points without a place on the
+axes are left out with a note. This command needs the extra: pip install 'adascale[federated,plot]'.
 
 example:
   adascale plot leakage.csv leakage.pdf --y rdp
@@ -35,7 +35,7 @@ def add_options(parser: shared.Parser) -> None:
     add("--y", help="column of the vertical axis", metavar="COLUMN", default="epsilon")
     add(
         "--by",
-        help="column with a line per value; repeatable (default: policy)",
+        help="column with a line per value; repeatable (default: label, or policy)",
         metavar="COLUMN",
         action="append",
     )
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> None:
     check_name("FILE", picture)
     common.check_outputs({"TABLE.csv": path}, {"FILE": picture})
     table = _read(path)
-    default = ["policy"] if "policy" in table else []
+    default = [name for name in ("label", "policy") if name in table][:1]
     by = tuple(options.by or default)
     _check_marks(path, table, by)
     figure: Any = report.draw(table, options.y, x, by, options.linear or "")

@@ -61,12 +61,7 @@ def add_options(parser: shared.Parser) -> None:
     shared.add_scenario(parser)
     add("--gains", help="the channel trace", required=True, metavar="FILE", type=Path)
     shared.add_reading(parser)
-    add(
-        "--split",
-        help="share of the trace that is the past; the rest is scheduled",
-        metavar="S",
-        type=float,
-    )
+    shared.add_split(parser, "scheduled")
     shared.add_causal_policy(parser)
     add(
         "--hindsight",

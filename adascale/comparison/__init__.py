@@ -11,6 +11,7 @@ from adascale.comparison.methods import (
     construct,
     find_method,
     reported_parameters,
+    with_past,
 )
 
 __all__ = [
@@ -25,4 +26,5 @@ __all__ = [
     "leakage_table",
     "measure",
     "reported_parameters",
+    "with_past",
 ]

@@ -1,13 +1,16 @@
 """Methods: how a policy is built for a problem, and what must be known for it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from adascale import registry, tuning
-from adascale.channel import ChannelModel, Rayleigh
-from adascale.policies import OnlinePolicy, Policy, Selecting
+from adascale.channel import ChannelModel, EmpiricalFloors, Rayleigh
+from adascale.errors import InvalidInput
+from adascale.policies import Learn, OnlinePolicy, Policy, Selecting
 from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
 
@@ -35,7 +38,8 @@ class Method:
     fixed: Arguments = field(default_factory=dict)
     """Arguments of the class that are given."""
     needs: frozenset[str] = frozenset({"future"})
-    """What it is built from, of ``future`` (the rounds on which it is evaluated), ``law`` and ``mean_gain``."""
+    """What it is built from, of ``future`` (the rounds on which it is evaluated), ``past`` (:func:`with_past`), ``law``
+    and ``mean_gain``."""
     constructor: PolicyBuilder | None = None
     """The class method that builds it, ``from_law`` or ``of_total``, if that is not the class itself."""
 
@@ -58,12 +62,12 @@ class Method:
     def knows(self) -> str:
         r"""What the policy knows besides :math:`\nu`, or the total, before a round.
 
-        ``nothing``, the ``law`` of the channel (or its mean gains), or ``gains to come``.
+        ``nothing``, the ``law`` of the channel (its mean gains, or earlier rounds), or ``gains to come``.
         """
         decides_by_round = issubclass(self.policy, OnlinePolicy | Selecting)
         if "future" in self.needs or not decides_by_round:
             return "gains to come"
-        is_told = {"law", "mean_gain", "prior"} & {*self.needs, *self.fixed}
+        is_told = {"law", "mean_gain", "past", "prior"} & {*self.needs, *self.fixed}
         return "law" if is_told else "nothing"
 
 
@@ -250,6 +254,49 @@ def as_method(policy: PolicyBuilder, **fixed: Any) -> Method:
         needs_law = getattr(policy, "needs_law", False)
         return (TunedOnModel if needs_law else TunedOnRealisation)(policy, **fixed)
     return Method(lambda problem, mean_gain=None, _=None: policy(problem, mean_gain))
+
+
+def with_past(method: Method, scenario: Scenario, gain: FloatArray) -> Method:
+    """Return a method that gets from earlier rounds what it would get from those on which it is evaluated.
+
+    A policy with ``from_law`` is built by it, ``Learn`` starts from the floors seen, and another parameter is tuned on
+    the last earlier rounds, as many as there are to come.  A policy that sees all rounds at once stays as it is.
+
+    Parameters
+    ----------
+    method : Method
+    scenario : Scenario
+    gain : numpy.ndarray, shape (M, N), > 0
+        Linear gains of the earlier rounds.
+    """
+    policy, fixed, min_gain = method.policy, method.fixed, scenario.min_gain(gain)
+    if policy is Learn and "prior" not in fixed:
+        prior = EmpiricalFloors.of(scenario, min_gain)
+        return TunedOnRealisation(Learn, **fixed, prior=prior)
+    if "future" not in method.needs:
+        return method
+    if hasattr(policy, "from_law"):
+        return TunedOnModel(policy, **fixed)
+
+    def last(array: FloatArray, rounds: int) -> FloatArray:
+        if array.shape[-1] < rounds:
+            raise InvalidInput(
+                f"the earlier rounds must be {rounds} at least, on which {policy.__name__} is tuned, "
+                f"got {array.shape[-1]}",
+                "gain",
+            )
+        return array[..., -rounds:]
+
+    def select(scenario: Scenario, later: FloatArray, total: FloatArray) -> Policy:
+        return method.build(scenario, last(gain, later.shape[-1]), total)
+
+    def scale(problem: Problem, *told: Any) -> Policy:
+        budget = np.broadcast_to(problem.budget, problem.lanes)
+        earlier = last(min_gain, problem.num_rounds)
+        return method.build(Problem(problem.scenario, earlier, budget), *told)
+
+    build = select if method.chooses_senders else scale
+    return replace(method, build=build, needs=method.needs - {"future"} | {"past"})
 
 
 def find_method(name: str) -> tuple[str, Method]:

@@ -8,12 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from adascale import Scenario
-from adascale.cli.leakage import SHOWN
+from adascale import Problem, Scenario, policies
 from companion.methods import METHODS
 
 from ..command import refused, run
-from .streams import CONSTANT
+from .streams import CONSTANT, SMALL, measured
 
 LEAKAGE = ["leakage", "--scenario", "my.toml"]
 SHORT = replace(Scenario.mnist(), num_rounds=30)
@@ -40,7 +39,7 @@ def test_one_row_is_written_per_policy_budget_and_seed(place, capsys):
     assert len(written) == len(METHODS) * 2 * 2
     assert not written.duplicated(["policy", "nu", "seed"]).any()
     out = capsys.readouterr().out
-    assert all(SHOWN.get(name, name) in out for name in METHODS)
+    assert all(label in out for label in written.label)
 
 
 def test_seed_shifts_the_realisations(place):
@@ -163,3 +162,84 @@ def test_at_equal_epsilon_the_noise_is_compared(table):
     ratio = np.exp(np.log(wide["Truncated"] / wide["Optimal"]).mean())
     assert printed.loc["Truncated", "total / Optimal"] == pytest.approx(ratio, rel=1e-3)
     assert (printed["epsilon"] <= 1).all()
+
+
+@pytest.fixture
+def trace(place):
+    """A trace of 30 rounds of two devices, and its options."""
+    gains = measured(30, 3)
+    table = pd.DataFrame(gains, columns=["h2_1", "h2_2"])
+    table.to_csv("trace.csv", index=False)
+    return gains, ["--gains", "trace.csv", "--scenario", "my.toml", "--nu", 0.002]
+
+
+def test_realisations_of_a_trace_are_its_blocks(trace):
+    gains, how = trace
+    chosen = ["--policy", "optimal", "--policy", "equalalloc", "--out", "x.csv"]
+    for more, length in ([], 15), (["--realisations", 3], 10):
+        assert run("leakage", *how, *chosen, *more) == 0
+        written = pd.read_csv("x.csv").set_index(["policy", "seed"]).epsilon
+        blocks = gains.T[:, : 30 // length * length].reshape(2, -1, length)
+        problem = Problem(SMALL, SMALL.min_gain(blocks.swapaxes(0, 1)), 0.002)
+        for policy in policies.Optimal(), policies.EqualAlloc():
+            expected = problem.epsilon(policy.schedule(problem))
+            found = written[type(policy).__name__]
+            np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        *("adascale", "learn", "resolve", "powercontrol", "estimfuture"),
+        *("mine:Constant", "truncated:threshold=1e-12", "lyapunovpowercontrol"),
+    ],
+)
+def test_policies_get_from_the_past_what_schedule_gets(trace, answer, policy):
+    how = [*trace[1], "--split", 0.5, "--policy", policy]
+    (row,) = answer("leakage", *how, "--realisations", 1)
+    totals = answer("schedule", *how)
+    for name in "cost", "rdp", "epsilon", "epsilon_mean":
+        assert row[name] == pytest.approx(totals[name], rel=1e-6, abs=1e-12)
+
+
+def test_advice_says_whether_adapting_pays(trace, capsys):
+    chosen = ["--policy", "equalalloc", "--policy", "learn:budget_mode=hard"]
+    how = [*LEAKAGE[1:], "--nu", 0.005, *chosen, "--realisations", 1]
+    flat = pd.DataFrame(1e-12, index=range(30), columns=["h2_1", "h2_2"])
+    flat.to_csv("flat.csv", index=False)
+    for gains, verdict in ("trace.csv", "adapting pays"), ("flat.csv", "will do"):
+        assert run("leakage", *how, "--gains", gains) == 0
+        out, err = capsys.readouterr()
+        assert "Learn, hard" in out
+        assert "Learn, hard has least" in err
+        assert verdict in err
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--channel", "rician"], "--gains cannot be combined"),
+        (["--seed", 3], "--gains cannot be combined"),
+        (["--realisations", 31], "at most the 30 rounds"),
+        (["--split", 0.2, "--policy", "powercontrol"], "must be 12 at least"),
+    ],
+)
+def test_options_that_do_not_fit_a_trace_are_refused(trace, capsys, more, message):
+    assert message in refused(capsys, "leakage", *trace[1], *more)
+
+
+def test_options_of_a_trace_are_refused_without_one(place, capsys):
+    how = ["--scenario", "my.toml", "--nu", 1]
+    assert "only to --gains" in refused(capsys, "leakage", *how, "--split", 0.5)
+    (place / "least.csv").write_text("min_gain\n1e-12\n")
+    message = refused(capsys, "leakage", *how, "--gains", "least.csv")
+    assert "gains of every device" in message
+
+
+def test_label_of_an_own_policy_is_its_name(place, capsys):
+    own = CONSTANT.replace('tuned = ("extra",)', 'tuned, label = ("extra",), "a share"')
+    (place / "named.py").write_text(own)
+    how = [*LEAKAGE, "--nu", 1e-3, "--realisations", 1, "--policy", "named:Constant"]
+    assert run(*how, "--out", "x.csv") == 0
+    assert "a share" in capsys.readouterr().out
+    assert pd.read_csv("x.csv").label.tolist() == ["a share"]

@@ -1,0 +1,51 @@
+"""A measured trace as a channel model, whose realisations are blocks of the trace."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from adascale import checks as check
+from adascale.channel.floors import EmpiricalFloors, FloorLaw
+from adascale.channel.model import Channel, ChannelModel, Seeds
+from adascale.errors import InvalidInput
+from adascale.scenario import FloatArray, Scenario
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Recorded(ChannelModel):
+    r"""Blocks of a trace: realisation k has its rounds :math:`kT, \dots, (k+1)T - 1`.
+
+    Parameters
+    ----------
+    gain : numpy.ndarray, shape (M, N), > 0
+        Linear gains :math:`|h_{m,t}|^2`, as of :func:`read_gains`.
+    past : numpy.ndarray, shape (M, N'), > 0, optional
+        Gains of earlier rounds, for the path losses and the distribution of the floors.  By default these are those of
+        ``gain``, so that a policy that plans with them **sees all rounds**.
+    """
+
+    gain: FloatArray
+    past: FloatArray | None = None
+
+    @property
+    def known(self) -> FloatArray:
+        """The gains from which path losses and the distribution come."""
+        return self.gain if self.past is None else self.past
+
+    def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
+        """Return blocks of the trace, of which ``seed`` has the numbers; their distances are unknown (NaN)."""
+        number, last = np.asarray(seed), self.gain.shape[1] // num_rounds - 1
+        check.between("seed, the number of a block,", number, 0, last)
+        if len(self.gain) != num_devices:
+            message = f"gain must have {num_devices} devices, got {len(self.gain)}"
+            raise InvalidInput(message, "gain")
+        rounds = number[..., None] * num_rounds + np.arange(num_rounds)
+        gain = np.moveaxis(self.gain[:, rounds], 0, -2)
+        shape = gain.shape[:-1]
+        path_loss = np.broadcast_to(1 / self.known.mean(axis=1), shape)
+        return Channel(np.full(shape, np.nan), path_loss, np.sqrt(gain).astype(complex))
+
+    def floor_law(self, scenario: Scenario, mean_gain: ArrayLike) -> FloorLaw:
+        """Return the empirical distribution of the known floors, whatever the mean gains."""
+        return EmpiricalFloors.of(scenario, scenario.min_gain(self.known))
