@@ -30,6 +30,7 @@ from adascale.accounting.renyi import (
     rdp_derivative,
     to_dp,
 )
+from adascale.accounting.report import Report, gaussian_mu, report
 from adascale.accounting.schedules import order_grid, schedule_epsilon
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "LargestCount",
     "OrdersTooFew",
     "RenyiAccountant",
+    "Report",
     "advantage",
     "beta",
     "calibrate",
@@ -57,11 +59,13 @@ __all__ = [
     "exact_epsilon",
     "find",
     "from_pmf",
+    "gaussian_mu",
     "largest_count",
     "order_grid",
     "rdp",
     "rdp_derivative",
     "read_events",
+    "report",
     "schedule_epsilon",
     "to_dp",
 ]

@@ -3,48 +3,58 @@
 import math
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 
 import dp_accounting as dp
+import numpy as np
+from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 
 from adascale.accounting.certified import delta, epsilon
+from adascale.accounting.events import DiscreteLoss, from_pmf
+
+Relation = dp.NeighboringRelation
+_Mechanism = tuple[float, float] | DiscreteLoss
+"""A sampling rate and a noise multiplier, 0 without noise, or a discrete loss."""
 
 
 class CertifiedAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
     """An accountant whose epsilon and delta are upper bounds of :func:`~adascale.accounting.epsilon` and ``delta``.
 
-    It is for Gaussian mechanisms, with or without Poisson sampling, that add or remove one sample.
+    It composes Gaussian mechanisms, several on one batch as well, with or without Poisson sampling, and single-epoch
+    trees, randomised response and discrete Laplace noise without sampling. With REPLACE_ONE, nothing may be sampled. As
+    in dp_accounting, trees need REPLACE_SPECIAL, randomised response needs one of both kinds of replacement, and
+    discrete Laplace noise must not have REPLACE_ONE.
     """
 
     def __init__(
-        self,
-        relation: dp.NeighboringRelation = dp.NeighboringRelation.ADD_OR_REMOVE_ONE,
+        self, relation: dp.NeighboringRelation = Relation.ADD_OR_REMOVE_ONE
     ) -> None:
-        if relation is not dp.NeighboringRelation.ADD_OR_REMOVE_ONE:
-            raise ValueError(f"relation must be ADD_OR_REMOVE_ONE, got {relation}")
         super().__init__(relation)
-        self._counts = Counter[tuple[float, float]]()  # of (rate, noise multiplier)
+        self._counts = Counter[_Mechanism]()
 
     def _maybe_compose(
         self, event: dp.DpEvent, count: int, do_compose: bool
     ) -> dp.PrivacyAccountant.CompositionErrorDetails | None:
-        counts = Counter[tuple[float, float]]()
+        counts = Counter[_Mechanism]()
         for part, number in _parts(event, count):
-            mechanism = _rate_and_sigma(part)
+            mechanism = _mechanism(part, self.neighboring_relation)
             if mechanism is None:
-                return self.CompositionErrorDetails(
-                    part, "neither Gaussian nor sampled Gaussian"
-                )
-            if mechanism[0] > 0:
+                reason = f"not composed exactly for {self.neighboring_relation}"
+                return self.CompositionErrorDetails(part, reason)
+            if isinstance(mechanism, DiscreteLoss) or mechanism[0] > 0:
                 counts[mechanism] += number
         if do_compose:
             self._counts += counts
         return None
 
     def _is_private(self) -> bool:
-        return all(sigma > 0 for _, sigma in self._counts)
+        return all(isinstance(key, DiscreteLoss) or key[1] > 0 for key in self._counts)
 
-    def _events(self) -> list[tuple[float, float, int]]:
-        return [(*mechanism, count) for mechanism, count in self._counts.items()]
+    def _events(self) -> list[tuple[float | DiscreteLoss, ...]]:
+        return [
+            (key, count) if isinstance(key, DiscreteLoss) else (*key, count)
+            for key, count in self._counts.items()
+        ]
 
     def get_epsilon(self, target_delta: float) -> float:
         """Return the upper bound of epsilon."""
@@ -76,15 +86,65 @@ def _parts(event: dp.DpEvent, count: int) -> Iterator[tuple[dp.DpEvent, int]]:
         yield event, count
 
 
-def _rate_and_sigma(event: dp.DpEvent) -> tuple[float, float] | None:
-    """Return sampling rate and noise multiplier of a Gaussian mechanism, and None for any other."""
+def _mechanism(
+    event: dp.DpEvent, relation: dp.NeighboringRelation
+) -> _Mechanism | None:
+    """Return the mechanism of an event, and None if it is not composed exactly."""
+    replaces = relation is Relation.REPLACE_ONE
+    if isinstance(event, dp.RandomizedResponseDpEvent):
+        p, size = event.noise_parameter, event.num_buckets
+        if relation is Relation.ADD_OR_REMOVE_ONE or p == 0:
+            return None if p else (1.0, 0.0)
+        return _response(p, size, replaces) if size > 1 else (0.0, 1.0)
+    if isinstance(event, DiscreteLaplaceDpEvent):
+        a = event.noise_parameter
+        if a == 0:
+            return 1.0, 0.0
+        return None if replaces else _discrete_laplace(a, event.sensitivity)
+    if isinstance(event, dp.SingleEpochTreeAggregationDpEvent):
+        if relation is not Relation.REPLACE_SPECIAL:
+            return None
+        height = math.ceil(math.log2(np.max(event.step_counts) + 1))
+        return 1.0, event.noise_multiplier / math.sqrt(height)
     rate = 1.0
-    if isinstance(event, dp.PoissonSampledDpEvent):
-        rate, event = event.sampling_probability, event.event
+    while isinstance(event, dp.PoissonSampledDpEvent):
+        rate, event = rate * event.sampling_probability, event.event
+    sigma = _noise_multiplier(event)
+    if sigma is None or (replaces and rate < 1):
+        return None
+    if sigma == math.inf:
+        return 0.0, 1.0
+    return rate, sigma / 2 if replaces else sigma
+
+
+def _noise_multiplier(event: dp.DpEvent) -> float | None:
+    """Return the noise multiplier of Gaussian mechanisms on one batch, which are one together; None for others."""
     if isinstance(event, dp.NonPrivateDpEvent):
-        return rate, 0.0
-    return (
-        (rate, event.noise_multiplier)
-        if isinstance(event, dp.GaussianDpEvent)
-        else None
-    )
+        return 0.0
+    energy = 0.0
+    for part, count in _parts(event, 1):
+        if not isinstance(part, dp.GaussianDpEvent):
+            return None
+        sigma = part.noise_multiplier
+        energy += count / sigma**2 if sigma else math.inf
+    return 1 / math.sqrt(energy) if energy else math.inf
+
+
+@cache
+def _response(p: float, size: int, replaces: bool) -> DiscreteLoss:
+    """Return randomised response, which answers at random among ``size`` with probability p."""
+    truth = 1 - p + p / size
+    if not replaces:  # the other answer is uniform
+        losses = [math.log(size * truth), math.log(p)]
+        return from_pmf(losses, [truth, (size - 1) * p / size])
+    loss = math.log(size * truth / p)
+    return from_pmf([loss, -loss, 0.0], [truth, p / size, (size - 2) * p / size])
+
+
+@cache
+def _discrete_laplace(a: float, sensitivity: int) -> DiscreteLoss:
+    """Return noise with masses e^(-a |x|) tanh(a / 2); losses are equal up to 0, and from the sensitivity on."""
+    x = np.arange(sensitivity + 1)
+    mass = np.exp(-a * x) * math.tanh(a / 2)
+    mass[[0, -1]] /= -math.expm1(-a)
+    return from_pmf(a * (sensitivity - 2 * x), mass)

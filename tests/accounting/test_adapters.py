@@ -8,6 +8,7 @@ import dp_accounting as dp
 import pytest
 import torch
 from dp_accounting import privacy_accountant_test
+from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 from opacus import PrivacyEngine, accountants
 from opacus.accountants.utils import get_noise_multiplier
 from torch.utils.data import DataLoader, TensorDataset
@@ -132,14 +133,72 @@ def test_composed_events_have_the_upper_bounds():
     assert accountant.compose(no_noise).get_epsilon(0.5) == math.inf
 
 
-def test_what_is_not_covered_is_refused():
-    accountant = CertifiedAccountant()
-    assert not accountant.supports(dp.LaplaceDpEvent(1.0))
-    assert not accountant.supports(
-        dp.SampledWithoutReplacementDpEvent(10, 2, dp.GaussianDpEvent(1.0))
-    )
-    with pytest.raises(ValueError, match="REPLACE_ONE"):
-        CertifiedAccountant(dp.NeighboringRelation.REPLACE_ONE)
+RELATION = dp.NeighboringRelation
+ADD_OR_REMOVE, REPLACE, SPECIAL = RELATION
+GAUSSIAN = dp.GaussianDpEvent(3.0)
+SAMPLED = dp.PoissonSampledDpEvent(0.1, GAUSSIAN)
+TREE = dp.SingleEpochTreeAggregationDpEvent(5.0, [8, 3])
+RESPONSE = dp.RandomizedResponseDpEvent(0.5, 4)
+LAPLACE = DiscreteLaplaceDpEvent(0.3, 2)
+
+
+@pytest.mark.parametrize(
+    ("event", "relations"),
+    [
+        (GAUSSIAN, (ADD_OR_REMOVE, REPLACE, SPECIAL)),
+        (SAMPLED, (ADD_OR_REMOVE, SPECIAL)),
+        (RESPONSE, (REPLACE, SPECIAL)),
+        (dp.RandomizedResponseDpEvent(0.4, 2), (REPLACE, SPECIAL)),
+        (LAPLACE, (ADD_OR_REMOVE, SPECIAL)),
+    ],
+)
+def test_events_of_every_relation_are_those_of_dp_accounting(event, relations):
+    """Ten in a list, as PLDAccountant of 0.6.0 counts a randomised response once, whatever its count."""
+    for relation in relations:
+        theirs = dp.pld.PLDAccountant(relation)
+        theirs.compose(dp.ComposedDpEvent([event] * 10))
+        ours = CertifiedAccountant(relation).compose(event, 10)
+        for target in (1e-6, 1e-3):
+            expected = theirs.get_epsilon(target)
+            assert ours.get_epsilon(target) == pytest.approx(expected, rel=2e-3)
+
+
+def test_gaussian_mechanisms_on_one_batch_are_one():
+    both = dp.ComposedDpEvent([GAUSSIAN, dp.SelfComposedDpEvent(GAUSSIAN, 3)])
+    twice = dp.PoissonSampledDpEvent(0.5, dp.PoissonSampledDpEvent(0.2, both))
+    ours = CertifiedAccountant().compose(twice, 10)
+    assert ours.get_epsilon(1e-5) == epsilon([(0.1, 3.0 / 2, 10)], 1e-5).upper
+
+
+def test_a_tree_is_one_gaussian_mechanism():
+    ours = CertifiedAccountant(SPECIAL).compose(TREE).get_epsilon(1e-5)
+    assert ours == epsilon([(1, 5.0 / 4**0.5)], 1e-5).upper
+    theirs = dp.rdp.RdpAccountant(neighboring_relation=SPECIAL).compose(TREE)
+    assert 0.9 * theirs.get_epsilon(1e-5) < ours < theirs.get_epsilon(1e-5)
+
+
+def test_no_noise_is_no_guarantee_and_one_answer_says_nothing():
+    for event in (dp.RandomizedResponseDpEvent(0, 4), DiscreteLaplaceDpEvent(0, 2)):
+        assert CertifiedAccountant(SPECIAL).compose(event).get_epsilon(0.1) == math.inf
+    alone = dp.RandomizedResponseDpEvent(0.5, 1)
+    assert CertifiedAccountant(REPLACE).compose(alone).get_epsilon(1e-9) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("event", "relations"),
+    [
+        (dp.LaplaceDpEvent(1.0), RELATION),
+        (dp.SampledWithoutReplacementDpEvent(10, 2, GAUSSIAN), RELATION),
+        (dp.PoissonSampledDpEvent(0.5, LAPLACE), RELATION),
+        (SAMPLED, [REPLACE]),
+        (TREE, [ADD_OR_REMOVE, REPLACE]),
+        (RESPONSE, [ADD_OR_REMOVE]),
+        (LAPLACE, [REPLACE]),
+    ],
+)
+def test_what_is_not_composed_exactly_is_refused(event, relations):
+    for relation in relations:
+        assert not CertifiedAccountant(relation).supports(event)
 
 
 def test_dp_accounting_calibrates_a_mechanism():
