@@ -36,7 +36,7 @@ from adascale.learning.devices import find_device
 from adascale.runs.execution import Finished, decided
 from adascale.runs.specification import Run, described, make_run
 from adascale.runs.store import Store, resume
-from adascale.runs.workers import Processes
+from adascale.workers import Processes
 
 _ONE_RUN = threading.Lock()
 """Held by the thread that does a run, as all threads of a process share PyTorch's random numbers."""

@@ -20,7 +20,7 @@ from adascale.runs.execution import perform
 from adascale.runs.specification import make_run
 from adascale.runs.store import Store
 from adascale.runs.sweep import Entry, progress, read_sweep, sweep, tables
-from adascale.runs.workers import Processes
+from adascale.workers import Processes
 
 from ..command import alive
 from ..command import run as adascale
@@ -347,7 +347,7 @@ def sleep(seconds):
 
 PARENT = """
 import tasks
-from adascale.runs.workers import Processes
+from adascale.workers import Processes
 print("ready", flush=True)
 with Processes(2) as executor:
     for future in [executor.submit(tasks.sleep, 60) for _ in range(3)]:
