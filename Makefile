@@ -99,7 +99,7 @@ endef
 reproduce: venv ## make every committed result again, or compare SAMPLE=3 of them (JOBS=; data sets in ADASCALE_DATA)
 ifdef SAMPLE
 	rm -rf _build/sample
-	$(BIN)/python tools/reproduce_sample.py $(SAMPLE) _build/sample --jobs $(JOBS) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python tools/reproduce_sample.py $(SAMPLE) _build/sample $(if $(SEED),--seed $(SEED))
 else
 	$(foreach file,$(sweeps),$(call sweep,$(file),$(file:.toml=.csv),runs)$(newline))
 	$(foreach name,$(studies),$(BIN)/python -m companion make $(name)$(newline))

@@ -52,6 +52,14 @@ class Busy(AdaScaleError, RuntimeError):
     """Failure because another process is writing this store."""
 
 
+class OtherCode(AdaScaleError, RuntimeError):
+    """Failure because a worker has other code of this package, and so may compute other results."""
+
+
+class WorkerLost(AdaScaleError, RuntimeError):
+    """Failure because two workers, one after the other, were lost during the same task."""
+
+
 class FlatCost(UserWarning):
     """Warning that the cost of a policy is the budget for a range of parameters, whose leakages may differ."""
 

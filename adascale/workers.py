@@ -1,21 +1,187 @@
-"""Worker processes that end with the process that started them."""
+"""Tasks on an executor: processes of this machine, or workers on others."""
 
+import contextlib
+import hashlib
 import os
+import pickle
+import platform
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+import traceback
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import cache
+from itertools import islice
 from multiprocessing import (
     active_children,
     get_context,
     parent_process,
     resource_tracker,
 )
+from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from adascale import __version__
+from adascale.errors import OtherCode, WorkerLost
+
+Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+AHEAD = 10_000
+"""Tasks that an executor holds at most, as a scheduler may hold each in its memory."""
+
+_ONE_TASK = threading.Lock()
+"""Held by the thread that does a task, as threads share warnings and PyTorch's random numbers."""
+
+
+def run_tasks(
+    function: Callable[[Task], Result],
+    tasks: Iterable[Task],
+    executor: Executor | None = None,
+) -> Generator[tuple[int, Result | BaseException], None, None]:
+    """Yield the number of each task and what the function returns or raises, as they finish.
+
+    A task whose worker is lost is given once more.  Closed early, tasks that have not begun are given up.
+
+    Parameters
+    ----------
+    function, tasks
+        Each task, and the function, must be picklable if there is an executor, and is done in one thread per process.
+    executor : concurrent.futures.Executor, optional
+        By default, this thread does all.
+
+    Raises
+    ------
+    OtherCode
+        If a worker has other code of this package.
+    """
+    if executor is None:
+        for number, task in enumerate(tasks):
+            yield number, _attempt(function, task)
+        return
+    waiting: dict[Future[Any], tuple[int, Task, bool]] = {}
+    done: SimpleQueue[Future[Any]] = SimpleQueue()
+
+    def submit(number: int, task: Task, is_last: bool) -> None:
+        future = executor.submit(_work, code(), pickle.dumps((function, task)))
+        waiting[future] = number, task, is_last
+        future.add_done_callback(done.put)
+
+    remaining = enumerate(tasks)
+    try:
+        for number, task in islice(remaining, AHEAD):
+            submit(number, task, is_last=False)
+        while waiting:
+            future = done.get()
+            number, task, is_last = waiting.pop(future)
+            result = _outcome(future)
+            if isinstance(result, WorkerLost) and not is_last:
+                submit(number, task, is_last=True)
+                continue
+            yield number, result
+            for number, task in islice(remaining, 1):
+                submit(number, task, is_last=False)
+    finally:
+        for future in waiting:
+            future.cancel()
+
+
+def map_tasks(
+    function: Callable[[Task], Result],
+    tasks: Iterable[Task],
+    executor: Executor | None = None,
+    advance: Callable[[], object] = lambda: None,
+) -> list[Result]:
+    """Return what the function returns for each task, in their order, or raise the first error.
+
+    The arguments are those of :func:`run_tasks`, and ``advance`` is called after each task.
+    """
+    finished: dict[int, Result] = {}
+    with contextlib.closing(run_tasks(function, tasks, executor)) as results:
+        for number, result in results:
+            if isinstance(result, BaseException):
+                raise result
+            finished[number] = result
+            advance()
+    return [finished[number] for number in range(len(finished))]
+
+
+@cache
+def code() -> str:
+    """Return the version of this package and a digest of its code."""
+    digest = hashlib.sha256()
+    folder = Path(__file__).parent
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return f"adascale {__version__}, code {digest.hexdigest()[:8]}"
+
+
+def _work(expected: str, pickled: bytes) -> tuple[Any, list[Warning | str]]:
+    """Do a task in a worker, and return the result, or the error, and its warnings."""
+    if code() != expected:
+        worker = f"worker {platform.node()} (process {os.getpid()})"
+        message = f"{worker} has {code()}; expected {expected}, as in this process"
+        return OtherCode(message), []
+    function, task = pickle.loads(pickled)
+    with _ONE_TASK, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = _attempt(function, task)
+    if isinstance(result, BaseException):
+        result.add_note("".join(traceback.format_exception(result)))  # not in a pickle
+    return result, [warning.message for warning in caught]
+
+
+def _attempt(function: Callable[[Task], Result], task: Task) -> Result | BaseException:
+    try:
+        return function(task)
+    except (Exception, SystemExit) as error:
+        return error
+
+
+def _outcome(future: "Future[Any]") -> Any:
+    """Return the result or the error of a task that is done, after its warnings."""
+    cause = "it was cancelled" if future.cancelled() else future.exception()
+    if cause is not None:
+        kind = f"{type(cause).__name__}: " if isinstance(cause, BaseException) else ""
+        return WorkerLost(f"two workers were lost, the second with {kind}{cause}")
+    result, messages = future.result()
+    for message in messages:
+        warnings.warn(message, stacklevel=3)
+    if isinstance(result, OtherCode):
+        raise result
+    return result
+
+
+@contextlib.contextmanager
+def open_executor(
+    jobs: int = 1, scheduler: str | None = None
+) -> Iterator[Executor | None]:
+    """Open an executor of processes on this machine, or of the workers of a Dask scheduler, and close it.
+
+    Parameters
+    ----------
+    jobs : int, >= 1
+        Number of processes; 1 is none but this one.
+    scheduler : str, optional
+        Address, such as ``tcp://10.0.0.1:8786``; needs the extra ``cluster``.
+    """
+    with contextlib.ExitStack() as stack:
+        executor: Executor | None = None
+        if scheduler is not None:
+            from dask.distributed import Client
+
+            try:
+                client = Client(scheduler, set_as_default=False)
+            except (OSError, ValueError) as error:
+                raise ValueError(f"scheduler {scheduler}: {error}") from error
+            executor = stack.enter_context(client).get_executor()
+        elif jobs > 1:
+            executor = stack.enter_context(Processes(jobs))
+        yield executor
 
 
 class Processes(ThreadPoolExecutor):

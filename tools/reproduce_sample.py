@@ -72,7 +72,7 @@ def draw(number, seed):
     return random.Random(seed).choices([*commands.str.split().str[-1]], k=number)
 
 
-def remake_run(file, seed, store, jobs):
+def remake_run(file, seed, store):
     """Make one run of a sweep again; return what it is called and how it differs."""
     committed = read((ROOT / file).with_suffix(".csv"))
     row = committed[committed.wall_seconds < LONGEST].sample(1, random_state=seed)
@@ -82,7 +82,7 @@ def remake_run(file, seed, store, jobs):
         for entry in read_sweep(ROOT / file)
         if (entry.reading, entry.run.address) == key
     )
-    (outcome,) = sweep([entry.run], Store(store), jobs=jobs, progress=True)
+    (outcome,) = sweep([entry.run], Store(store), progress=True)
     if outcome.state != "finished":
         raise SystemExit(f"run {outcome.address}: {outcome.message}")
     made = tables([entry], Store(store))[0]
@@ -108,12 +108,12 @@ def compare(made, committed):
     print(f"all {len(old)} runs have the committed values")
 
 
-def sample(number, seed, store, jobs):
+def sample(number, seed, store):
     """Make so many results again and compare them."""
     wrong = 0
     for k, command in enumerate(draw(number, seed)):
         if command.endswith(".toml"):
-            name, messages = remake_run(command, 1000 * seed + k, store, jobs)
+            name, messages = remake_run(command, 1000 * seed + k, store)
         else:
             folder = store.parent / f"{store.name}-{command}"
             name, messages = remake_study(command, folder)
@@ -129,13 +129,12 @@ def main():
     parser.add_argument("number", type=int, nargs="?", help="how many results")
     parser.add_argument("store", type=Path, nargs="?", help="folder of finished runs")
     parser.add_argument("--seed", type=int, default=0, help="seed of the draw")
-    parser.add_argument("--jobs", type=int, default=1, help="number of processes")
     parser.add_argument("--compare", type=Path, nargs=2, metavar=("MADE", "COMMITTED"))
     options = parser.parse_args()
     if options.compare:
         compare(*options.compare)
     else:
-        sample(options.number, options.seed, options.store, options.jobs)
+        sample(options.number, options.seed, options.store)
 
 
 if __name__ == "__main__":

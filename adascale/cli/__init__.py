@@ -31,6 +31,7 @@ COMMANDS = {
 
 _MOST_CHARACTERS = 1600  # of an error, which may quote a whole file
 _EXTRAS = {
+    "dask": "cluster",
     "pandas": "federated",
     "tqdm": "federated",
     "matplotlib": "plot",

@@ -16,6 +16,7 @@ example:
 import argparse
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,7 @@ def add_options(parser: shared.Parser) -> None:
         action="store_true",
     )
     shared.add_accountant(parser, " (default: the version's)", None)
+    shared.add_jobs(parser)
     add("--out", help="folder of the files", required=True, metavar="DIR", type=Path)
 
 
@@ -70,11 +72,11 @@ def run(options: argparse.Namespace) -> None:
     common.check_outputs({}, {"--out": out})
     tables = []
     files: dict[Path | None, Any] = {}
-    with common.noting_orders():
+    with common.noting_orders(), common.open_executor(options) as executor:
         for setting in version["scenarios"]:
             if "training" in setting and not options.train:
                 continue
-            rows = _rows(setting, methods, accountant, version)
+            rows = _rows(setting, methods, accountant, version, executor)
             tables.append(_table(rows))
             figure: Any = report.draw(
                 rows.dropna(subset="ratio"), "ratio", "target_total"
@@ -105,9 +107,15 @@ def _find_methods(names: dict[str, str], more: list[str]) -> dict[str, "Method"]
 
 
 def _rows(
-    setting: Any, methods: dict[str, "Method"], accountant: Any, version: dict[str, Any]
+    setting: Any,
+    methods: dict[str, "Method"],
+    accountant: Any,
+    version: dict[str, Any],
+    executor: Any,
 ) -> "pd.DataFrame":
     """Return a row for every total, policy and realisation of a scenario."""
+    from adascale.workers import map_tasks
+
     preset = adascale.presets.load(setting["preset"])
     scenario = replace(preset.scenario, name=setting["name"])
     channel = common.find_channel(setting["channel"])
@@ -122,6 +130,7 @@ def _rows(
             accountant=accountant,
             delta=version["delta"],
             progress=sys.stderr.isatty(),
+            executor=executor,
         )
         for server in (scenario, common.with_interference(scenario, _INTERFERENCE))
     )
@@ -133,14 +142,15 @@ def _rows(
     rows["accuracy"] = np.nan
     if "training" in setting:
         few = rows[(rows["seed"] < version["trainings"]) & rows["epsilon"].notna()]
-        for place, row in few.iterrows():
-            accuracy = _accuracy(scenario, channel, methods, row, setting["training"])
-            rows.loc[place, "accuracy"] = accuracy
+        training = setting["training"]
+        trained = partial(_accuracy, scenario, channel, methods, training)
+        accuracies = map_tasks(trained, few.to_dict("records"), executor)
+        rows.loc[few.index, "accuracy"] = accuracies
     return rows.sort_values("target_total", kind="stable")
 
 
 def _accuracy(
-    scenario: Any, channel: Any, methods: dict[str, "Method"], row: Any, training: str
+    scenario: Any, channel: Any, methods: dict[str, "Method"], training: str, row: Any
 ) -> float:
     """Train at the total and on the realisation of a row, and return the test accuracy."""
     from adascale.learning import Training, load, train

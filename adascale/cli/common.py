@@ -17,6 +17,8 @@ import adascale
 from adascale.errors import collected
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from adascale.channel import Reading, Trace
     from adascale.tables import FloatArray
 
@@ -95,6 +97,20 @@ def print_and_write(text: str, files: Mapping[Path | None, Any]) -> None:
         write_together(
             {path: content for path, content in files.items() if path is not None}
         )
+
+
+@contextlib.contextmanager
+def open_executor(options: Namespace) -> Iterator[Executor | None]:
+    """Open the executor of ``--jobs`` or ``--scheduler``; None without them."""
+    from adascale import workers
+
+    jobs, scheduler = options.jobs, options.scheduler
+    if jobs is not None and scheduler is not None:
+        raise ValueError("--jobs cannot be combined with --scheduler")
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"--jobs must be >= 1, got {jobs}")
+    with workers.open_executor(jobs or 1, scheduler) as executor:
+        yield executor
 
 
 def find_channel(name: str) -> adascale.ChannelModel:

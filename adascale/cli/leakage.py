@@ -109,6 +109,7 @@ def add_options(parser: shared.Parser) -> None:
     shared.add_accountant(parser)
     shared.add_delta(parser)
     shared.add_orders(parser)
+    shared.add_jobs(parser)
     shared.add_out(parser, "write one row per realisation, policy and level")
     add(
         "--plot",
@@ -139,7 +140,7 @@ def run(options: argparse.Namespace) -> None:
     preset = common.read_scenario(options.scenario, options.interference)
     methods, reference = _find_methods(options)
     labels = _labels(methods)
-    with common.noting_orders():
+    with common.noting_orders(), common.open_executor(options) as executor:
         if options.gains is None:
             scenario, channel, seeds = preset.scenario, preset.channel, _seeds(options)
             if options.channel is not None:
@@ -162,6 +163,7 @@ def run(options: argparse.Namespace) -> None:
             accountant=common.find_accountant(options.accountant, options.orders),
             delta=options.delta,
             progress=sys.stderr.isatty(),
+            executor=executor,
         )
     made_with = {
         "channel": channel if options.gains is None else options.gains.name,

@@ -207,6 +207,19 @@ def add_device(parser: Parser) -> None:
     parser.add_argument("--device", help="cpu or cuda", default="cpu")
 
 
+def add_jobs(parser: Parser) -> None:
+    """Add where the work is done."""
+    add = parser.add_argument
+    add(
+        "--jobs",
+        help="number of processes on this machine (default: 1)",
+        type=int,
+        metavar="N",
+    )
+    text = "Dask scheduler whose workers do the work, such as tcp://10.0.0.1:8786 (extra: cluster)"
+    add("--scheduler", help=text, metavar="ADDRESS")
+
+
 def add_out(parser: Parser, text: str) -> None:
     """Add the table to write."""
     parser.add_argument("--out", help=text, metavar="CSV", type=Path)

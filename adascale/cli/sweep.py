@@ -2,9 +2,9 @@
 
 The file is TOML: [[runs]] blocks with a reading (a name for the block), dataset, policy, nu, seed and changes to the
 paper's settings; a list stands for all its values, and all combinations are run. Runs that the store holds are not run
-again; a run that was stopped or killed resumes at its last checkpoint; a failed one is tried once more, and reported.
-One sweep at a time can use a store. Its runs are in --jobs processes of this machine; adascale.runs.sweep.sweep takes
-any executor of Python, also of many machines. The learning curves are written next to the table, to NAME-curves.csv.
+again, and one that was stopped or killed resumes at its last checkpoint. The runs are in --jobs processes of this
+machine, or on the workers of a Dask scheduler (--scheduler); a run whose worker is lost is given once more. One sweep
+at a time can use a store. The learning curves are written next to the table, to NAME-curves.csv.
 During a sweep, --report in another process shows its progress and includes unfinished runs: a row without results, and
 the learning curve so far. A table that lacks runs does not replace one with their results; it is NAME-partial.csv until
 all runs are finished. This command needs the extra: pip install 'adascale[learn]'.
@@ -34,13 +34,7 @@ def add_options(parser: shared.Parser) -> None:
     add = parser.add_argument
     add("file", help="the sweep file", metavar="FILE.toml", type=Path)
     shared.add_device(parser)
-    add(
-        "--jobs",
-        help="number of processes on this machine",
-        type=int,
-        default=1,
-        metavar="N",
-    )
+    shared.add_jobs(parser)
     add(
         "--threads",
         help="PyTorch threads per process",
@@ -65,9 +59,8 @@ def add_options(parser: shared.Parser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the missing trainings, and write the tables."""
-    for name in ("jobs", "threads"):
-        if getattr(options, name) < 1:
-            raise ValueError(f"--{name} must be >= 1, got {getattr(options, name)}")
+    if options.threads < 1:
+        raise ValueError(f"--threads must be >= 1, got {options.threads}")
     module = importlib.import_module("adascale.runs.sweep")
     entries = module.read_sweep(options.file)
     out = options.out or options.file.with_suffix(".csv")
@@ -77,14 +70,15 @@ def run(options: argparse.Namespace) -> None:
         print(module.progress(entries, store).to_string(index=False))
         _write(module.tables(entries, store), len(entries), out)
         return
-    outcomes = module.sweep(
-        [entry.run for entry in entries],
-        store,
-        jobs=options.jobs,
-        device=options.device,
-        threads=options.threads,
-        progress=sys.stderr.isatty(),
-    )
+    with common.open_executor(options) as executor:
+        outcomes = module.sweep(
+            [entry.run for entry in entries],
+            store,
+            executor,
+            device=options.device,
+            threads=options.threads,
+            progress=sys.stderr.isatty(),
+        )
     failed = [outcome for outcome in outcomes if outcome.state != "finished"]
     addresses = {outcome.address for outcome in failed}
     finished = [entry for entry in entries if entry.run.address not in addresses]

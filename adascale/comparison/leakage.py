@@ -2,6 +2,7 @@ r"""Leakage against the noise budget :math:`\nu` as a tidy table (the paper's Fi
 
 import contextlib
 from collections.abc import Iterable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +74,7 @@ def leakage_table(
     accountant: Accountant | None = None,
     delta: float = 1e-5,
     progress: bool = False,
+    executor: Executor | None = None,
 ) -> "pd.DataFrame":
     r"""Tabulate the leakage of policies over noise budgets and channel realisations.
 
@@ -94,6 +96,8 @@ def leakage_table(
     accountant : Accountant, optional
         The accountant of ``epsilon``; default :class:`~adascale.accounting.RenyiAccountant`.
     delta : float, in (0, 1)
+    executor : concurrent.futures.Executor, optional
+        Does a policy on 20 realisations at a time (:func:`~adascale.workers.run_tasks`), with the same results.
 
     Returns
     -------
@@ -109,6 +113,8 @@ def leakage_table(
     import pandas as pd  # slow to import
     from tqdm import tqdm
 
+    from adascale.workers import map_tasks
+
     check.one_of("target", target, "nu", "total", "epsilon")
     levels = np.atleast_1d(check.positive(target, list(levels)))
     seeds = list(seeds)
@@ -119,42 +125,31 @@ def leakage_table(
     methods = {name: as_method(policy) for name, policy in chosen.items()}
     channel = channel or Rayleigh()
     accountant = accountant or RenyiAccountant()
-    some_choose = any(method.chooses_senders for method in methods.values())
     key = "nu" if target == "nu" else f"target_{target}"
-    keys = ["dataset", "policy", "kind", "knows", *dict.fromkeys(("nu", key)), "seed"]
-    tables, labels = [], {}
+    keys = _keys(key)
+    blocks = [seeds[i : i + _BLOCK] for i in range(0, len(seeds), _BLOCK)]
+    tasks = [(block, name) for block in blocks for name in methods]
+    comparison = _Comparison(scenario, channel, accountant, delta, methods, key, levels)
     with tqdm(
-        total=len(methods) * len(seeds),
+        total=len(tasks),
         disable=not progress,
         delay=1,
-        unit="run",
+        unit="task",
         desc=scenario.name,
     ) as bar:
-        for start in range(0, len(seeds), _BLOCK):
-            block = seeds[start : start + _BLOCK]
-            gains = _draw(scenario, channel, block, some_choose)
-            realisations = _Realisations(*gains, channel, accountant, delta)
-            for name, method in methods.items():
-                bar.set_postfix_str(name)
-                table, policy = realisations.compare(method, target, levels)
-                if policy is not None:
-                    _check_parameters(name, policy, {*keys, *_COLUMNS})
-                    is_class = name == type(policy).__name__
-                    labels[name] = (is_class and policy.label) or name
-                values = {
-                    "policy": name,
-                    "kind": method.kind,
-                    "knows": method.knows,
-                    "seed": block * levels.size,
-                    key: levels.repeat(len(block)),
-                }
-                tables.append(table.assign(**values))
-                bar.update(len(block))
-    table = _in_order(pd.concat(tables), key, [*methods])
+        parts = map_tasks(comparison, tasks, executor, bar.update)
+    table = _in_order(pd.concat([table for table, _ in parts]), key, [*methods])
     parameters = table.columns.difference([*keys, *_COLUMNS], sort=False)
     table = table.reindex(columns=[*keys, *parameters, *_COLUMNS])
-    table.attrs["labels"] = labels
+    table.attrs["labels"] = {
+        name: label for (_, name), (_, label) in zip(tasks, parts, strict=True) if label
+    }
     return table
+
+
+def _keys(key: str) -> list[str]:
+    """Return the first columns of a table; ``key`` is that of the target."""
+    return ["dataset", "policy", "kind", "knows", *dict.fromkeys(("nu", key)), "seed"]
 
 
 def _check_distinct(name: str, values: list[Any]) -> None:
@@ -176,6 +171,49 @@ def _in_order(table: "pd.DataFrame", key: str, names: list[str]) -> "pd.DataFram
     columns = ["rank", key, "seed"]
     ranked = table.assign(rank=rank).sort_values(columns, ignore_index=True)
     return ranked.drop(columns="rank")
+
+
+@dataclass
+class _Comparison:
+    """The comparison of one policy on one block of realisations."""
+
+    scenario: Scenario
+    channel: ChannelModel
+    accountant: Accountant
+    delta: float
+    methods: dict[str, Method]
+    key: str
+    levels: FloatArray
+    drawn: "tuple[list[int], _Realisations] | None" = None
+
+    def __call__(self, task: tuple[list[int], str]) -> "tuple[pd.DataFrame, str]":
+        """Return a table, and the label of the policy if it was built."""
+        block, name = task
+        if self.drawn is None or self.drawn[0] != block:
+            some_choose = any(
+                method.chooses_senders for method in self.methods.values()
+            )
+            gains = _draw(self.scenario, self.channel, block, some_choose)
+            realisations = _Realisations(
+                *gains, self.channel, self.accountant, self.delta
+            )
+            self.drawn = block, realisations
+        method, levels = self.methods[name], self.levels
+        target = self.key.removeprefix("target_")
+        table, policy = self.drawn[1].compare(method, target, levels)
+        label = ""
+        if policy is not None:
+            _check_parameters(name, policy, {*_keys(self.key), *_COLUMNS})
+            is_class = name == type(policy).__name__
+            label = (is_class and policy.label) or name
+        values = {
+            "policy": name,
+            "kind": method.kind,
+            "knows": method.knows,
+            "seed": block * levels.size,
+            self.key: levels.repeat(len(block)),
+        }
+        return table.assign(**values), label
 
 
 def _draw(
@@ -286,7 +324,8 @@ class _Realisations:
         spend = np.broadcast_to(spend, shape).ravel()
         tables = [pd.DataFrame(columns=_LEAKAGES, dtype=float)]
         policy = None
-        parts = np.array_split(np.flatnonzero(spend > 0), 2)
+        halves = np.array_split(np.flatnonzero(spend > 0), 2)
+        parts = [half for half in halves if half.size]
         while parts:
             part = parts.pop()
             try:

@@ -85,22 +85,26 @@ def TunedOnRealisation(policy: type[Policy], **fixed: Any) -> Method:
             f"{policy.__name__} needs the law of the floors: use TunedOnModel, or give law="
         )
     make = partial(_make, policy, parameters, fixed)
-
-    def build(
-        problem: Problem,
-        mean_gain: FloatArray | None = None,
-        channel: ChannelModel | None = None,
-    ) -> Policy:
-        told = _told(policy, needs, problem.scenario, mean_gain)
-        gains = told.values()
-        if not parameters:
-            return make(None, *gains)
-        guess = policy.guess(problem)
-        value = tuning.match_budget(make, problem, *gains, guess=guess)
-        return make(value, *gains)
-
+    build = partial(_tuned_on_realisation, policy, bool(parameters), needs, make)
     future = frozenset({"future"} if parameters else ())
     return Method(build, policy, fixed, needs | future)
+
+
+def _tuned_on_realisation(
+    policy: type[Policy],
+    is_tuned: bool,
+    needs: frozenset[str],
+    make: PolicyBuilder,
+    problem: Problem,
+    mean_gain: FloatArray | None = None,
+    *_: Any,
+) -> Policy:
+    gains = _told(policy, needs, problem.scenario, mean_gain).values()
+    if not is_tuned:
+        return make(None, *gains)
+    guess = policy.guess(problem)
+    value = tuning.match_budget(make, problem, *gains, guess=guess)
+    return make(value, *gains)
 
 
 def TunedOnModel(
@@ -140,40 +144,60 @@ def TunedOnModel(
     is_searched = bool(parameters) and constructor is None
     if is_searched or (constructor and {"law", "mean_gain"}.isdisjoint(fixed)):
         needs |= {"law"}
-    make = partial(_make, policy, parameters, fixed)
+    method = Method(Policy, policy, fixed, needs, constructor)
+    how = {"draws": draws, "seed": seed, "guess": policy.guess} if is_searched else None
+    build = partial(_tuned_on_model, method, parameters, channel, how)
+    return replace(method, build=build)
 
-    def build(
-        problem: Problem,
-        mean_gain: FloatArray | None = None,
-        assumed: ChannelModel | None = None,
-    ) -> Policy:
-        scenario, budget = problem.scenario, problem.budget
-        model = channel or assumed or Rayleigh()
-        told = _told(policy, needs, scenario, mean_gain, model)
-        if is_searched:
-            law = told.pop("law")
-            gains = told.values()
-            how: dict[str, Any] = {"draws": draws, "seed": seed, "guess": policy.guess}
-            value = tuning.match_law(make, scenario, budget, law, *gains, **how)
-            return make(value, *gains)
-        if constructor is not None:
-            told |= {"scenario": scenario, "budget": budget}
-        return construct(policy, told | fixed, constructor)
 
-    return Method(build, policy, fixed, needs, constructor)
+def _tuned_on_model(
+    method: Method,
+    parameters: list[str],
+    channel: ChannelModel | None,
+    search: Arguments | None,
+    problem: Problem,
+    mean_gain: FloatArray | None = None,
+    assumed: ChannelModel | None = None,
+) -> Policy:
+    policy, fixed = method.policy, method.fixed
+    scenario, budget = problem.scenario, problem.budget
+    model = channel or assumed or Rayleigh()
+    told = _told(policy, method.needs, scenario, mean_gain, model)
+    if search is not None:
+        law = told.pop("law")
+        gains = told.values()
+        make = partial(_make, policy, parameters, fixed)
+        value = tuning.match_law(make, scenario, budget, law, *gains, **search)
+        return make(value, *gains)
+    if method.constructor is not None:
+        told |= {"scenario": scenario, "budget": budget}
+    return construct(policy, told | fixed, method.constructor)
 
 
 def _choosing_senders(policy: type[Selecting], fixed: Arguments) -> Method:
     """Return the method of a policy that chooses who sends, at a total noise energy unless that is fixed."""
     of_total: Any = getattr(policy, "of_total", None)
     if of_total is None or not {*policy.fixed_by}.isdisjoint(fixed):
-        return Method(lambda *_: construct(policy, fixed), policy, fixed, frozenset())
-
-    def build(scenario: Scenario, gain: FloatArray, total: FloatArray) -> Policy:
-        arguments = {"scenario": scenario, "gain": gain, "total": total}
-        return construct(policy, arguments | fixed, of_total)
-
+        build: Any = partial(_fixed, policy, fixed)
+        return Method(build, policy, fixed, frozenset())
+    build = partial(_of_total, policy, fixed, of_total)
     return Method(build, policy, fixed, constructor=of_total)
+
+
+def _fixed(policy: type[Selecting], fixed: Arguments, *_: Any) -> Policy:
+    return construct(policy, fixed)
+
+
+def _of_total(
+    policy: type[Selecting],
+    fixed: Arguments,
+    constructor: PolicyBuilder,
+    scenario: Scenario,
+    gain: FloatArray,
+    total: FloatArray,
+) -> Policy:
+    arguments = {"scenario": scenario, "gain": gain, "total": total}
+    return construct(policy, arguments | fixed, constructor)
 
 
 def _declared(
@@ -253,7 +277,16 @@ def as_method(policy: PolicyBuilder, **fixed: Any) -> Method:
     if isinstance(policy, type):
         needs_law = getattr(policy, "needs_law", False)
         return (TunedOnModel if needs_law else TunedOnRealisation)(policy, **fixed)
-    return Method(lambda problem, mean_gain=None, _=None: policy(problem, mean_gain))
+    return Method(partial(_without_channel, policy))
+
+
+def _without_channel(
+    build: PolicyBuilder,
+    problem: Problem,
+    mean_gain: FloatArray | None = None,
+    *_: Any,
+) -> Policy:
+    return build(problem, mean_gain)
 
 
 def with_past(method: Method, scenario: Scenario, gain: FloatArray) -> Method:

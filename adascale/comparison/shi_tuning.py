@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,10 +53,11 @@ def best_lyapunov(
     return LyapunovPowerControl(match.penalty, match.rate)
 
 
-BEST_LYAPUNOV = Method(
-    lambda problem, mean_gain=None, channel=None: best_lyapunov(problem),
-    LyapunovPowerControl,
-)
+def _build(problem: Problem, *_: Any) -> LyapunovPowerControl:
+    return best_lyapunov(problem)
+
+
+BEST_LYAPUNOV = Method(_build, LyapunovPowerControl)
 """The method of :func:`best_lyapunov`."""
 
 

@@ -15,9 +15,8 @@ import contextlib
 import itertools
 import os
 import sys
-import threading
-from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Executor, as_completed
+from collections.abc import Iterable
+from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,10 +35,7 @@ from adascale.learning.devices import find_device
 from adascale.runs.execution import Finished, decided
 from adascale.runs.specification import Run, described, make_run
 from adascale.runs.store import Store, resume
-from adascale.workers import Processes
-
-_ONE_RUN = threading.Lock()
-"""Held by the thread that does a run, as all threads of a process share PyTorch's random numbers."""
+from adascale.workers import run_tasks
 
 _REQUIRED = ("reading", "dataset", "policy", "nu", "seed")
 
@@ -58,9 +54,6 @@ class Outcome(NamedTuple):
     state: str
     """``finished``, ``failed`` or ``diverged``."""
     message: str = ""
-
-
-_Result = tuple[Outcome, Finished | None]
 
 
 def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
@@ -131,26 +124,21 @@ def sweep(
     store: Store,
     executor: Executor | None = None,
     *,
-    jobs: int = 1,
     device: str = "cpu",
     threads: int = 1,
     progress: bool = False,
 ) -> list[Outcome]:
     """Run what the store lacks, and return one outcome per distinct run, in their order.
 
-    A run that failed, or whose worker was lost, is tried once more from its last checkpoint; one that diverges is not.
     Results come back to this process, which alone writes the store.  Only checkpoints are written by the workers, if
-    they see its folder.
+    they see its folder: a run whose worker is lost is given once more, and goes on from there.
 
     Parameters
     ----------
     runs, store
     executor : concurrent.futures.Executor, optional
-        Where to run, for example ``dask.distributed.Client(...).get_executor()``.  By default, on this machine.  The
-        threads of one process take turns.
-    jobs : int, >= 1
-        Without ``executor``, the number of processes.  With several, a script needs the usual
-        ``if __name__ == "__main__"`` around the call.
+        Where to run, for example :class:`~adascale.workers.Processes` or
+        ``dask.distributed.Client(...).get_executor()``.  By default, in this process.
     device : str
         ``cpu``, or ``cuda`` or ``cuda:N``, which all jobs share.
     threads : int, >= 1
@@ -162,68 +150,37 @@ def sweep(
     missing = [run for run in distinct.values() if store.finished(run) is None]
     if not missing:
         return list(outcomes.values())
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(store.locked())
-        bar = tqdm(total=len(missing), disable=not progress, unit="run")
-        stack.enter_context(bar)
-        if executor is None and jobs > 1:
-            executor = stack.enter_context(Processes(min(jobs, len(missing))))
-        work = partial(
-            _train, folder=store.folder.resolve(), device=device, threads=threads
-        )
-        for _attempt in (1, 2):
-            results = stack.enter_context(
-                contextlib.closing(_results(work, missing, executor))
-            )
-            for outcome, result in results:
-                outcomes[outcome.address] = outcome
-                if result is not None:
-                    store.write(distinct[outcome.address], result)
-                    bar.update()
-                elif progress:
-                    bar.write(
-                        f"run {outcome.address} failed: {outcome.message}",
-                        file=sys.stderr,
-                    )
-            missing = [
-                run for run in missing if outcomes[run.address].state == "failed"
-            ]
+    folder = store.folder.resolve()
+    work = partial(_train, folder=folder, device=device, threads=threads)
+    with (
+        store.locked(),
+        tqdm(total=len(missing), disable=not progress, unit="run") as bar,
+        contextlib.closing(run_tasks(work, missing, executor)) as results,
+    ):
+        for number, result in results:
+            run = missing[number]
+            if isinstance(result, Finished):
+                store.write(run, result)
+                bar.update()
+                continue
+            state = "diverged" if isinstance(result, Diverged) else "failed"
+            message = " ".join(f"{type(result).__name__}: {result}".split())
+            outcomes[run.address] = Outcome(run.address, state, message)
+            if progress:
+                text = f"run {run.address} {state}: {message}"
+                bar.write(text, file=sys.stderr)
     return list(outcomes.values())
 
 
-def _results(
-    work: Callable[[Run], _Result], runs: list[Run], executor: Executor | None
-) -> Generator[_Result, None, None]:
-    """Yield what the work on each run returns, as they finish; closed early, give up those that have not begun."""
-    if executor is None:
-        yield from map(work, runs)
-        return
-    futures = {executor.submit(work, run): run for run in runs}
+def _train(run: Run, *, folder: Path, device: str, threads: int) -> Finished:
+    """Do a run, wherever this is."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
     try:
-        for future in as_completed([*futures]):
-            run, error = futures.pop(future), future.exception()
-            lost = Outcome(run.address, "failed", f"{type(error).__name__}: {error}")
-            yield (lost, None) if error else future.result()
+        with collected(OrdersTooFew, []):
+            return resume(run, folder, device=device)
     finally:
-        for future in futures:
-            future.cancel()
-
-
-def _train(run: Run, *, folder: Path, device: str, threads: int) -> _Result:
-    """Do a run, wherever this is; an error is an outcome, so that the other runs go on."""
-    with _ONE_RUN:
-        before = torch.get_num_threads()
-        torch.set_num_threads(threads)
-        try:
-            with collected(OrdersTooFew, []):
-                result = resume(run, folder, device=device)
-        except (Exception, SystemExit) as error:
-            state = "diverged" if isinstance(error, Diverged) else "failed"
-            message = " ".join(f"{type(error).__name__}: {error}".split())
-            return Outcome(run.address, state, message), None
-        finally:
-            torch.set_num_threads(before)
-    return Outcome(run.address, "finished"), result
+        torch.set_num_threads(before)
 
 
 def tables(entries: Iterable[Entry], store: Store) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -1,6 +1,9 @@
 """Methods: what they see, what they are tuned on, how they are found by name; and their leakage in a tidy table."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +15,7 @@ from adascale import (
     accounting,
     channel,
     policies,
+    registry,
 )
 from adascale.channel import (
     AntennaSelection,
@@ -35,6 +39,7 @@ from companion.methods import METHODS
 
 from ..problems import FullPower, OnlySome, drawn
 
+leakage: Any = import_module("adascale.comparison.leakage")
 SMALL = Scenario("small", 3, 40, 1000, 20, 400, 1.0, 0.2, 1e-12)
 SHORT = replace(Scenario.mnist(), num_rounds=100)
 BUDGETS = np.array([2e-3, 8e-3])  # OnlySome reaches the first
@@ -235,6 +240,21 @@ def test_a_row_does_not_depend_on_other_realisations(table):
     row = table[table.seed == 2].reset_index(drop=True)
     # the tuned V ends anywhere within 1e-9 of the budget
     pd.testing.assert_frame_equal(alone, row, rtol=1e-7)
+
+
+@pytest.mark.parametrize("target", ["nu", "total"])
+def test_executor_gives_the_same_table_to_the_last_bit(target, monkeypatch):
+    monkeypatch.setattr(leakage, "_BLOCK", 2)
+    names = {*registry.names("policies"), "best:number=2"} - {"Best"}
+    methods = dict(map(find_method, sorted(names)))
+    methods["a function"] = as_method(best_lyapunov)
+    arguments: Any = SMALL, [0.05, 0.5], range(5), methods
+    alone = leakage_table(*arguments, target=target)
+    with ThreadPoolExecutor(2) as executor:
+        together = leakage_table(*arguments, target=target, executor=executor)
+    pd.testing.assert_frame_equal(alone, together, check_exact=True)
+    assert alone.attrs == together.attrs
+    assert alone["epsilon"].notna().any()
 
 
 def test_a_budget_out_of_reach_leaves_the_other_rows():
