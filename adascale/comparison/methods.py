@@ -311,25 +311,40 @@ def with_past(method: Method, scenario: Scenario, gain: FloatArray) -> Method:
     if hasattr(policy, "from_law"):
         return TunedOnModel(policy, **fixed)
 
-    def last(array: FloatArray, rounds: int) -> FloatArray:
-        if array.shape[-1] < rounds:
-            raise InvalidInput(
-                f"the earlier rounds must be {rounds} at least, on which {policy.__name__} is tuned, "
-                f"got {array.shape[-1]}",
-                "gain",
-            )
-        return array[..., -rounds:]
-
-    def select(scenario: Scenario, later: FloatArray, total: FloatArray) -> Policy:
-        return method.build(scenario, last(gain, later.shape[-1]), total)
-
-    def scale(problem: Problem, *told: Any) -> Policy:
-        budget = np.broadcast_to(problem.budget, problem.lanes)
-        earlier = last(min_gain, problem.num_rounds)
-        return method.build(Problem(problem.scenario, earlier, budget), *told)
-
-    build = select if method.chooses_senders else scale
+    build = (
+        partial(_select_by_past, method, gain)
+        if method.chooses_senders
+        else partial(_scale_by_past, method, min_gain)
+    )
     return replace(method, build=build, needs=method.needs - {"future"} | {"past"})
+
+
+def _select_by_past(
+    method: Method,
+    gain: FloatArray,
+    scenario: Scenario,
+    later: FloatArray,
+    total: FloatArray,
+) -> Policy:
+    return method.build(scenario, _last(method, gain, later.shape[-1]), total)
+
+
+def _scale_by_past(
+    method: Method, min_gain: FloatArray, problem: Problem, *told: Any
+) -> Policy:
+    budget = np.broadcast_to(problem.budget, problem.lanes)
+    earlier = _last(method, min_gain, problem.num_rounds)
+    return method.build(Problem(problem.scenario, earlier, budget), *told)
+
+
+def _last(method: Method, past: FloatArray, rounds: int) -> FloatArray:
+    if past.shape[-1] < rounds:
+        raise InvalidInput(
+            f"the earlier rounds must be {rounds} at least, on which {method.policy.__name__} is tuned, "
+            f"got {past.shape[-1]}",
+            "gain",
+        )
+    return past[..., -rounds:]
 
 
 def find_method(name: str) -> tuple[str, Method]:
