@@ -122,7 +122,7 @@ assert delta(events, epsilon=found.upper).lower <= 1e-5
 assert calibrate(events, epsilon=2.0, delta=1e-5).epsilon.upper <= 2.0
 assert float(beta(events, alpha=0.01)) + 0.01 >= 1 - float(advantage(events))
 from adascale.cli import main
-assert main(["accounting", "epsilon", "--event", "0.01,1.0,500", "--delta", "1e-5"]) == 0
+assert main(["epsilon", "--event", "0.01,1.0,500", "--delta", "1e-5"]) == 0
 assert not {"numba", "pandas", "tqdm", "torch", "matplotlib"} & set(sys.modules)
 sys.exit(main(["leakage", "--scenario", "mnist", "--nu", "0.04"]))
 """

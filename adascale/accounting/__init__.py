@@ -30,7 +30,7 @@ from adascale.accounting.renyi import (
     rdp_derivative,
     to_dp,
 )
-from adascale.accounting.report import Report, gaussian_mu, report
+from adascale.accounting.report import Report, gaussian_mu, report, setting
 from adascale.accounting.schedules import order_grid, schedule_epsilon
 
 __all__ = [
@@ -67,5 +67,6 @@ __all__ = [
     "read_events",
     "report",
     "schedule_epsilon",
+    "setting",
     "to_dp",
 ]

@@ -48,7 +48,8 @@ class CertifiedInterval:
     ends : tuple of str
         The names of the proofs of the lower and of the upper bound.
     direction : str
-        The direction that determines the number: ``add``, ``remove`` or ``both``.
+        The direction that determines the number: ``add`` compares outputs with the sample to those without it,
+        ``remove`` the reverse (dp_accounting calls the first REMOVE and the second ADD), and ``both`` is a curve's.
     estimate : float, within the bounds
         Near the number, but not proven.
     safe : float

@@ -6,7 +6,7 @@ import numpy as np
 
 from adascale import __version__
 from adascale.accounting import certified
-from adascale.accounting.events import Composition, Events, compose_events
+from adascale.accounting.events import Events, compose_events
 from adascale.accounting.exact import gaussian
 from adascale.accounting.interval import CertifiedInterval, round_outward
 from adascale.checks import FloatArray
@@ -112,14 +112,13 @@ def report(events: Events, delta: float, unit: str = "one training sample") -> R
     >>> report([(0.01, 1.0, 1000)], delta=1e-5)["epsilon"]
     1.82...
     """
-    composition = compose_events(events)
     interval = certified.epsilon(events, delta)
     rows = {
         "epsilon": interval.upper,
         "proven interval": str(interval),
         "delta": float(delta),
         "protected unit": unit,
-        **setting(composition),
+        **setting(events),
         "largest advantage of a membership test": certified.advantage(events).upper,
     }
     miss = certified.beta(events, _FALSE_POSITIVES)
@@ -135,10 +134,11 @@ def report(events: Events, delta: float, unit: str = "one training sample") -> R
     return Report(rows)
 
 
-def setting(events: Composition) -> dict[str, str | int]:
-    """Describe events in words: adjacency, sampling, the mechanisms and their number."""
-    used = events.rate * events.number > 0
-    rate, sigma, number = (column[used] for column in events[:3])
+def setting(events: Events) -> dict[str, str | int]:
+    """Describe events in words: adjacency, sampling, ``events`` as (rate, noise multiplier, count), and rounds."""
+    composition = compose_events(events)
+    used = composition.rate * composition.number > 0
+    rate, sigma, number = (column[used] for column in composition[:3])
     pairs = np.stack([rate, sigma], axis=1)
     kinds, place = np.unique(pairs, axis=0, return_inverse=True)
     counts = np.bincount(place.ravel(), number)
@@ -149,13 +149,13 @@ def setting(events: Composition) -> dict[str, str | int]:
         (q, s), (most_q, most_s) = kinds.min(axis=0), kinds.max(axis=0)
         ranges = f"rates {q:g} to {most_q:g}, noise multipliers {s:g} to {most_s:g}"
         listed = [f"{len(listed):,} different, {ranges}"]
-    if events.discrete:
-        listed.append(f"{len(events.discrete)} with discrete losses")
+    if composition.discrete:
+        listed.append(f"{len(composition.discrete)} with discrete losses")
     return {
         "adjacency": "add or remove one",
         "sampling": "Poisson" if (rate < 1).any() else "none",
-        "events (rate, noise multiplier, count)": ", ".join(listed) or "none",
-        "rounds": int(number.sum() + sum(n for _, n in events.discrete)),
+        "events": ", ".join(listed) or "none",
+        "rounds": int(number.sum() + sum(n for _, n in composition.discrete)),
     }
 
 

@@ -24,8 +24,12 @@ COMMANDS = {
     "train": "train over the simulated air",
     "sweep": "run many trainings, resumable and on many machines",
     "audit": "find a lower bound on epsilon from canaries in a training",
-    "accounting": "compute epsilon, delta, noise multipliers or miss rates of sampled Gaussian mechanisms",
     "epsilon": "compute the exact epsilon of noise multipliers, with proven bounds",
+    "delta": "compute delta at a given epsilon",
+    "calibrate": "find the noise multiplier for an epsilon",
+    "steps": "find how many steps an epsilon allows",
+    "beta": "bound the miss rate of a membership test",
+    "advantage": "bound the advantage of a membership test",
 }
 """The subcommands: each is a module with functions ``add_options`` and ``run``, and its docstring is the help text."""
 

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from adascale.channel import Reading, Trace
-    from adascale.tables import FloatArray
 
 
 def one_line(error: BaseException) -> str:
@@ -252,39 +251,6 @@ def leave_out_numba(options: Namespace) -> None:
     """
     if options.own_process:
         sys.modules.setdefault("numba", None)  # type: ignore[arg-type]
-
-
-def read_rounds(path: Path, rate: float | None) -> FloatArray:
-    """Read sampling rates, noise multipliers and counts, one row per event; ``rate`` is for a table without rates."""
-    import numpy as np
-
-    from adascale import tables
-
-    choice = tables.known("sigma", optional=("rate", "count", "steps"))
-    table = tables.read_table(path.read_bytes(), str(path), choice)
-    note(table.unended)
-    sigma = table.column(
-        "sigma", lambda s: (s >= 1e-6) & (s <= 1e150), "within 1e-6 ... 1e150"
-    )
-    has_rates = "rate" in table.names
-    if has_rates == (rate is not None):
-        raise ValueError(f"{path}: expected either a column rate, or --rate")
-    if rate is not None and not 0 <= rate <= 1:
-        raise ValueError(f"--rate must be in [0, 1], got {rate}")
-    rates: Any = rate
-    if has_rates:
-        rates = table.column("rate", lambda q: (q >= 0) & (q <= 1), "in [0, 1]")
-    counts = {"count", "steps"} & {*table.names}
-    if len(counts) > 1:
-        raise ValueError(
-            f"{path}: expected one of the columns count and steps, got both"
-        )
-    number = np.ones(1)
-    for name in counts:
-        number = table.column(
-            name, lambda n: (n >= 1) & (n <= 2.0**53) & (n % 1 == 0), "whole and >= 1"
-        )
-    return np.stack(np.broadcast_arrays(rates, sigma, number), axis=-1)
 
 
 def check_outputs(

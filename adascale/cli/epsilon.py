@@ -1,13 +1,17 @@
 """Compute the exact epsilon of Poisson-sampled Gaussian mechanisms in sequence, under add/remove adjacency.
 
 epsilon, also called upper, is proven and holds for every device. estimate is near the exact value, which lies between
-lower and upper, but is not proven. rdp is the Renyi conversion at Opacus' orders, a larger proven bound. direction says
-which of two values is the larger and so counts: add compares the mixture with the null, and remove the null with the
-mixture. Lower bounds are rounded down to six digits, and epsilons and upper bounds up; --json prints all digits.
+lower and upper, but is not proven; ends are the names of the proofs. rdp is the Renyi conversion at Opacus' orders, a
+larger proven bound. direction says which of two values is the larger and so counts: add compares outputs with the
+sample to those without it, and remove the reverse (dp_accounting calls the first one REMOVE and the second one ADD).
+Lower bounds are rounded down to six digits, and epsilons and upper bounds up; --json prints all digits. --report prints
+what belongs to a published epsilon.
 
-FILE is a table with a header and one row per round: the column sigma is the noise multiplier, and rate the sampling
-rate in [0, 1]; --rate gives one rate for all rounds instead. A column count (or steps) says how often each row counts.
-The order of rows does not matter. Lines that begin with # are comments.
+Give the mechanisms as --event SAMPLING_RATE,NOISE_MULTIPLIER,COUNT, or as FILE: a table with a header, or JSON, with a
+column sigma for the noise multiplier, rate for the sampling rate in [0, 1] and, if a row is several rounds, count
+(Opacus' names are read, too); Opacus' history as JSON, which is [[noise multiplier, sampling rate, steps], ...] or an
+object with this as "history"; or a checkpoint of Opacus. The order of rows does not matter. Lines of a table that begin
+with # are comments.
 
 For a schedule of this package, give --scenario and, as --eta, the file that adascale schedule --out wrote, or what
 adascale stream wrote at all its starts. If the file says in its column made_with that it was made with another scenario
@@ -17,7 +21,7 @@ largest. epsilon_mean, rdp_mean and so on are means over devices, which are no g
 devices there are no means, as only those kinds are computed to which no other has as large a rate and as little noise.
 
 example:
-  adascale epsilon rounds.csv --delta 1e-5 --json
+  adascale epsilon --event .01,1.0,500 --event .02,1.5,500 --delta 1e-5 --json
 """
 
 from __future__ import annotations
@@ -33,26 +37,21 @@ import numpy as np
 import adascale
 from adascale.cli import common, marks
 from adascale.cli import options as shared
+from adascale.cli.events import add_events, read_events
+from adascale.files import json_text
 from adascale.tables import Choice, FloatArray, known, read_table
 
 _IGNORED = ("budget_left", "epsilon", "epsilon_mean")
 _MOST_KINDS = 20  # of devices, for means: some seconds
 _REPEATED = 10_000_000  # most rounds of the Renyi accountant at one rate
 # Without compiled code the Renyi accountant takes a tenth of a second up to here, a third of what Numba's import takes.
-# Longer schedules are summed from tables, which need it. Where rates differ, all kinds are tried at all orders.
-_FAST_ROUNDS, _FAST_KINDS, _FAST_KINDS_OF_RATES = 5000, 48, 4
+_FAST_ROUNDS, _FAST_KINDS, _FAST_COMMAS = 5000, 12, 36
 
 
 def add_options(parser: shared.Parser) -> None:
     """Add the options of the command."""
+    add_events(parser)
     add = parser.add_argument
-    add(
-        "file",
-        help="table with the columns sigma and rate",
-        nargs="?",
-        metavar="FILE",
-        type=Path,
-    )
     add(
         "--scenario",
         help=f"{shared.PRESETS} or a TOML file, with --eta",
@@ -60,15 +59,17 @@ def add_options(parser: shared.Parser) -> None:
     )
     shared.add_interference(parser)
     add(
-        "--rate",
-        help="sampling rate of every round, if FILE has no column rate",
-        type=float,
-    )
-    add(
         "--eta",
         help="file written by 'adascale schedule --out' or 'adascale stream'",
         metavar="CSV",
         type=Path,
+    )
+    add(
+        "--report",
+        help="print a report instead: what to publish with epsilon; with --json as JSON",
+        choices=("text", "markdown"),
+        nargs="?",
+        const="text",
     )
     shared.add_delta(parser)
     shared.add_json(parser)
@@ -88,10 +89,10 @@ def run(options: argparse.Namespace) -> None:
     _check(options)
     delta = options.delta
     if options.eta is None:
-        kinds = [_Kind(common.read_rounds(options.file, options.rate))]
-        number_of_kinds = 1
-        if _is_short(kinds[0].rounds):
+        if _is_short(options):
             common.leave_out_numba(options)
+        kinds = [_Kind(np.asarray(read_events(options), dtype=float))]
+        number_of_kinds = 1
     else:
         kinds, number_of_kinds = _kinds_of_schedule(options)
     with common.noting_orders():
@@ -99,18 +100,23 @@ def run(options: argparse.Namespace) -> None:
     worst, device = max(
         zip(bounds, kinds, strict=True), key=lambda pair: pair[0]["upper"]
     )
+    if options.report:
+        print(_report(options, device.rounds, delta))
+        return
     rounds = int(device.rounds[:, 2].sum())
     totals: dict[str, Any] = {"rounds": rounds, "delta": delta}
     if number_of_kinds > 1:
         totals["device"] = device.first
     totals |= worst | {"rdp": max(kind["rdp"] for kind in bounds)}
-    ends = totals.pop("ends")
+    is_certified, ends = totals.pop("certified"), totals.pop("ends")
+    totals |= {"certified": is_certified, "ends": ends}
+    totals |= adascale.accounting.setting(device.rounds) | {"rounds": rounds}
     if 1 < len(kinds) == number_of_kinds:
         weights = [kind.number for kind in kinds]
         for name in ("epsilon", "estimate", "lower", "upper", "rdp"):
             values = [kind[name] for kind in bounds]
             totals[f"{name}_mean"] = float(np.average(values, weights=weights))
-    if ends:
+    if not is_certified:
         common.note(
             f"epsilon is not certified within one per cent: its proofs are {ends}"
         )
@@ -127,19 +133,27 @@ def _bounds(rounds: FloatArray, delta: float) -> dict[str, Any]:
         "upper": exact.upper,
         "rdp": _renyi(rounds, delta),
         "direction": exact.direction,
-        "ends": "" if exact.certified else ", ".join(exact.ends),
+        "certified": exact.certified,
+        "ends": ", ".join(exact.ends),
     }
+
+
+def _report(options: argparse.Namespace, rounds: FloatArray, delta: float) -> str:
+    """Return the report of a training as text, Markdown or JSON."""
+    unit = "one training sample" + (" of one device" if options.eta else "")
+    report = adascale.accounting.report(rounds, delta, unit)
+    if options.json:
+        return json_text(report)
+    return str(report) if options.report == "text" else report._repr_markdown_()
 
 
 def _check(options: argparse.Namespace) -> None:
     """Check options that depend on each other."""
     has_eta = options.eta is not None
     has_scenario = options.scenario is not None
-    if has_eta != (options.file is None):
-        raise ValueError(
-            "give either a FILE of noise multipliers, or --scenario and --eta"
-        )
-    if has_eta and (not has_scenario or options.rate is not None):
+    if has_eta and (options.file or options.event):
+        raise ValueError("give either FILE and --event, or --scenario and --eta")
+    if has_eta and not has_scenario:
         raise ValueError("--eta needs --scenario, which gives the sampling rates")
     if not has_eta and (has_scenario or options.interference is not None):
         raise ValueError(
@@ -228,11 +242,12 @@ def _answers(path: Path) -> bytes:
     return b"\n".join([header, *lines])
 
 
-def _is_short(rounds: FloatArray) -> bool:
-    """Check that the Renyi accountant is fast without compiled code."""
-    kinds = np.unique(rounds[:, :2], axis=0)
-    most = _FAST_KINDS if np.ptp(kinds[:, 0]) == 0 else _FAST_KINDS_OF_RATES
-    return bool(rounds[:, 2].sum() <= _FAST_ROUNDS) and len(kinds) <= most
+def _is_short(options: argparse.Namespace) -> bool:
+    """Guess, before slow imports, that there are few kinds of rounds: by commas, two or three per row."""
+    commas = 3 * len(options.event or [])
+    if options.file is not None:
+        commas += options.file.read_bytes().count(b",")
+    return commas <= _FAST_COMMAS
 
 
 def _renyi(rounds: FloatArray, delta: float) -> float:
@@ -241,10 +256,12 @@ def _renyi(rounds: FloatArray, delta: float) -> float:
     rate, sigma, number = rounds[rounds[:, 0] > 0].T
     if rate.size == 0:
         return 0.0
-    if (rate == rate[0]).all() and number.sum() <= _REPEATED:
+    pairs, place = np.unique(np.stack([rate, sigma]), axis=1, return_inverse=True)
+    total = number.sum()
+    is_varied = pairs.shape[1] > _FAST_KINDS and total <= _REPEATED
+    if (rate == rate[0]).all() and (is_varied or total <= _FAST_ROUNDS):
         repeated = np.repeat(sigma, number.astype(int))
         return float(accounting.schedule_epsilon(rate[0], repeated, delta).epsilon)
-    pairs, place = np.unique(np.stack([rate, sigma]), axis=1, return_inverse=True)
     count = np.bincount(place.ravel(), number)
     curve = [
         float((count * accounting.rdp(pairs[0], pairs[1], order)).sum())

@@ -18,7 +18,6 @@ from adascale.accounting import (
     gaussian_mu,
     report,
 )
-from adascale.accounting.events import compose_events
 
 module = sys.modules["adascale.accounting.report"]
 
@@ -76,10 +75,10 @@ def test_a_report_has_the_numbers_of_the_library():
 def test_a_setting_lists_few_events_and_summarises_many():
     loss = from_pmf([np.log(3), -np.log(3)], [0.75, 0.25])
     events = [(1, 20.0), (0.5, 30.0, 0), (1, 20.0, 2), (loss, 2)]
-    few = module.setting(compose_events(events))
+    few = module.setting(events)
     assert "(1, 20, 3), 1 with discrete losses" in few.values()
     assert (few["sampling"], few["rounds"]) == ("none", 5)
-    many = compose_events([(0.01, sigma) for sigma in np.linspace(1, 2, 50)])
+    many = [(0.01, sigma) for sigma in np.linspace(1, 2, 50)]
     summary = "50 different, rates 0.01 to 0.01, noise multipliers 1 to 2"
     assert summary in module.setting(many).values()
 

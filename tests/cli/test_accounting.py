@@ -1,4 +1,4 @@
-"""`adascale epsilon` and `adascale accounting`: files of rounds, schedules, events and logs of trainings."""
+"""The commands of the accountant: files of rounds, schedules, events and logs of trainings."""
 
 import json
 import subprocess
@@ -91,7 +91,7 @@ def test_order_of_rows_and_columns_does_not_matter(written, answer):
 
 
 def test_one_rate_holds_for_all_rounds(written, answer):
-    totals = answer("epsilon", written("sigma\n1\n2\n"), "--rate", "0.1")
+    totals = answer("epsilon", written("sigma\n1\n2\n"), "--columns", "rate=0.1")
     assert totals["epsilon"] == exact_epsilon(0.1, [1.0, 2.0]).epsilon
     assert totals["rdp"] == float(accounting.schedule_epsilon(0.1, [1.0, 2.0]).epsilon)
 
@@ -141,25 +141,43 @@ def test_a_wide_interval_is_noted(written, capsys, monkeypatch):
 
 EVENTS = [(0.01, 1.0, 500), (0.02, 1.5, 1)]
 GIVEN = ["--event", ".01,1.0,500", "--event", ".02,1.5"]
+FIXED = ["--fixed", ".02,2,300"]
+HELD = [(0.02, 2.0, 300)]
 QUANTITIES = [
     ("epsilon", ["--delta", "1e-6"], lambda: accounting.epsilon(EVENTS, 1e-6)),
     ("delta", ["--epsilon", "0.5"], lambda: accounting.delta(EVENTS, 0.5)),
     ("beta", ["--alpha", "0.05"], lambda: accounting.beta(EVENTS, 0.05)),
+    ("advantage", [], lambda: accounting.advantage(EVENTS)),
     (
         "calibrate",
-        ["--epsilon", "1.5"],
-        lambda: accounting.calibrate(EVENTS, 1.5, 1e-5).epsilon,
+        ["--epsilon", "1.5", *FIXED],
+        lambda: accounting.calibrate(EVENTS, 1.5, 1e-5, HELD).epsilon,
+    ),
+    (
+        "steps",
+        ["--epsilon", "4", *FIXED],
+        lambda: accounting.largest_count(EVENTS, 4.0, 1e-5, HELD).epsilon,
     ),
 ]
 
 
-@pytest.mark.parametrize(("quantity", "more", "expected"), QUANTITIES)
-def test_quantity_is_that_of_the_library(answer, quantity, more, expected):
-    totals, interval = answer("accounting", quantity, *GIVEN, *more), expected()
-    for name in ("lower", "upper", "estimate", "safe", "certified"):
+@pytest.mark.parametrize(("command", "more", "expected"), QUANTITIES)
+def test_quantity_is_that_of_the_library(answer, command, more, expected):
+    totals, interval = answer(command, *GIVEN, *more), expected()
+    for name in ("lower", "upper", "estimate", "direction", "certified"):
         assert totals[name] == getattr(interval, name)
-    assert totals["ends"] == list(interval.ends)
-    assert totals.get("epsilon", interval.upper) == interval.upper
+    safe = totals.get(command, totals.get("epsilon"))
+    assert safe == interval.safe
+    assert (totals["adjacency"], totals["sampling"]) == ("add or remove one", "Poisson")
+
+
+def test_steps_and_calibrated_noise_are_those_of_the_library(answer):
+    steps = answer("steps", *GIVEN, "--epsilon", "4", *FIXED)
+    found = accounting.largest_count(EVENTS, 4.0, 1e-5, HELD)
+    assert (steps["count"], steps["rounds"]) == (found.count, 501 * found.count + 300)
+    noise = answer("calibrate", *GIVEN, "--epsilon", "1.5", *FIXED)
+    scale = accounting.calibrate(EVENTS, 1.5, 1e-5, HELD).scale
+    assert noise["noise_multiplier"] == [scale, 1.5 * scale]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +185,7 @@ def test_quantity_is_that_of_the_library(answer, quantity, more, expected):
     [(1.0000004, 1.0000014), (1.0000006, 1.0000016)],
     ids=["nearest digits below", "above"],
 )
-@pytest.mark.parametrize("quantity", ["epsilon", "beta"])
+@pytest.mark.parametrize("quantity", ["epsilon", "delta", "beta", "advantage"])
 def test_printed_bounds_enclose_those_of_the_library(
     monkeypatch, printed, quantity, bounds
 ):
@@ -177,32 +195,50 @@ def test_printed_bounds_enclose_those_of_the_library(
         lower, upper, ("a", "b"), "add", lower, safe
     )
     monkeypatch.setattr(accounting, quantity, lambda *_: interval)
-    alpha = ["--alpha", "0.05"] if quantity == "beta" else []
-    totals = printed("accounting", quantity, *GIVEN, *alpha)
+    more = {"beta": ["--alpha", "0.05"], "delta": ["--epsilon", "1"]}
+    totals = printed(quantity, *GIVEN, *more.get(quantity, []))
     assert (totals["lower"], totals["upper"]) == ("1", "1.00001")
-    assert totals["safe"] == totals["lower" if quantity == "beta" else "upper"]
+    assert totals[quantity] == totals["lower" if quantity == "beta" else "upper"]
 
 
 def test_printed_noise_multipliers_are_rounded_up(answer, printed):
-    how = ["accounting", "calibrate", *GIVEN, "--epsilon", "1.5"]
+    how = ["calibrate", *GIVEN, "--epsilon", "1.5"]
     exact, shown = answer(*how), printed(*how)
     assert exact["noise_multiplier"] == [exact["scale"], 1.5 * exact["scale"]]
-    texts = [shown["scale"], *shown["noise_multiplier"].strip("()").split(",")]
+    texts = [shown["scale"], *shown["noise_multiplier"].strip("[]").split(",")]
     numbers = [exact["scale"], *exact["noise_multiplier"]]
     for text, number in zip(texts, numbers, strict=True):
         assert 0 <= float(text) - number < 1e-5
 
 
+def test_a_report_is_that_of_the_library(answer, capsys):
+    report = accounting.report(EVENTS, 1e-6)
+    how = ["epsilon", *GIVEN, "--delta", "1e-6"]
+    assert answer(*how, "--report") == report
+    assert run(*how, "--report") == run(*how, "--report", "markdown") == 0
+    texts = capsys.readouterr().out
+    assert texts == f"{report}\n{report._repr_markdown_()}\n"
+
+
 ROWS = "[[1.0, 0.01, 500], [1.5, 0.02, 1]]"
 LOGS = {
-    "log.json": ROWS,
     "state.json": f'{{"mechanism": "adascale", "history": {ROWS}}}',
-    "log.csv": "sigma,rate,count\n1.0,0.01,500\n1.5,0.02,1\n",
     "rounds.csv": "sigma,rate,steps\n1.5,0.02,1\n1.0,0.01,500\n",
+    "opacus.csv": "noise_multiplier,sample_rate,num_steps\n1.5,0.02,1\n1.0,0.01,500\n",
+    "wide.csv": "q,noise,loss,n\n.02,1.5,3,1\n.01,1.0,2,500\n",
 }
 
 
 @pytest.mark.parametrize("name", LOGS)
 def test_log_of_a_training_has_the_same_epsilon(written, answer, name):
-    log = answer("accounting", "epsilon", "--history", written(LOGS[name], name))
-    assert log == answer("accounting", "epsilon", *GIVEN)
+    path = written(LOGS[name], name)
+    more = ["--columns", "rate=q,sigma=noise,count=n"] if name == "wide.csv" else []
+    for command in ("epsilon", "advantage"):
+        assert answer(command, path, *more) == answer(command, *GIVEN)
+
+
+def test_events_of_a_file_and_of_options_are_added(written, answer):
+    one, other = LOGS["rounds.csv"].splitlines()[1:]
+    file = written(f"sigma,rate,steps\n{other}\n")
+    assert one == "1.5,0.02,1"
+    assert answer("epsilon", file, *GIVEN[2:]) == answer("epsilon", *GIVEN)

@@ -28,7 +28,7 @@ def test_no_prefix_of_an_option_is_taken_for_it(command):
         action.required = False
     prefixes = {name[:end] for name in names for end in range(3, len(name))}
     prefixes -= names.keys()
-    words = ["epsilon", *prefixes] if command == "accounting" else [*prefixes]
+    words = [*prefixes]
     if command in ("plot", "sweep"):
         words = ["a.csv", "a.pdf", *prefixes]
     _, unknown = parser.parse_known_args(words)
@@ -52,10 +52,10 @@ def test_an_option_with_one_value_is_given_once(command):
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("accounting epsilon --delta={}", "--delta: expected a finite number"),
+        ("epsilon --delta={}", "--delta: expected a finite number"),
         ("sweep a.toml --jobs={}", "--jobs: expected a whole number"),
         ("train --nu=1 --seed={}", "--seed: must be a whole number"),
-        ("accounting epsilon --event=1,1,{},", "--event: expected Q,SIGMA"),
+        ("epsilon --event=1,1,{},", "--event: expected Q,SIGMA"),
         ("leakage --orders=1,{},", "--orders: expected MAX"),
     ],
 )

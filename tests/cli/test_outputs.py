@@ -145,7 +145,7 @@ OUT_OF_RANGE = [
     ("leakage --nu 1 --delta 0", "--delta"),
     ("stream --state s --nu 0", "--nu"),
     ("train --nu 1 --every 0", "--every"),
-    ("accounting beta --event .1,1 --alpha 2", "--alpha"),
+    ("beta --event .1,1 --alpha 2", "--alpha"),
 ]
 
 

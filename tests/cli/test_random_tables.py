@@ -4,6 +4,7 @@ Those of gains, by the same reader, are in ``tests/channel/test_gains.py``.
 """
 
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from adascale.cli import common
+from adascale.accounting import read_events
 
 COLUMNS = [["sigma", "rate"], ["sigma", "rate", "steps"], ["round", "sigma", "rate"]]
 NAMES = [
@@ -163,19 +164,20 @@ def plain(data):
     if not {"sigma", "rate"} <= {*table}:
         raise Refused
     table = table.assign(steps=table.get("steps", 1))
-    good = (table.sigma > 0) & table.rate.between(0, 1) & (table.steps >= 1)
+    good = (table.sigma > 0) & table.rate.between(0, 1) & (table.steps >= 0)
     if not (good & (table.steps % 1 == 0)).all():
         raise Refused
     return table[["rate", "sigma", "steps"]].to_numpy(float)
 
 
-def outcome(data, path, read=common.read_rounds):
+def outcome(data, path, read=read_events):
     """Whether a table was accepted, refused, or silently misread."""
     path.write_bytes(data)
     try:
-        rounds = read(path, None)
+        with warnings.catch_warnings(action="ignore"):  # of a last line that has no end
+            rounds = read(path)
     except ValueError as error:
-        place = rf"{path}(, line \d+: | is empty| has no rows|: expected a column rate)"
+        place = rf"{path}(, line \d+: | is empty| has no rows)"
         assert re.match(place, str(error))  # noqa: PT017
         return "refused"
     try:
@@ -201,8 +203,8 @@ WHOLE = b"sigma,rate\n1.5,0.1\n2,0.2\n"
 @pytest.mark.parametrize(
     ("data", "read", "expected"),
     [
-        (WHOLE, common.read_rounds, "accepted"),
-        (WHOLE, lambda *given: common.read_rounds(*given)[::-1], "misread"),
+        (WHOLE, read_events, "accepted"),
+        (WHOLE, lambda path: read_events(path)[::-1], "misread"),
         (
             WHOLE.replace(b"0.2", b"0_2"),
             lambda *_: np.array([[0.1, 1.5, 1], [2, 2, 1]]),

@@ -45,13 +45,16 @@ FILES = {
 
 # for each command with what is always given: what is added, what is said, and the file "given" where it matters
 REFUSED = {
-    "accounting": [
-        ("epsilon", "give the mechanisms by --event or --history"),
-        ("epsilon --event 0.1", "expected Q,SIGMA or Q,SIGMA,COUNT, got '0.1'"),
-        ("epsilon --event 0.1,1 --epsilon 1", "epsilon does not take --epsilon"),
-        ("delta --event 0.1,1", "delta needs --epsilon"),
-        ("epsilon --history log.json", "log.json: expected Opacus' history"),
+    "advantage": [
+        ("", "give the mechanisms by FILE or --event"),
+        ("--event 0.1", "expected Q,SIGMA or Q,SIGMA,COUNT, got '0.1'"),
+        ("--event 0.1,1 --columns rate=q", "--columns needs a FILE"),
+        ("log.json --columns rate", "expected NAME=COLUMN,..., got 'rate'"),
+        ("log.json --columns noise=q", "must name rate, sigma or count, got 'noise'"),
+        ("log.json", "log.json: history must be"),
     ],
+    "delta": [("--event 0.1,1", "arguments are required: --epsilon")],
+    "steps --epsilon 1": [("--event .1,1 --fixed .1,1,9999", "argument --fixed: ")],
     "audit --rounds 10 --nu 2.56": [
         ("--policy adascale.policies:Truncated", "chooses who sends")
     ],
@@ -59,27 +62,32 @@ REFUSED = {
     "epsilon": [
         (
             "given",
-            "line 3: expected a number that is within 1e-6 ... 1e150, got -1",
+            "line 3: expected a number that is within 1e-6 ... 1e150, as .*, got -1",
             "sigma,rate\n1,0.1\n-1,0.1\n",
         ),
-        ("given", "either a column rate, or --rate", "sigma\n1\n"),
-        ("given --rate 2", r"--rate must be in \[0, 1\], got 2.0", "sigma\n1\n"),
+        ("given", "got the columns 'sigma', expected one for each", "sigma\n1\n"),
         (
-            "given --rate 0.1",
-            "either a column rate, or --rate",
+            "given --columns rate=2",
+            r"sampling rate of events\[0\] must be in \[0, 1\], got 2.0",
+            "sigma\n1\n",
+        ),
+        (
+            "given --columns rate=0.1",
+            "got the columns 'sigma,rate'",
             "sigma,rate\n1,0.1\n",
         ),
         (
             "given",
-            "line 3: expected a number that is whole and >= 1, got 0",
-            "# x\nsigma,rate,steps\n1,0.1,0\n",
+            r"line 3: expected a number that is whole, from 0 to 2\^53, got -1",
+            "# x\nsigma,rate,steps\n1,0.1,-1\n",
         ),
         (
             "given",
-            "one of the columns count and steps, got both",
+            "got the columns 'sigma,rate,steps,count'",
             "sigma,rate,steps,count\n1,0.1,1,1\n",
         ),
-        ("given --eta eta.csv", "give either a FILE of noise multipliers, or"),
+        ("given --eta eta.csv", "give either FILE and --event, or"),
+        ("", "give the mechanisms by FILE or --event"),
         ("given --interference -6", "--scenario and --interference need --eta"),
         ("--eta eta.csv", "--eta needs --scenario"),
     ],

@@ -1,0 +1,30 @@
+"""Bound the largest true positive rate minus false positive rate of a membership test, from both sides.
+
+advantage is the upper bound; it is delta at epsilon 0. Bounds are rounded outwards to six digits; --json prints all
+digits. What FILE and --event are, and what the other names mean: adascale epsilon --help.
+
+example:
+  adascale advantage --event .01,1.0,1000
+"""
+
+import argparse
+
+import adascale
+from adascale.cli import common
+from adascale.cli import options as shared
+from adascale.cli.events import add_events, print_interval, read_events, rounded
+
+
+def add_options(parser: shared.Parser) -> None:
+    """Add the options of the command."""
+    add_events(parser)
+    shared.add_json(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the advantage and its bounds."""
+    common.leave_out_numba(options)
+    events = read_events(options)
+    interval = adascale.accounting.advantage(events)
+    safe = rounded(options, interval.upper)
+    print_interval(options, events, interval, advantage=safe)

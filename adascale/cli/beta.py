@@ -1,0 +1,31 @@
+"""Compute the smallest miss rate of a membership test with a given false-alarm rate, between proven bounds.
+
+beta is the lower bound, which does not understate the leakage. Bounds are rounded outwards to six digits; --json prints
+all digits. What FILE and --event are, and what the other names mean: adascale epsilon --help.
+
+example:
+  adascale beta --event .01,1.0,1000 --alpha .01
+"""
+
+import argparse
+
+import adascale
+from adascale.cli import common
+from adascale.cli import options as shared
+from adascale.cli.events import add_events, print_interval, read_events, rounded
+
+
+def add_options(parser: shared.Parser) -> None:
+    """Add the options of the command."""
+    add_events(parser)
+    parser.add_argument("--alpha", help="false-alarm rate", type=float, required=True)
+    shared.add_json(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print the miss rate and its bounds."""
+    common.leave_out_numba(options)
+    events = read_events(options)
+    interval = adascale.accounting.beta(events, options.alpha)
+    safe = rounded(options, interval.lower, up=False)
+    print_interval(options, events, interval, beta=safe, alpha=options.alpha)

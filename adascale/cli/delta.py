@@ -1,0 +1,31 @@
+"""Compute delta of Poisson-sampled Gaussian mechanisms at a given epsilon, between proven bounds.
+
+delta is the upper bound. Bounds are rounded outwards to six digits; --json prints all digits. What FILE and --event
+are, and what the other names mean: adascale epsilon --help.
+
+example:
+  adascale delta --event .01,1.0,1000 --epsilon 2
+"""
+
+import argparse
+
+import adascale
+from adascale.cli import common
+from adascale.cli import options as shared
+from adascale.cli.events import add_events, print_interval, read_events, rounded
+
+
+def add_options(parser: shared.Parser) -> None:
+    """Add the options of the command."""
+    add_events(parser)
+    parser.add_argument("--epsilon", help="epsilon", type=float, required=True)
+    shared.add_json(parser)
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print delta and its bounds."""
+    common.leave_out_numba(options)
+    events = read_events(options)
+    interval = adascale.accounting.delta(events, options.epsilon)
+    safe = rounded(options, interval.upper)
+    print_interval(options, events, interval, delta=safe, epsilon=options.epsilon)

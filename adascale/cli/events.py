@@ -1,0 +1,108 @@
+"""Options and results that the commands of the accountant share."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import adascale
+from adascale.cli import common
+from adascale.cli import options as shared
+from adascale.text import short, to_number
+
+
+def add_events(parser: shared.Parser) -> None:
+    """Add the mechanisms, as options and as a file."""
+    add = parser.add_argument
+    add(
+        "file",
+        help="table or log of a training, with a column sigma, a column rate, and count if a row is several rounds; "
+        "Opacus' names, JSON, and its history or checkpoint are read as well",
+        nargs="?",
+        metavar="FILE",
+        type=Path,
+    )
+    add(
+        "--columns",
+        help="columns of FILE if it has others, or a number for all rows, as in rate=0.01,sigma=noise",
+        metavar="NAME=COLUMN,...",
+    )
+    add(
+        "--event",
+        help="sampling rate, noise multiplier and, unless it is 1, count; may be repeated",
+        type=_to_event,
+        metavar="Q,SIGMA[,COUNT]",
+        action="append",
+    )
+
+
+def add_target(parser: shared.Parser) -> None:
+    """Add the target of epsilon, and what is released besides."""
+    parser.add_argument(
+        "--epsilon", help="largest epsilon that is allowed", type=float, required=True
+    )
+    parser.add_argument(
+        "--fixed",
+        help="event that is released besides and stays as it is, such as an earlier phase; may be repeated",
+        type=_to_event,
+        metavar="Q,SIGMA[,COUNT]",
+        action="append",
+        default=[],
+    )
+
+
+def read_events(options: argparse.Namespace) -> Any:
+    """Return the events of the options and of the file."""
+    if options.file is None and options.columns:
+        raise ValueError("--columns needs a FILE")
+    if options.file is None and not options.event:
+        raise ValueError("give the mechanisms by FILE or --event")
+    rows = [(*event, 1.0)[:3] for event in options.event or []]
+    if options.file is None:
+        return rows
+    columns = _to_columns(options.columns) if options.columns else None
+    content = adascale.accounting.read_events(options.file, columns)
+    return np.vstack([content, *rows])
+
+
+def print_interval(
+    options: argparse.Namespace, events: Any, interval: Any, **totals: Any
+) -> None:
+    """Print an interval, and what was asked; the first one is the safe bound."""
+    accounting = adascale.accounting
+    setting = accounting.setting(events)
+    ends = interval.ends if options.json else ", ".join(interval.ends)
+    totals |= {
+        "lower": interval.lower,
+        "upper": interval.upper,
+        "estimate": interval.estimate,
+        "direction": interval.direction,
+        "certified": interval.certified,
+        "ends": ends,
+    }
+    print(common.shown(totals | setting, options.json))
+
+
+def rounded(options: argparse.Namespace, value: float, up: bool = True) -> float:
+    """Return a bound for printing, rounded outwards unless all digits are printed."""
+    if options.json:
+        return value
+    return adascale.accounting.interval.round_outward(value, up)
+
+
+def _to_event(text: str) -> tuple[float, ...]:
+    return tuple(shared.to_numbers(text, 2, 3, "Q,SIGMA or Q,SIGMA,COUNT"))
+
+
+def _to_columns(text: str) -> dict[str, str | float]:
+    pairs = [pair.partition("=") for pair in text.split(",")]
+    columns: dict[str, str | float] = {}
+    for name, _, column in pairs:
+        number = to_number(column)
+        columns[name] = column if number is None else number
+    if len(columns) < len(pairs) or not all(columns.values()):
+        raise ValueError(f"--columns: expected NAME=COLUMN,..., got {short(text)}")
+    return columns
