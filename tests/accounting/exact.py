@@ -146,12 +146,14 @@ def hats(tau):
     tau, at = mp.mpf(tau), [mp.mpf("1.7") * j for j in range(-5, 4)]
     k, z, weight = (
         [mp.exp(tau * each) for each in at],
-        [each + tau / 2 for each in at],
+        at,
         [mp.mpf(0)] * 9,
     )
     for j in range(8):
         mass, mean = (
-            mp.ncdf(z[j + 1] - shift) - mp.ncdf(z[j] - shift) for shift in (0, tau)
+            mp.exp(tau * shift / 2)
+            * (mp.ncdf(z[j + 1] - shift) - mp.ncdf(z[j] - shift))
+            for shift in (0, tau)
         )
         share = (mean - k[j] * mass) / (k[j + 1] - k[j])
         weight[j] += mass - share

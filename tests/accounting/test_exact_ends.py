@@ -292,14 +292,12 @@ def test_where_the_first_atoms_do_not_do_finer_ones_are_tried(monkeypatch, ask):
     assert 0 < lower <= upper < 1.01 * lower
 
 
-def test_atoms_have_limits_of_rate_energy_and_distinct_rounds(monkeypatch):
+def test_atoms_have_a_limit_of_energy(monkeypatch):
     monkeypatch.setattr(certify, "cut", refuse)
     for rate, sigma, is_within in (
-        (0.501, [1.0, 2.0], False),
+        (0.999, [1.0, 2.0], True),
         (0.01, [0.0999, 2.0], False),  # an energy of 100.2
         (0.5, [0.1, 2.0], True),
-        (0.01, np.geomspace(1, 2, 2001), False),
-        (0.01, np.geomspace(1, 2, 2000), True),
     ):
         with pytest.raises(CannotCertify) as error:
             epsilon_by(

@@ -14,7 +14,8 @@ from adascale.errors import CannotCertify
 
 from . import exact
 from .coins import coins
-from .exact import gaussian_delta, hats
+from .exact import gaussian_delta, hats, moment
+from .test_error_bounds import cells
 
 ULP = 2.0**-52
 # the last one has ratios near 1 at losses L that are differences of some hundred
@@ -123,7 +124,7 @@ def test_a_narrow_panel_states_what_a_logarithm_off_by_two_units_moves_it_by():
     assert interpolated(q, u, c) > float((2 * ULP * np.abs(np.log(u)) * each).sum())
 
 
-@pytest.mark.parametrize("tau", [1e-6, 1e-2, 0.5])
+@pytest.mark.parametrize("tau", [1e-6, 1e-2, 0.5, 8.0, 40.0])
 def test_the_weights_of_hats_are_their_integrals_in_forty_digits(tau):
     with mp.workdps(40):
         for of, expected in zip(inversion.hats(tau), hats(tau), strict=True):
@@ -139,6 +140,7 @@ def test_the_weights_of_hats_are_their_integrals_in_forty_digits(tau):
         (1.0, 0.1, 4.5, 0.5),
         (0.01, 0.005, 30.0, 0.35),
         (1.0, 0.5, 8.0, 8.0),
+        (1e4, 3.0, 0.02, 5e3),
     ],
 )
 def test_the_lower_end_is_that_of_the_appendix_in_forty_digits_and_no_more(
@@ -166,11 +168,13 @@ def test_the_lower_end_is_that_of_the_appendix_in_forty_digits_and_no_more(
             + (energy + t * t) * a * (a + 1) / 2
             - a * epsilon
         )
-        tail = mp.exp(chernoff) * mp.ncdf(at[0] + t / 2 + a * t)
+        chernoff += (a * t) ** 2 / 2 - t * t * a * (a + 1) / 2
+        tail = mp.exp(chernoff) * mp.ncdf(at[0] + a * t)
+        middle = gaussian_delta(mp.sqrt(energy + t * t), epsilon + t * t / 2)
         others = mp.fsum(
             min(1, each) * w for each, w, x in zip(longer, weight, at, strict=True) if x
         )
-        expected = float((longer[5] - others - tail) / weight[5])
+        expected = float((middle - others - tail) / weight[5])
     lower = found.lower(epsilon)
     assert lower == pytest.approx(expected, rel=1e-8, abs=0)
     assert lower <= gaussian_delta(math.sqrt(energy), epsilon) <= found.upper(epsilon)
@@ -228,8 +232,51 @@ def test_a_line_of_atoms_takes_no_more_work_than_is_allowed(monkeypatch, most, r
 
 
 def test_where_the_masses_of_atoms_are_off_by_four_per_cent_their_moment_is_not_known():
-    assert math.isfinite(discrete.log_moment_above(coins(), 1e13))
-    assert discrete.log_moment_above(coins(), 3e13) == math.inf
+    assert math.isfinite(discrete.log_moment_above(coins(), 1e13, True))
+    assert discrete.log_moment_above(coins(), 3e13, True) == math.inf
+
+
+def test_moments_of_very_many_rounds_are_bounded_as_near_as_one():
+    """Without the 1: the largest count times the relative error of a mass would be a factor of e."""
+    atom = discrete.atoms_of(1e-9, 1.0, True, 0.02, 6.0)
+    many = rounds.Rounds((), (), (), 0.0, 2**53, ((atom, 2.0**53),))
+    (value,) = discrete.log_moment_of_atoms(many, np.array([35.0]))
+    assert value < discrete.log_moment_above(many, 34.0, True) < value + 1e-8
+
+
+@pytest.mark.parametrize("above", [True, False])
+def test_gathered_rounds_leak_more_or_less_each(above):
+    u, n = np.geomspace(0.4, 3.0, 2500), np.arange(2500.0) % 3 + 1
+    many = rounds.Rounds((0.01, 0.2), (u, u[:7]), (n, n[:7]), 0.0, 1)
+    few = discrete.gathered(many, above)
+    assert few.energies[0].size <= 150
+    for old, new in zip(many.by_rate(), few.by_rate(), strict=True):
+        (_, u, n), (_, v, k) = old, new
+        each = np.repeat(u, n.astype(int)), np.repeat(v, k.astype(int))
+        change = (each[1] / each[0] - 1) * (1 if above else -1)
+        assert change.min() >= 0
+        assert change.max() < 0.014 if u.size > 7 else change.max() == 0
+
+
+@pytest.mark.parametrize("q", [0.7, 0.99, 1 - 1e-6])
+def test_losses_of_cells_at_large_rates_are_right_to_what_they_say(q):
+    """Near 1 - q the logarithm magnifies what its argument is off by."""
+    with mp.workdps(40):
+        pairs = list(cells(discrete, q, 2.0, 6.0, 0.02))
+    assert all(error <= bound for error, bound in pairs)
+
+
+def test_shares_of_many_rounds_are_right_relative_to_themselves():
+    """A round to the power of its number; the sum of all errors alone would be of its modulus at the first point."""
+    u, q, c, h, n = 2.0, 0.3, 1.01, 4e-3, 20_000
+    many = rounds.Rounds((q,), (np.array([u]),), (np.array([float(n)]),), 0.0, n)
+    line = rounds.moments_on_line(many, c, h, 8, 27.0)
+    with mp.workdps(40):
+        first = moment(u, q, mp.mpf(c))
+        for k in range(8):
+            share = (moment(u, q, mp.mpc(c, k * mp.mpf(h))) / first) ** n
+            assert abs(complex(share) - line.share[k]) <= line.off[k]
+    assert line.off[7] < 0.1 * line.off[0]
 
 
 @pytest.mark.parametrize(

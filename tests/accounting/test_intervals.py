@@ -186,3 +186,21 @@ def test_infinite_epsilons_have_an_upper_bound_of_delta():
         found = certify.delta_interval(equal(0.5, 1.0, 3), at)
         assert found.lower == 0
         assert found.upper < 1e-290
+
+
+# Rounds, delta, and epsilon from below and above: by the Gaussian mechanism of the same chi-squared divergence; by
+# losses on a grid, rounded to either side, tilted and convolved; by optimistic and pessimistic PLDs of dp_accounting
+TAIL = [
+    ([(1e-9, 1.0, 2**53)], 1e-5, 0.4321, 0.4322),
+    ([(1e-3, 1.0, 100), (0.7, 24.0, 1)], 1e-12, 0.6974047, 0.6976068),
+    ([(1e-3, 2.0, 10)], 1e-5, 0.0045194, 0.0045295),
+]
+
+
+@pytest.mark.parametrize("case", TAIL)
+def test_hard_schedules_are_certified_around_the_values_of_peers(case):
+    kinds, delta, low, high = case
+    interval = accounting.epsilon(kinds, delta)
+    assert interval.certified
+    assert interval.lower <= high
+    assert low <= interval.upper

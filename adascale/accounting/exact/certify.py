@@ -18,6 +18,7 @@ from adascale.accounting.exact.inversion import (
     Tilts,
     choose_line,
     gaussian_log_moment,
+    largest_smoothing,
     scan_tilts,
 )
 from adascale.accounting.exact.moments import QUIET
@@ -38,15 +39,14 @@ _WIDTH = 9e-4  # the relative width to aim for
 _LOG_ALIASES = math.log(1e-6)  # in the bounds, relative to delta
 _DIGITS = 27.0  # -ln of the interpolation error
 _CUTS = (
-    (0.02, 1e-5),
+    (0.02, 1e-3),
     (0.01, 1e-4),
-    (0.01, 1e-3),
 )  # cell width in L, and mass beyond the cells over delta
 _FLOOR = math.log(0.9)  # ln of the largest other error of a sum, relative to delta
 _FAR = 100, 2.0  # steps from an epsilon of 1e-6, and their growth: beyond 1e24
 _BEYOND = 1e30  # an epsilon above every loss
 _OUTWARD = 1e-12  # how far the last roundings may move a bound
-# a smaller rate and fewer samples in all: discrete rounds are tried first
+# fewer samples in all, and by as much fewer as the rate is larger: discrete rounds are tried first
 _RARE_RATE, _RARE_SAMPLES = 5e-4, 5.0
 
 
@@ -204,7 +204,10 @@ class EpsilonProof(Proof):
         aim = _WIDTH if below is above else 3 * _WIDTH  # atoms are not nearer
         refinement = Refinement(0.8, aim, 0.1 * _NO_EPSILON)
         for width in refinement.widths():
-            tau = min(math.sqrt(width * scale / (1.3 * (slope + 1))), 0.5)
+            tau = min(
+                math.sqrt(width * scale / (1.3 * (slope + 1))),
+                largest_smoothing(value, slope),
+            )
             try:
                 low, high = smoothed_sums(
                     below, above, tilts, value, math.log(self.delta), tau
@@ -274,7 +277,8 @@ def _by_all_proofs(
     if not is_mixed:
         attempts.insert(0, by_inversion)
     # where few samples are expected, discrete rounds are faster and nearer
-    if max(rounds.rates, default=0.0) < _RARE_RATE and rounds.expected < _RARE_SAMPLES:
+    largest = max(rounds.rates, default=0.0)
+    if rounds.expected * max(1.0, largest / _RARE_RATE) < _RARE_SAMPLES:
         attempts.reverse()
     for attempt in attempts:
         with contextlib.suppress(ArithmeticError):
@@ -296,13 +300,9 @@ def by_inversion(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
 def by_discretisation(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
     """Prove bounds by discrete rounds that lower delta and by others that raise it."""
     largest = max(float(u[-1]) for u in rounds.energies)
-    if max(rounds.rates, default=1.0) > 0.5 or largest > 100.0:
+    if largest > 100.0:
         raise CannotCertify(
             "the moments of a round would take too many nodes, or overflow"
-        )
-    if sum(u.size for u in rounds.energies) > 2000:
-        raise CannotCertify(
-            "sampling is rare, and there are more than 2,000 distinct rounds"
         )
     for width, lost in _CUTS:
         log_lost = math.log(proof.least_delta()) + math.log(lost)
@@ -396,8 +396,9 @@ def smoothed_sum(
     rounds: Rounds, tilts: Tilts, epsilon: float, log_delta: float, tau: float
 ) -> Inversion:
     """Make the sum around epsilon, smoothed by tau; raise an error if rounding is not small beside delta."""
+    near = min(0.02 * epsilon, 2 / tilts.best(epsilon))
     line = choose_line(
-        tilts, 0.98 * epsilon, 1.02 * epsilon, log_delta, _LOG_ALIASES, tau
+        tilts, epsilon - near, epsilon + near, log_delta, _LOG_ALIASES, tau
     )
     tilt = line.tilt
     log_size = tilts.log_size(tilt, epsilon) - log_delta
@@ -469,7 +470,9 @@ def is_below(
             return True
     if believed is None or believed > 0.998 * epsilon:
         return False
-    tau = min(math.sqrt(0.5 * (epsilon - believed) / (a + 1)), 0.5)
+    tau = min(
+        math.sqrt(0.5 * (epsilon - believed) / (a + 1)), largest_smoothing(epsilon, a)
+    )
     with contextlib.suppress(CannotCertify):
         total = smoothed_sum(rounds, tilts, epsilon, log_delta, tau)
         return total.upper(epsilon) <= delta
@@ -488,7 +491,10 @@ def sharp_delta(
     log_delta = min(float(tilts[0].log_bound(epsilon).min()) - 2.0, -1e-3)
     refinement = Refinement(0.5, 2e-3 if is_exact else 5e-3, 0.0)
     for width in refinement.widths():
-        tau = min(math.sqrt(width / (1.3 * slope * (slope + 1))), 0.5)
+        tau = min(
+            math.sqrt(width / (1.3 * slope * (slope + 1))),
+            largest_smoothing(epsilon, slope),
+        )
         try:
             low, high = smoothed_sums(below, above, tilts, epsilon, log_delta, tau)
         except CannotCertify as error:

@@ -23,6 +23,7 @@ _START = -9.5  # the null has a mass of 1e-21 below this
 _WIDEST = 0.03  # largest width of a cell, in standard deviations
 _FARTHEST = 37.0  # up to here the mass of a cell of the null keeps all its digits
 _RULE = np.polynomial.legendre.leggauss(12)
+_MOST_KINDS = 300  # distinct rounds that are cut
 _MOST_POINTS = 60_000  # on the line: some seconds for a round of a thousand losses
 
 
@@ -160,21 +161,35 @@ def _less_one(log: ComplexArray, lead: float) -> tuple[ComplexArray, FloatArray]
     return share, 15 * np.abs(log) * np.exp(np.maximum(x, 0.0) - lead)
 
 
-def log_moment_above(rounds: Rounds, c: float) -> float:
-    """Bound ln M(c) from above; each term is off by at most the largest relative error of all."""
-    total = 0.0
+@QUIET
+def log_moment_above(rounds: Rounds, tilt: float, add: bool) -> float:
+    """Bound ln G(tilt) from above."""
+    total, size, line = 0.0, 0.0, segments(tilt, add, 0.0, 1)
     for atom, number in rounds.atoms:
-        y, p, y_off, p_off = atom[:4]
-        exponent = np.log(p) + c * y
-        moved = abs(c) * (y_off + 4 * ULP * np.abs(y))
-        off = float((p_off + moved + 4 * ULP * np.abs(exponent)).max())
-        if not off < 0.04:
-            return math.inf
-        peak = float(exponent.max())
-        value = peak + math.log(float(np.exp(exponent - peak).sum()))
-        rounding = ULP * (y.size + 8 + 4 * abs(value))
-        total += number * (value + 1.05 * off + rounding)
-    return total + ULP * len(rounds.atoms) * abs(total)
+        (v,), (off,) = excess(atom, line)
+        above = float(v.real + off)
+        if not math.isfinite(
+            above
+        ):  # e^{z y} overflows, be its mass as small as it may
+            log_moment = _log_moment_by_logarithms(atom, 1 + tilt if add else -tilt)
+        else:
+            log_moment = math.log1p(above)
+        total += number * log_moment
+        size += number * abs(log_moment)
+    return total + ULP * (len(rounds.atoms) + 8) * size
+
+
+def _log_moment_by_logarithms(atom: Atoms, c: float) -> float:
+    """Bound ln M(c) from above; each term is off by at most the largest relative error of all."""
+    y, p, y_off, p_off = atom[:4]
+    exponent = np.log(p) + c * y
+    moved = abs(c) * (y_off + 4 * ULP * np.abs(y))
+    off = float((p_off + moved + 4 * ULP * np.abs(exponent)).max())
+    if not off < 0.04:
+        return math.inf
+    peak = float(exponent.max())
+    value = peak + math.log(float(np.exp(exponent - peak).sum()))
+    return value + 1.05 * off + ULP * (y.size + 8 + 4 * abs(value))
 
 
 def most(lead: float) -> float:
@@ -206,9 +221,25 @@ def cut(rounds: Rounds, above: bool, width: float, log_lost: float) -> Rounds:
     # u was rounded, and delta increases with it
     factor = 1 + (4 if above else -4) * MOVED
     atoms = tuple(
-        (atoms_of(q, factor * u, above, width, end), n) for q, u, n in rounds.kinds
+        (atoms_of(q, factor * u, above, width, end), n)
+        for q, u, n in gathered(rounds, above).kinds
     )
     return rounds._replace(rates=(), energies=(), counts=(), atoms=rounds.atoms + atoms)
+
+
+def gathered(rounds: Rounds, above: bool) -> Rounds:
+    """Replace many energies by few that are no smaller, or no larger: delta increases with each."""
+    energies, counts = [], []
+    most = max(_MOST_KINDS // max(len(rounds.rates), 1), 1)
+    for u, n in zip(rounds.energies, rounds.counts, strict=True):
+        if u.size > most:
+            bucket = np.ceil(np.log(u / u[0]) / math.log(u[-1] / u[0]) * (most - 1))
+            first = np.flatnonzero(np.diff(bucket, prepend=-1.0))
+            n = np.add.reduceat(n, first)
+            u = u[np.append(first[1:], u.size) - 1] if above else u[first]
+        energies.append(u)
+        counts.append(n)
+    return rounds._replace(energies=tuple(energies), counts=tuple(counts))
 
 
 class Cells(NamedTuple):
@@ -250,7 +281,8 @@ def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms
     mass, growth, at = _spread_to_ends(cells) if above else _put_at_means(cells)
     loss, root = np.log1p(q * growth), cells.root
     share_of = q * np.exp(np.minimum(root * at - 0.5 * u, 700.0)) * np.exp(-loss)
-    size = np.abs(loss) + share_of * (4 + 4 * root * np.abs(at) + u + at * at)
+    size = share_of * (4 + 4 * root * np.abs(at) + u + at * at)
+    size += np.abs(loss) / min(2 * (1 - q), 1.0)
     loss_off, mass_off = 32 * ULP * size, ULP * (32 + 2 * at * at)
     if not above:
         return Atoms(loss, mass, loss_off, mass_off, 0.0, 0.0)

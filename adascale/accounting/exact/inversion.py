@@ -33,6 +33,8 @@ _RATIO = 1.25  # ratio of successive tilts to try
 _MOST_TILTS = 150
 _AT_ONCE = 8  # tilts at which moments are computed together
 MOST_POINTS = 100_000  # largest number of points on a line
+_NOTHING = 1e-25  # of the largest term
+_LARGEST_TAU = 40.0  # up to here the rule of 24 points has ten digits
 
 
 def real_order(direction: str, tilt: Any) -> Any:
@@ -52,8 +54,9 @@ def gaussian_log_moment(energy: float, tilt: Any) -> Any:
 
 def proven_log_moment_at(rounds: Rounds, direction: str, tilt: float) -> float:
     """Bound ln G(tilt) of all rounds but the Gaussian ones from above."""
-    bound = discrete.log_moment_above if rounds.atoms else proven_log_moment
-    return bound(rounds, real_order(direction, tilt))
+    if rounds.atoms:
+        return discrete.log_moment_above(rounds, tilt, direction == ADD)
+    return proven_log_moment(rounds, real_order(direction, tilt))
 
 
 def moments_at(
@@ -209,6 +212,12 @@ def choose_line(
     return min(plans, key=lambda plan: plan.period)
 
 
+def largest_smoothing(epsilon: float, slope: float) -> float:
+    """Return the largest tau at which smoothing moves little, where -ln delta has this slope."""
+    tau = min(0.03 * math.sqrt(epsilon), math.sqrt(0.6 / slope), _LARGEST_TAU)
+    return max(tau, 0.5)
+
+
 class Inversion:
     """The sum on one line: plain, or with an added Gaussian round of noise 1 / smoothing and bounds on every error."""
 
@@ -240,7 +249,11 @@ class Inversion:
         self.size = np.abs(self.line.share) + self.line.off
         # e^{(s (s + 1) - a (a + 1)) u / 2} = e^{-u xi^2 / 2} e^{i u xi (a + 1/2)}
         turn = np.exp(1j * self.gaussian * self.xi * (a + 0.5))
-        self.terms = self.line.share * kernel * turn
+        terms = self.line.share * kernel * turn
+        # what is nothing beside the others is left out, and counts as an error
+        size = np.abs(terms)
+        last = int(np.flatnonzero(size >= _NOTHING * size.max())[-1]) + 1
+        self.terms, self.left_out = terms[:last], float(size[last:].sum())
         self.log_moment = self.line.log_moment + gaussian_log_moment(self.gaussian, a)
 
     def value(self, epsilon: FloatArray | float) -> FloatArray:
@@ -257,7 +270,7 @@ class Inversion:
 
     def partial_sum(self, epsilon: FloatArray) -> FloatArray:
         """Compute the trapezoidal sum on the line, aliases included."""
-        phase = np.multiply.outer(epsilon, self.xi)
+        phase = np.multiply.outer(epsilon, self.xi[: self.terms.size])
         terms = np.cos(phase) * self.terms.real + np.sin(phase) * self.terms.imag
         return cast("FloatArray", self._scale(epsilon) * terms.sum(axis=-1))
 
@@ -293,7 +306,7 @@ class Inversion:
         tail *= 1 + 1e-10
         most = discrete.most(self.line.log_moment) if self.rounds.atoms else 1.0
         of_shares = 1.1 * float((self.weights * self.line.off).sum())
-        self.error = of_shares + summed + most * tail / self.step
+        self.error = of_shares + summed + most * tail / self.step + 1.1 * self.left_out
         self.phase = 4 * ULP * float((size * (a + self.xi)).sum())
         self.log_right = self._log_aliases_right()
 
@@ -340,17 +353,17 @@ class Inversion:
         """Bound delta from below, from the known mean of a convex function and upper bounds at other points."""
         tau, a = self.smoothing, self.where.tilt
         points, weight = hats(tau)
-        low, high = self.bounds(epsilon + tau * points)
-        others = np.minimum(high, 1.0) * weight
+        # the added round multiplies e^epsilon by a factor whose median is e^{-tau^2 / 2}
+        low, high = self.bounds(epsilon + np.append(tau * points, 0.5 * tau * tau))
+        others = np.minimum(high[:-1], 1.0) * weight
         others[_LEFT] = 0.0
         # below the last point delta is at most its Chernoff bound, whose mean is known
         smooth = gaussian_log_moment(tau * tau, a)
         log_bound = self.log_moment - smooth + chernoff_offset(a) - a * epsilon
-        log_tail = log_bound + self.line.error + smooth
-        beyond = float(points[0]) + 0.5 * tau + a * tau
-        tail = math.exp(min(log_tail, 700.0)) * float(ndtr(beyond))
+        log_tail = log_bound + self.line.error + 0.5 * (a * tau) ** 2
+        tail = math.exp(min(log_tail, 700.0)) * float(ndtr(points[0] + a * tau))
         above = (float(others.sum()) + tail) * (1 + 1e-10)
-        return (float(low[_LEFT]) - above) / (float(weight[_LEFT]) * (1 + 1e-10))
+        return (float(low[-1]) - above) / (float(weight[_LEFT]) * (1 + 1e-10))
 
 
 _LEFT, _RIGHT, _SPACING = 5, 3, 1.7
@@ -365,11 +378,10 @@ def hats(tau: float) -> tuple[FloatArray, FloatArray]:
     for j in range(points.size - 1):
         middle = 0.5 * (points[j] + points[j + 1])
         x = middle + 0.5 * _SPACING * _GAUSS[0]  # ln k / tau
-        z = x + 0.5 * tau
-        mass = 0.5 * _SPACING * _GAUSS[1] * np.exp(-0.5 * z * z)
+        mass = 0.5 * _SPACING * _GAUSS[1] * np.exp(-0.5 * x * x)
         mass /= math.sqrt(2 * math.pi)
         share = np.expm1(tau * (x - points[j])) / math.expm1(tau * _SPACING)
         weight[j] += float((mass * (1 - share)).sum())
         weight[j + 1] += float((mass * share).sum())
-    weight[-1] += float(ndtr(-(points[-1] + 0.5 * tau)))
+    weight[-1] += float(ndtr(-points[-1]))
     return points, weight

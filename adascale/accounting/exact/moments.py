@@ -33,6 +33,7 @@ _BLOCK = 512  # angles at a time, to stay in the cache
 _ONE_CORE = (
     2**15
 )  # multiplications in each product of matrices: for larger ones OpenBLAS uses several threads
+_MOST_ANGLES = 2**14  # in one sum by products of matrices
 _SHORT = 16  # sums of so few terms are not worth a transform
 _TERMS = 17  # of a series in at most pi / 4: the remainder is below a quarter of a unit in the last place
 
@@ -176,9 +177,17 @@ def sum_of_waves(
     weight: FloatArray | ComplexArray, loss: FloatArray, step: float, count: int
 ) -> tuple[ComplexArray, float]:
     """Sum weight * e^{i k step loss}, k < count; bound the error in units of the last place of the weights' sum."""
-    if (weight.size < _FEW or count < _SHORT) and count <= _ONE_CORE:
-        return waves_by_products(weight, loss, step, count)
-    return waves_by_transform(weight, loss, step, count)
+    if not (weight.size < _FEW or count < _SHORT):
+        return waves_by_transform(weight, loss, step, count)
+    parts, lost = [], 0.0
+    for start in range(0, count, _MOST_ANGLES):
+        turn = start * step * loss
+        turned = weight * (np.cos(turn) + 1j * np.sin(turn)) if start else weight
+        size = min(_MOST_ANGLES, count - start)
+        part, lost_here = waves_by_products(turned, loss, step, size)
+        parts.append(part)
+        lost = max(lost, lost_here)
+    return np.concatenate(parts), lost + 4.0 * (len(parts) > 1)
 
 
 def waves_by_products(

@@ -177,7 +177,7 @@ def moments_on_line(
     rounds: Rounds, c: float, h: float, count: int, digits: float
 ) -> Line:
     """Multiply the moments of all rounds; ``digits`` is -ln of the interpolation error, where there is one."""
-    share = np.ones(count, dtype=complex)
+    share, least = np.ones(count, dtype=complex), np.ones(count)
     log_moment = error = drift = magnitude = moved = worst = worst_k = 0.0
     for q, energies, counts in rounds.by_rate():
         logs = np.log(energies)
@@ -192,7 +192,7 @@ def moments_on_line(
             if not (math.isfinite(off.sum()) and (values[:, 0].real > 0).all()):
                 raise CannotCertify(TOO_MUCH)
             u, n = energies[part], counts[part]
-            terms = n * (np.log(_multiply(share, matrix, values, n)) + scale)
+            terms = n * (np.log(_multiply(share, least, matrix, values, n)) + scale)
             log_moment += float(terms.sum())
             magnitude += float(np.abs(terms).sum())
             worst = max(worst, float(off.max()))
@@ -205,7 +205,10 @@ def moments_on_line(
     k = np.arange(count)
     order = (abs(c) + 1 + h * k) ** 2
     error += ULP * (40 * magnitude + 60)
-    off = np.expm1(np.minimum(error + drift * k + moved * order, 700.0))
+    total = error + drift * k + moved * order
+    with np.errstate(divide="ignore"):
+        of_share = np.expm1(np.minimum(total / least, 700.0)) * np.abs(share)
+    off = np.minimum(np.expm1(np.minimum(total, 700.0)), of_share)
     # a larger error of a quotient of two is not covered by the 2.1; both are at most 1 and the computed value
     largest = max((u[-1] for u in rounds.energies), default=0.0)
     unsure = worst + worst_k * k + MOVED * largest * order > 0.04
@@ -224,9 +227,16 @@ def _parts(
 
 
 def _multiply(
-    share: ComplexArray, matrix: FloatArray, values: ComplexArray, counts: FloatArray
+    share: ComplexArray,
+    least: FloatArray,
+    matrix: FloatArray,
+    values: ComplexArray,
+    counts: FloatArray,
 ) -> FloatArray:
-    """Multiply ``share`` by every round, a row of ``matrix @ values`` or of ``values``; return M(c) of each."""
+    """Multiply ``share`` by every round, a row of ``matrix @ values`` or of ``values``; return M(c) of each.
+
+    ``least`` becomes the least modulus of the shares of one round.
+    """
     real, block = np.empty(counts.size), 4 + 2**18 // share.size * 4
     for start in range(0, counts.size, block):
         part = slice(start, start + block)
@@ -235,6 +245,7 @@ def _multiply(
             rows = _product(matrix[part], values.view(float))
         real[part] = rows[:, 0]
         shares = (rows / rows[:, :1]).view(complex)
+        np.minimum(least, np.abs(shares).min(axis=0), out=least)
         for n in np.unique(counts[part]):
             share *= shares[counts[part] == n].prod(axis=0) ** n
     return real

@@ -12,6 +12,7 @@ from adascale.accounting.exact.inversion import (
     Tilts,
     choose_line,
     gaussian_log_moment,
+    largest_smoothing,
     scan_tilts,
 )
 from adascale.accounting.exact.rounds import Rounds
@@ -53,11 +54,11 @@ def sharp_in_direction(rounds: Rounds, tilts: Tilts, delta: float) -> float:
     slope = tilts.best(tilts.top)  # smoothing adds about slope * tau^2 / 2
     largest_tau = math.sqrt(0.04 * max(tilts.top, 0.01 / slope) / slope)
     tau = 0.1 * max(tilts.top, 1e-3 / float(tilts.tilt[-1]))
-    tau = min(tau, largest_tau, 0.5)
+    tau = min(tau, largest_tau, largest_smoothing(max(tilts.top, 0.0), slope))
     before = math.inf
     for _ in range(12):
         try:
-            root = _root(rounds, tilts, delta, tau)
+            root = _root(rounds, tilts, delta, tau, before)
         except CannotCertify:
             if math.isinf(before):
                 raise
@@ -72,8 +73,11 @@ def sharp_in_direction(rounds: Rounds, tilts: Tilts, delta: float) -> float:
 def rough_epsilon(rounds: Rounds, tilts: Tilts, delta: float) -> float:
     """Find epsilon in one direction by one sum, whose smoothing raises it by about a thousandth."""
     slope = tilts.best(tilts.top)
-    tau = min(math.sqrt(0.002 * max(tilts.top, 0.01 / slope) / slope), 0.5)
-    return _root(rounds, tilts, delta, tau, (0.2, 0.0))
+    tau = min(
+        math.sqrt(0.002 * max(tilts.top, 0.01 / slope) / slope),
+        largest_smoothing(max(tilts.top, 0.0), slope),
+    )
+    return _root(rounds, tilts, delta, tau, parts=(0.2, 0.0))
 
 
 def _root(
@@ -81,12 +85,15 @@ def _root(
     tilts: Tilts,
     delta: float,
     tau: float,
+    largest: float = math.inf,
     parts: tuple[float, ...] = (0.8, 0.55, 0.3, 0.0),
 ) -> float:
-    """Find where the sum equals delta, above one of these parts of the Renyi value; return 0 if it is smaller at 0."""
-    top = max(tilts.top, 0.0)
-    high = 1.02 * top  # the thinned rounds approximate the value within one per cent
-    for low in (part * top for part in parts):
+    """Find where the sum equals delta, as near below the largest value as it is; return 0 if it is smaller at 0."""
+    # the Renyi value is too large by a few over the tilt; the thinned rounds approximate it within one per cent
+    top = min(max(tilts.top, 0.0), largest)
+    high = 1.02 * top
+    for part in parts:
+        low = max(part * top, top - 10.0 / tilts.best(top)) if part else 0.0
         total = converged_sum(rounds, tilts, low, high, math.log(delta), tau)
         if total.value(low) > delta:
             break
