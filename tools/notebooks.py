@@ -45,7 +45,7 @@ FROM_WHEEL = """\
 FROM_REPOSITORY = """\
     %pip install --quiet "adascale[book] @ git+{url}" "adascale-companion @ git+{url}#subdirectory=companion"
 """
-# What the book hides or folds, JupyterLab folds.
+# What the book hides or folds, JupyterLab folds, except for the setup.
 FOLDED = {
     "remove-cell": ("outputs", "source"),
     "hide-cell": ("outputs", "source"),
@@ -91,7 +91,8 @@ def convert(source: Path) -> nbformat.NotebookNode:
         digest = sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
         seen[digest] += 1
         cell.id = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
-        for tag in cell.metadata.get("tags", []):
+        tags = cell.metadata.get("tags", [])
+        for tag in () if "setup" in tags else tags:
             folded = {f"{part}_hidden": True for part in FOLDED.get(tag, ())}
             if folded:
                 cell.metadata.setdefault("jupyter", {}).update(folded)

@@ -1,10 +1,17 @@
-"""A Sphinx extension: ``{exercise} Title`` asks the reader, with a ``{dropdown} Solution``; names number appendices."""
+"""A Sphinx extension: ``{exercise} Title`` asks the reader, with a ``{dropdown} Solution``; names number appendices.
+
+A fold says what it holds: *Setup* by the tag of its cell, *Code of Fig. 5.1*, or the title of its section.
+"""
 
 import re
 
 from docutils import nodes
+from myst_nb.sphinx_ import HideCodeCellNode
+from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
 from sphinx_external_toc.collectors import TocTreeCollectorWithStyles as Collector
+
+BY_TAG = {"parameters": "Values to change", "own-policy": "A policy", "setup": "Setup"}
 
 
 class Exercise(SphinxDirective):
@@ -39,7 +46,44 @@ def appendices_by_name(app):
     Collector.assign_section_numbers = by_name
 
 
+class NameFolds(SphinxPostTransform):
+    """Name each fold of a cell that myst-nb has left unnamed."""
+
+    default_priority, formats = 200, ("html",)  # after myst-nb has made the folds
+
+    def run(self, **_) -> None:
+        for fold in self.document.findall(HideCodeCellNode):
+            if "code cell" in fold["prompt_show"]:
+                fold["prompt_show"] = fold["prompt_hide"] = self.name_of(fold)
+
+    def name_of(self, fold) -> str:
+        """Return what is in the fold, and of which figure or section it is."""
+        cell = fold.parent
+        for tag in cell["cell_metadata"].get("tags", ()):
+            if tag in BY_TAG:
+                return BY_TAG[tag]
+        if "above-input" in fold["classes"]:
+            kind = "Code"
+        else:
+            kind = "Table" if any(fold.findall(is_table)) else "Output"
+        numbers = self.env.toc_fignumbers.get(self.env.docname, {}).get("figure", {})
+        for figure in cell.findall(nodes.figure):
+            for label in numbers.keys() & {*figure["ids"]}:
+                return f"{kind} of Fig. {'.'.join(map(str, numbers[label]))}"
+        section = cell.parent
+        while not isinstance(section, nodes.section):
+            section = section.parent
+        return f"{kind}: {section.next_node(nodes.title).astext()}"
+
+
+def is_table(node) -> bool:
+    """Return whether a node is a table, of the text or of an output."""
+    is_raw = isinstance(node, nodes.raw)
+    return isinstance(node, nodes.table) or (is_raw and "<table" in node.astext())
+
+
 def setup(app):
+    app.add_post_transform(NameFolds)
     app.add_directive("exercise", Exercise)
     app.connect("builder-inited", appendices_by_name)
     return {"parallel_read_safe": True}
