@@ -25,8 +25,8 @@ def code_of(path):
 def test_chapter_imports_first_and_then_has_its_parameters(path):
     (first, _), (second, _), *later = code_of(path)
     folded = {"hide-input", "setup"}  # on the page; open in the notebook
-    assert first <= folded
-    assert {"parameters"} <= second <= {"parameters", *folded}
+    assert first == folded
+    assert second == {"parameters", *folded}
     for tags, source in later:
         is_module = "own-policy" in tags  # a module of its own
         assert is_module or not re.search(r"^(import|from) ", source, re.MULTILINE)

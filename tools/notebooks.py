@@ -10,7 +10,6 @@ and outputs stay as stored.
 import argparse
 import os
 from ast import literal_eval
-from base64 import b64decode
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
@@ -24,8 +23,10 @@ from nbclient import NotebookClient
 from plain_markdown import Book, Chapter, figure_of, references
 
 from adascale.files import write_atomically
+from companion.figures.files import KEY, unpacked
 
 ROOT = Path(__file__).resolve().parents[1]
+GROUND = 'style="background: white"'  # where the README is dark, too
 INSTALL = """\
 # Numbers in the text are those of the stored run; what a cell prints is of yours.
 # For a notebook away from its repository, as in Colab; beside it, this does nothing.
@@ -142,8 +143,9 @@ def write(notebook: nbformat.NotebookNode, source: Path) -> Path:
     for cell in notebook.cells:
         if "headline" in cell.metadata.get("tags", []):
             (output,) = (each for each in cell.outputs if "data" in each)
-            picture = source.resolve().parents[1] / "book" / "_static" / "headline.png"
-            write_atomically(picture, b64decode(output.data["image/png"]))
+            svg = unpacked(output.metadata[KEY])["svg"]
+            picture = source.resolve().parents[1] / "book" / "_static" / "headline.svg"
+            write_atomically(picture, svg.replace("<svg ", f"<svg {GROUND} ", 1))
     nbformat.validate(notebook)
     target = source.with_suffix(".ipynb")
     write_atomically(target, nbformat.writes(notebook).rstrip("\n") + "\n")
