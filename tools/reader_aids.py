@@ -52,13 +52,15 @@ class NameFolds(SphinxPostTransform):
     default_priority, formats = 200, ("html",)  # after myst-nb has made the folds
 
     def run(self, **_) -> None:
-        for fold in self.document.findall(HideCodeCellNode):
-            if "code cell" in fold["prompt_show"]:
-                fold["prompt_show"] = fold["prompt_hide"] = self.name_of(fold)
+        for cell in self.document.findall(nodes.container):
+            if cell.get("nb_element") == "cell_code":
+                for fold in cell.findall(HideCodeCellNode):
+                    if "code cell" in fold["prompt_show"]:
+                        name = self.name_of(cell, fold)
+                        fold["prompt_show"] = fold["prompt_hide"] = name
 
-    def name_of(self, fold) -> str:
+    def name_of(self, cell, fold) -> str:
         """Return what is in the fold, and of which figure or section it is."""
-        cell = fold.parent
         for tag in cell["cell_metadata"].get("tags", ()):
             if tag in BY_TAG:
                 return BY_TAG[tag]
