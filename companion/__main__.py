@@ -58,6 +58,11 @@ RESULTS = {
         "results/exact", "mnist.csv cifar10.csv headline.csv", "leakage.exact:committed"
     ),
     "explorer": Result("book/_static/explorer", "data.js", "explorer:committed"),
+    "opening": Result(
+        "book/_static/opening",
+        "states.svg future.svg observers.svg accuracy.svg",
+        "figures.opening:committed",
+    ),
     "fork": Result(
         "results/cifar10",
         "fork.csv",

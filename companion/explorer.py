@@ -51,6 +51,9 @@ r"""The :math:`\nu` of its slider, from 0.005 to 0.32 in steps of the fourth roo
 DELTA = 1e-5
 r"""The :math:`\delta` of its epsilon."""
 
+TYPICAL_BUDGET = 0.015
+r"""The :math:`\nu` at which twenty rounds leak as much as the 500 that they stand for."""
+
 GAIN_STEPS, LEVEL_STEPS = 1e3, 1e5
 """A decade in hundredths, and in ten-thousandths, of a decibel."""
 # 90 signs that a string may hold
@@ -63,6 +66,22 @@ def pack(numbers: ArrayLike, width: int) -> str:
     values = np.asarray(numbers)
     digits = values[:, None] // base ** np.arange(width)[::-1] % base
     return "".join(_ALPHABET[digit] for digit in digits.ravel())
+
+
+def typical_floors() -> NDArray[np.float64]:
+    r"""Return twenty floors that stand for the 500 of the first channel, from the lowest to the highest.
+
+    Each has the mean leakage of 25 neighbours at an even split of :data:`TYPICAL_BUDGET`, to the second order in the
+    sampling rate: :math:`e^{1/\sigma^2} - 1` is the second moment of the loss.
+    """
+    scenario = SCENARIOS["mnist"]
+    codes = loss_codes("rayleigh", 0)[: scenario.num_rounds]
+    unit = float(RoundLeakage(scenario).unit[0])
+    scale = scenario.noise_scale / scenario.x_max * scenario.batch_second_moment
+    floor = np.sort(float(scale) * 10 ** (codes / GAIN_STEPS)).reshape(20, -1)
+    leaked = np.expm1(unit / (floor + TYPICAL_BUDGET)).mean(axis=1)
+    typical: NDArray[np.float64] = unit / np.log1p(leaked) - TYPICAL_BUDGET
+    return typical
 
 
 def explorer_script() -> str:
@@ -88,6 +107,7 @@ def explorer_script() -> str:
         f"delta: {DELTA}, orders: [{','.join(f'{order:g}' for order in DEFAULT_ORDERS)}],",
         f"nu: [{','.join(f'{nu:g}' for nu in LEVELS)}],",
         f"scenarios: {json.dumps(scenarios)},",
+        f"typical: [{','.join(f'{floor:.6g}' for floor in typical_floors())}],",
         f"alphabet: {json.dumps(_ALPHABET)},",
         "gains: {",
         *(_packed(channel, partial(loss_codes, channel), 2) for channel in CHANNELS),

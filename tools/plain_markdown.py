@@ -217,6 +217,8 @@ class Chapter:
         """Return a directive as lines of plain Markdown."""
         if not block.name:
             return [f"{block.fence}{block.title}", *block.body, block.fence]
+        if block.name == "raw":  # what only a page of the book shows
+            return []
         place = self.book.places.get(block.label)
         if block.name == "math":
             return formula(block.body, place)
