@@ -58,7 +58,11 @@ def pytest_configure(config):
         settings.load_profile("fuzz")
 
 
-OPENED = "tests/book/test_browser.py", "tests/book/test_explorer_page.py"
+OPENED = (
+    "tests/book/test_browser.py",
+    "tests/book/test_explorer_page.py",
+    "tests/book/test_opening.py",
+)
 
 
 def pytest_collection_modifyitems(config, items):

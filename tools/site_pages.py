@@ -20,7 +20,8 @@ from sphinx.search.en import SearchEnglish
 NAMES = "alpha delta epsilon eta lambda nu rho sigma varepsilon le ge times cdot"
 LETTERS = dict(zip(NAMES.split(), "αδεηλνρσε≤≥×·", strict=True))
 SUBJECTS = {
-    "notebooks/02_privacy": ("renyi", "rényi", "epsilon"),
+    "notebooks/02_privacy": ("renyi", "rényi", "epsilon", "what does epsilon mean"),
+    "book/epsilon": ("what is my epsilon", "calculator"),
     "notebooks/04_problem": ("water filling", "water-filling", "waterfilling"),
     "book/migration": ("opacus",),
 }
@@ -132,6 +133,16 @@ CORRECTIONS = [
     (
         r'<summary>(<span class="toctree-toggle")',
         r'<summary aria-label="Show or hide its pages">\1',
+    ),
+    # parts that few readers open; the one with this page in it is open (below)
+    (
+        r'<p aria-level="2" class="caption" role="heading"><span class="caption-text">'
+        r'(Appendices|For maintainers)</span></p>\s*(<ul.*?)(?=<p aria-level="2"|</div>)',
+        r'<details class="part"><summary class="caption">\1</summary>\n\2</details>',
+    ),
+    (
+        r'<details class="part">(?=(?:(?!</details>).)*<li class="[^"]*\bcurrent)',
+        '<details class="part" open>',
     ),
     # a header without words is no header
     (r"<th( [^>]*)?>(\s|&nbsp;|&#160;)*</th>", r"<td\1></td>"),

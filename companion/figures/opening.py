@@ -10,12 +10,13 @@ from matplotlib.figure import Figure
 from adascale.accounting import epsilon
 from adascale.policies import water_level
 from adascale.problem import RoundLeakage
+from adascale.scenario import FloatArray
 from companion import results
 from companion.claims import QUOTED_ACCURACY
 from companion.explorer import DELTA, LEVELS, SCENARIOS, typical_floors
 from companion.figures.files import as_svg
 from companion.figures.headline import LEARNING, ratios
-from companion.figures.style import STYLE, WIDTH, use_style
+from companion.figures.style import STYLE, WIDTH, Look, use_style
 from companion.privacy import observers
 from companion.results import Made
 from companion.summary import by_seed
@@ -27,7 +28,7 @@ _FLOOR, _WATER = "0.72", "#56B4E9"
 _WARNING = STYLE["EqualAlloc"]["color"]
 
 
-def pours(floor: np.ndarray, budget: float) -> dict[str, np.ndarray]:
+def pours(floor: FloatArray, budget: float) -> dict[str, FloatArray]:
     """Return the noise energies of an even split and of one water level, by what the page calls them."""
     level = float(water_level(floor, budget))
     return {"even split": floor + budget, "one water level": np.maximum(level, floor)}
@@ -79,7 +80,7 @@ def observed() -> Figure:
     }
     table = observers.listeners_table((0.16,), range(5)).set_index("listener")
     figure, axis = small()
-    for place, (key, name) in enumerate(names.items()):
+    for place, key in enumerate(names):
         value, beyond = table.loc[key, ["epsilon", "beyond"]]
         color = _WARNING if beyond else "0.2"
         axis.barh(place, value, left=0, color=color, height=0.62)
@@ -114,7 +115,7 @@ def small() -> tuple[Figure, Axes]:
     return plt.subplots(figsize=(3.3, 1.25))
 
 
-def _right(axis: Axes) -> dict[str, object]:
+def _right(axis: Axes) -> Look:
     return {"transform": axis.transAxes, "ha": "right", "fontweight": "bold"}
 
 

@@ -11,7 +11,7 @@ AXE = Path(__file__).parent / "axe" / "axe.min.js"
 LOOKS = (("light", 1440), ("dark", 390))
 WINDOWS = (("light", 390), ("dark", 1440))
 """Axe checks a page in one of them."""
-AXED = """book/introduction book/explorer book/api/policies book/paper-map book/glossary book/status
+AXED = """book/introduction book/epsilon book/explorer book/api/policies book/paper-map book/glossary book/status
 notebooks/02_privacy notebooks/05_adascale notebooks/A3_causal_proofs notebooks/A15_measured search genindex"""
 """Together they have nearly every kind of element; under --fuzz axe checks every page."""
 

@@ -3,7 +3,7 @@
 (() => {
   const { EXACT, epsilonText, share, dots, percent, perFrame } = globalThis.ADASCALE_LAB;
   const ALARMS = Array.from({ length: 40 }, (_, i) => 1e-4 ** (1 - i / 39)); // 1e-4 ... 1
-  const [LEFT, RIGHT, TOP, BOTTOM] = [46, 330, 8, 196];
+  const [LEFT, RIGHT, TOP, BOTTOM] = [68, 318, 8, 196];
   const x = (alarms) => LEFT + ((RIGHT - LEFT) * (Math.log10(alarms) + 4)) / 4,
     y = (hits) => BOTTOM - ((BOTTOM - TOP) * (Math.log10(Math.max(hits, 1e-4)) + 4)) / 4;
   const line = (points, look) => `<path d="M${points.join("L")}" fill="none" ${look}/>`;
@@ -24,7 +24,7 @@
         hits = EXACT.power(events, 0.01);
       find("value").textContent = epsilonText(epsilon);
       slider.setAttribute("aria-valuetext", epsilonText(epsilon));
-      find("odds").textContent = odds < 1e4 ? `1 to ${odds.toPrecision(odds < 100 ? 2 : 3)}` : "1 to more than 10,000";
+      find("odds").textContent = `${odds < 1e4 ? odds.toPrecision(odds < 100 ? 2 : 3) : "more than 10,000"} to 1`;
       find("belief").textContent = percent(odds / (1 + odds));
       find("hits").textContent = share(hits);
       dots(find("dots"), Math.round(100 * hits));
@@ -45,7 +45,7 @@
           'stroke="var(--lab-even)" stroke-width="2.5"',
         ),
         `<circle cx="${x(0.01)}" cy="${y(hits)}" r="5" style="fill: var(--lab-even)"/>`,
-        `<text x="${(LEFT + RIGHT) / 2}" y="${BOTTOM + 33}" text-anchor="middle" font-size="12">false alarms</text><text transform="translate(10 ${(TOP + BOTTOM) / 2}) rotate(-90)" text-anchor="middle" font-size="12">used photos found</text>`,
+        `<text x="${(LEFT + RIGHT) / 2}" y="${BOTTOM + 33}" text-anchor="middle" font-size="12">false alarms</text><text transform="translate(12 ${(TOP + BOTTOM) / 2}) rotate(-90)" text-anchor="middle" font-size="12">used photos found</text>`,
       ].join("");
       Object.assign(box.dataset, { epsilon, hits });
     }
