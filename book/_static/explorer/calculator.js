@@ -173,6 +173,5 @@
     copy(target, location.href);
   });
   addEventListener("hashchange", restore);
-  byId("calc").hidden = false;
   restore();
 })();

@@ -329,7 +329,7 @@ globalThis.ADASCALE_EXACT = (() => {
   function powers(list, alarms) {
     const events = merge(list),
       most = -Math.log(Math.min(...alarms)),
-      epsilons = Array.from({ length: 64 }, (_, i) => (most * i) / 63);
+      epsilons = Array.from({ length: 64 }, (_, i) => most * (i / 63) ** 2);
     if (!events.length) return alarms;
     const delta = deltas(events, epsilons) ?? [NaN];
     return alarms.map((alarm) => Math.min(1, ...delta.map((value, i) => Math.exp(epsilons[i]) * alarm + value)));
