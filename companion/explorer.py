@@ -12,7 +12,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adascale.accounting import DEFAULT_ORDERS
 from adascale.channel import (
     AntennaSelection,
     ChannelModel,
@@ -104,7 +103,7 @@ def explorer_script() -> str:
         "// A number of `gains` or `levels` is two or three signs of `alphabet`, in base 90, plus the one before it:",
         "// hundredths of a dB of loss, ten-thousandths of a dB of noise energy. `slow` has the levels of `rayleigh`.",
         "globalThis.ADASCALE_DATA = {",
-        f"delta: {DELTA}, orders: [{','.join(f'{order:g}' for order in DEFAULT_ORDERS)}],",
+        f"delta: {DELTA},",
         f"nu: [{','.join(f'{nu:g}' for nu in LEVELS)}],",
         f"scenarios: {json.dumps(scenarios)},",
         f"typical: [{','.join(f'{floor:.6g}' for floor in typical_floors())}],",

@@ -10,8 +10,8 @@ import pytest
 
 from adascale.accounting import beta, epsilon
 from adascale.accounting.events import compose_events
-from adascale.accounting.exact.inversion import DIRECTIONS, look
-from adascale.accounting.exact.search import one_direction
+from adascale.accounting.exact.inversion import DIRECTIONS, scan_tilts
+from adascale.accounting.exact.search import sharp_in_direction
 
 ENGINE = Path(__file__).parents[2] / "book" / "_static" / "explorer" / "exact.js"
 ASK = """
@@ -71,7 +71,8 @@ def test_each_direction_matches_the_package(way):
     events, delta = [[0.6, 3.0, 30], [0.3, 10.0, 30]], 1e-2
     (answer,) = in_node([["epsilon", events, delta]])
     rounds = compose_events(events).rounds()
-    expected = one_direction(rounds, look(rounds, way, np.log(delta)), delta)
+    tilts = scan_tilts(rounds, way, np.log(delta))
+    expected = sharp_in_direction(rounds, tilts, delta)
     assert answer[way] == pytest.approx(expected, rel=1e-5)
 
 

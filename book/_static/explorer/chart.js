@@ -66,6 +66,12 @@ globalThis.ADASCALE_CHART = (() => {
         );
         return `<path d="${path(values.slice(0, known), "L")}L${below.reverse().join("L")}Z" fill="${paint(color)}" stroke="none"/>`;
       },
+      // a break over what is higher than the picture
+      cut: ({ values }) => {
+        const half = (0.5 * wide) / (x[1] - x[0] + 1);
+        const d = values.map((value, i) => (value > y[1] ? `M${fixed(toX(i + 1) - half)} 12l${fixed(2 * half + 0.5)} 0` : ""));
+        return `<path d="${d.join("")}" stroke="${paint("paper")}" stroke-width="4"/>`;
+      },
       bars: ({ values, base, color }) => {
         const each = Math.max((0.7 * wide) / (x[1] - x[0] + 1), 1);
         const d = values.map((value, i) =>

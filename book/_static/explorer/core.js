@@ -82,54 +82,6 @@ globalThis.ADASCALE_CORE = (() => {
     };
   }
 
-  /**
-   * s -> A(s) for any order: e^A - 1 = E[g(l)], l = ln(1 - q + q e^L), g(l) = e^(order l) - 1 - order (e^l - 1) >= 0,
-   * by the trapezoidal rule on a grid of L, of steps below 0.6 standard deviations and below 0.6. What stands on a grid
-   * does not depend on s, so each grid, of a step that is a power of two, is filled once.
-   */
-  function anyMoment(q, order) {
-    const a = order - 1, reach = 9, grids = new Map();
-    // ln g at the loss L; the series is for where the differences would cancel
-    const logExcess = (L) => {
-      const l = Math.log1p(q * Math.expm1(L));
-      if (a * l > 40) return order * l;
-      if (Math.abs(l) * Math.max(1, a) > 0.1) return l + Math.log(Math.expm1(a * l) + a * Math.expm1(-l));
-      let total = 0, power = l, powerA = a, sign = -1;
-      for (let k = 2; k < 13; k++) {
-        power *= l / k;
-        powerA *= a;
-        sign = -sign;
-        total += (powerA + sign * a) * power;
-      }
-      return l + Math.log(total);
-    };
-    const filled = (values, count, step) => {
-      while (values.length <= count) values.push(logExcess(values.length * step));
-      return values;
-    };
-    return (s) => {
-      const root = Math.sqrt(s), slack = Math.log(order) + a * Math.LN2;
-      const top = order * Math.log(q) + 0.5 * order * a * s; // of the upper Gaussian alone
-      if (slack - top < -37 && slack - Math.log(q) - a * s < -37) return top;
-      if (0.5 * s - Math.abs(Math.log1p(-q) - Math.log(q)) > reach * root) {
-        const upper = q * Math.expm1(top - Math.log(q)); // two Gaussians that do not meet
-        return Math.log1p(upper + (1 - q) * Math.expm1(a * Math.log1p(-q)));
-      }
-      const step = 2 ** Math.floor(Math.log2(0.6 * Math.min(1, root))), scale = Math.max(0, top);
-      if (!grids.has(step)) grids.set(step, { up: [], down: [] });
-      const first = Math.floor((-0.5 * s - reach * root) / step);
-      const last = Math.ceil(((Math.max(order, 2) - 0.5) * s + reach * root) / step);
-      const up = filled(grids.get(step).up, last, step), down = filled(grids.get(step).down, -first, -step);
-      let total = 0;
-      for (let j = first; j <= last; j++) {
-        const u = (j * step + 0.5 * s) / root;
-        total += Math.exp((j < 0 ? down[-j] : up[j]) - 0.5 * u * u - scale);
-      }
-      total *= step / root / Math.sqrt(2 * Math.PI);
-      return scale < 30 ? Math.log1p(total * Math.exp(scale)) : scale + Math.log(total + Math.exp(-scale));
-    };
-  }
-
   /** F(w) of a round, the sum over all devices, with its first two derivatives; a whole order. */
   function leakage({ devices, rate, unit }, order) {
     const moment = wholeMoment(rate, order), slopes = wholeSlopes(rate, order), scale = devices / (order - 1);
@@ -284,69 +236,39 @@ globalThis.ADASCALE_CORE = (() => {
     return w.map((energy, t) => (queue = Math.max(queue + energy - floor[t] - nu, 0)));
   }
 
-  /** s -> the log-moment of an order; each is made once. */
-  const moments = new Map();
-  function momentOf(q, order) {
-    const key = `${q} ${order}`;
-    if (!moments.has(key)) moments.set(key, (Number.isInteger(order) ? wholeMoment : anyMoment)(q, order));
-    return moments.get(key);
-  }
-
-  /** epsilon at the best of the orders: it has one valley over them, looked for from the index `guess` on. */
-  function epsilon(w, { rate, unit }, orders, delta, guess = orders.length >> 1) {
-    const sorted = Float64Array.from(w, (energy) => unit / energy).sort(), known = new Map();
-    const at = (i) => {
-      if (!known.has(i)) {
-        const order = orders[i], moment = momentOf(rate, order);
-        let total = 0, value = 0;
-        sorted.forEach((s, t) => (total += value = t && s === sorted[t - 1] ? value : moment(s)));
-        known.set(i, total / (order - 1) + Math.log1p(-1 / order) - (Math.log(delta) + Math.log(order)) / (order - 1));
-      }
-      return known.get(i);
-    };
-    let low = 0, high = orders.length - 1, middle = Math.min(guess, high - 1), step = 1;
-    while (low < high) {
-      if (at(middle) <= at(middle + 1)) [high, middle] = [middle, middle - step];
-      else [low, middle] = [middle + 1, middle + step];
-      step *= 2;
-      if (middle < low || middle >= high || (low > 0 && high < orders.length - 1)) middle = (low + high) >> 1;
-    }
-    return { epsilon: Math.max(at(low), 0), best: low };
-  }
-
-  /** epsilon after each round at the best of the orders then, which falls as rounds go by. */
-  function epsilonSoFar(w, { rate, unit }, orders, delta) {
-    const best = w.map(() => Infinity);
-    for (const order of orders) {
-      const moment = momentOf(rate, order);
-      const fixed = Math.log1p(-1 / order) - (Math.log(delta) + Math.log(order)) / (order - 1);
-      let total = 0;
-      w.forEach((energy, t) => {
-        total += moment(unit / energy);
-        best[t] = Math.min(best[t], total / (order - 1) + fixed);
-      });
-    }
-    return best.map((value) => Math.max(value, 0));
+  /** The exact epsilon of noise energies, by exact.js; not a number where its sum does not converge. */
+  function epsilon(w, { rate, unit }, delta) {
+    return globalThis.ADASCALE_EXACT.epsilon(
+      w.map((energy) => [rate, Math.sqrt(energy / unit), 1]),
+      delta,
+    ).epsilon;
   }
 
   // ---- one position of the controls
 
   let last = {}; // the penalty takes longest, and does not depend on its multiple
 
-  /** What noise energies cost and leak. The caller keeps `guesses`, for speed. */
-  function judge(data, { scenario, order }, floor, w, guesses = {}, name = "") {
+  /** What noise energies cost and leak; epsilon takes longest, and is computed when it is asked for. */
+  function judge(data, { scenario, order }, floor, w) {
     const constants = data.scenarios[scenario];
     const soFar = leakedSoFar(w, leakage(constants, order), constants.devices);
-    const found = epsilon(w, constants, data.orders, data.delta, guesses[name]);
-    guesses[name] = found.best;
-    return { w, soFar, rdp: soFar[soFar.length - 1], cost: cost(w, floor), epsilon: found.epsilon };
+    let known;
+    return {
+      w,
+      soFar,
+      rdp: soFar[soFar.length - 1],
+      cost: cost(w, floor),
+      get epsilon() {
+        return (known ??= epsilon(w, constants, data.delta));
+      },
+    };
   }
 
   /**
    * Everything the page shows. `level` is an index of data.nu, `multiple` is that of the matched V, `cap` is the plain
    * method's or null; of the training, the first `rounds` count. `own` are noise energies of the reader's, or null.
    */
-  function solve(data, controls, guesses = {}) {
+  function solve(data, controls) {
     const { scenario, channel, draw, level: index, order, multiple, cap, rounds, own } = controls;
     const nu = data.nu[index], F = leakage(data.scenarios[scenario], order);
     const floor = floors(data, scenario, channel, draw).slice(0, rounds);
@@ -362,11 +284,11 @@ globalThis.ADASCALE_CORE = (() => {
       ...(own && { you: own }),
     };
     const methods = {};
-    for (const [name, w] of Object.entries(energies)) methods[name] = judge(data, controls, floor, w, guesses, name);
+    for (const [name, w] of Object.entries(energies)) methods[name] = judge(data, controls, floor, w);
     for (const method of Object.values(methods)) method.ratio = method.rdp / methods.optimal.rdp;
     const highest = waterLevel(floors(data, scenario, channel, draw), data.nu[data.nu.length - 1]);
     return { nu, floor, level, highest, penalty: last.V, methods };
   }
 
-  return { solve, floors, atLevel, queueAfter, epsilonSoFar };
+  return { solve, floors, atLevel, queueAfter };
 })();

@@ -7,8 +7,7 @@
   const byId = (id) => document.getElementById(id);
   const root = byId("explorer"),
     form = byId("ex-form"),
-    plot = byId("ex-noise"),
-    guesses = {};
+    plot = byId("ex-noise");
   const ROUNDS = 20,
     STEP = 0.05; // the game's rounds, and the step of its slider in units of nu
   const METHODS = {
@@ -27,6 +26,7 @@
   // ---- numbers as text
 
   const digits = (value, count) => {
+    if (Number.isNaN(value)) return "–"; // a sum that does not converge
     if (value === 0) return "0";
     const places = Math.min(Math.max(count - 1 - Math.floor(Math.log10(Math.abs(value))), 0), 6);
     return value >= 1e6 ? plainly(value, 2) : value.toFixed(places);
@@ -56,8 +56,9 @@
       const row = byId("ex-rows").querySelector(`[data-method=${name}]`);
       row.hidden = !methods[name];
       if (!methods[name]) continue;
-      const { rdp, epsilon, ratio: over } = methods[name],
-        cost = methods[name].cost / nu;
+      const { rdp, ratio: over } = methods[name],
+        cost = methods[name].cost / nu,
+        epsilon = held ? NaN : methods[name].epsilon; // once a slider is let go
       const texts = [mark(cost) + ratio(cost), digits(rdp, 3), ratio(over), digits(epsilon, 3)];
       [cost, rdp, over, epsilon].forEach((value, i) => {
         const cell = row.querySelector(`[data-column=${COLUMNS[i]}]`);
@@ -111,6 +112,8 @@
       if (form.elements[name].selectedIndex < 0) form.elements[name].selectedIndex = 0;
     }
     if (!mode()) form.elements.mode.value = start.mode;
+    if ([...new URLSearchParams(address).keys()].some((name) => byId("ex-more").querySelector(`[name="${CSS.escape(name)}"]`)))
+      byId("ex-more").open = true;
     const { answer } = form.elements;
     look = answer.value ? "" : "level";
     update();
@@ -130,7 +133,7 @@
     at = null,
     axes = {},
     held = false,
-    run = {};
+    verdict = "";
   const isShown = (name) => form.elements[`see-${name}`].checked;
   const only = (methods, chosen) =>
     Object.fromEntries(Object.entries(methods).filter(([name]) => chosen.includes(name)));
@@ -189,8 +192,10 @@
     const [, top] = range();
     const drawn = [{ kind: bars ? "bars" : "area", values: floor, color: "ground" }];
     if (!bars) drawn.push({ kind: "line", values: floor, color: "floor", width: 1 });
+    else drawn.push({ kind: "cut", values: floor });
     const of = (name) => order.map((t, i) => (i < n ? methods[name].w[t] : null));
-    const wet = mode() === "game" ? "you" : mode() === "guess" && !form.elements.shown.value ? "you" : "optimal";
+    const guessed = { game: "you", guess: form.elements.shown.value ? "optimal" : "you", replay: "adascale" };
+    const wet = guessed[mode()] ?? form.elements.pours.value;
     if (methods[wet] && isShown(wet))
       drawn.push({ kind: bars ? "bars" : "area", values: of(wet), base: floor, color: bars ? "you" : "water" });
     for (const name of BOTTOM_UP.filter((each) => methods[each] && isShown(each))) {
@@ -209,14 +214,16 @@
         size: bars ? 8 : plot.clientWidth < 500 ? 3.5 : 4.5,
       });
     }
+    if (!bars && form.elements.linear.checked) drawn.push({ kind: "cut", values: floor });
     return drawn;
   }
 
-  /** The first chart's axis: of this channel, whatever the sliders say, so that the water is seen to rise. */
+  /** The first chart's axis: no state of the sliders changes a logarithmic one; a linear one leaves out the tallest floors. */
   function range() {
-    const low =
-      0.7 * Math.min(...core.floors(data, form.elements.scenario.value, form.elements.channel.value, number("draw")));
-    return [form.elements.linear.checked ? 0 : low, 2 * found.highest];
+    const { scenario, channel, linear } = form.elements,
+      floor = core.floors(data, scenario.value, channel.value, number("draw")).sort((a, b) => a - b);
+    if (!linear.checked) return [0.7 * floor[0], 2 * found.highest];
+    return hold("noise", [0, floor[Math.floor(0.7 * floor.length)] + 3 * found.nu]);
   }
 
   /** Axes that depend on what is drawn stay as they are while a slider moves. */
@@ -254,10 +261,10 @@
       draw(byId("ex-so-far"), { x: [1, count], y, layers: lines, label: "round" });
     } else if (mode() === "replay") {
       const until = (curve) => curve.map((value, t) => (t < seen.n ? value : null)),
-        { queue, epsilon } = replayed();
+        { w, soFar } = found.methods.adascale;
       for (const [id, curve] of [
-        ["ex-queue", queue],
-        ["ex-epsilon", epsilon],
+        ["ex-queue", core.queueAfter(w, found.floor, found.nu)],
+        ["ex-leaked", soFar],
       ]) {
         const line = { kind: "line", values: until(curve), color: "adascale", width: 2 };
         draw(byId(id), {
@@ -269,20 +276,6 @@
         });
       }
     }
-  }
-
-  /** AdaScale's queue and epsilon after each round; the latter takes a while, so it is kept. */
-  function replayed() {
-    const { w } = found.methods.adascale;
-    if (run.key !== w.join()) {
-      const constants = data.scenarios[form.elements.scenario.value];
-      run = {
-        key: w.join(),
-        queue: core.queueAfter(w, found.floor, found.nu),
-        epsilon: core.epsilonSoFar(w, constants, data.orders, data.delta),
-      };
-    }
-    return run;
   }
 
   // ---- one round, read from the picture
@@ -378,7 +371,7 @@
 
   const CAPTIONS = {
     explore:
-      "<strong>Noise energy <i>w</i> of each round.</strong> Grey: its floor. Blue: the noise that the optimum adds.",
+      "<strong>Noise energy <i>w</i> of each round.</strong> Grey: its floor. Blue: the noise that is poured.",
     guess:
       "<strong>To which level would you fill the floors?</strong> The water must be ν per round. Drag it, then reveal.",
     replay: "<strong>Rounds come one after another.</strong> Grey: floors so far. Dots: what AdaScale decides at once.",
@@ -393,8 +386,9 @@
   function words() {
     const { nu, floor, level, methods } = found,
       { optimal, adascale, you } = methods;
-    byId("ex-brief").textContent =
-      `Rényi ε: optimum ${digits(optimal.epsilon, 3)}, AdaScale ${digits(adascale.epsilon, 3)}, EqualAlloc ${digits(methods.equal.epsilon, 3)}`;
+    if (mode() === "explore" && !held)
+      byId("ex-brief").textContent =
+        `ε: optimum ${digits(optimal.epsilon, 3)}, AdaScale ${digits(adascale.epsilon, 3)}, EqualAlloc ${digits(methods.equal.epsilon, 3)}`;
     if (mode() === "guess") {
       if (!form.elements.shown.value)
         return "The floors are there anyway, so only noise above them counts. Which level spends exactly ν on average?";
@@ -408,18 +402,20 @@
     if (mode() === "replay") {
       const t = number("round") - 1,
         w = adascale.w[t],
-        { queue, epsilon } = replayed();
+        queue = core.queueAfter(adascale.w, floor, nu),
+        end = t + 1 === floor.length && !held ? `, so ε = ${digits(adascale.epsilon, 3)}` : "";
       return (
         `Round ${t + 1}: floor ${digits(floor[t], 3)}, AdaScale adds ${digits(w - floor[t], 2)}, which is ${ratio((w - floor[t]) / nu)} ν. ` +
-        `Queue ${digits(queue[t], 2)}, Rényi upper bound of ε so far ${digits(epsilon[t], 3)}.`
+        `Queue ${digits(queue[t], 2)}, leaked so far ${digits(adascale.soFar[t], 3)} nats${end}.`
       );
     }
     if (mode() === "game") {
       const made = moves(),
         spent = made.length ? played(floor, nu, made).reduce((sum, w, t) => sum + w - floor[t], 0) / nu : 0;
       if (made.length === ROUNDS) {
-        const verdict = you.rdp < adascale.rdp ? "You beat AdaScale" : "AdaScale leaks less than you";
-        return `${verdict}: ${ratio(you.ratio)} times the optimum’s RDP, against ${ratio(adascale.ratio)}. Its V is matched to these very rounds.`;
+        const { learn } = methods,
+          outcome = you.rdp < learn.rdp ? "You beat Learn" : "Learn leaks less than you";
+        return `${outcome}: ${ratio(you.ratio)} times the optimum’s RDP, against ${ratio(learn.ratio)}. Learn knew no later round either.`;
       }
       return (
         `Round ${made.length + 1} of ${ROUNDS}. ${ratio(ROUNDS - spent)} ν are left, that is ${ratio((ROUNDS - spent) / (ROUNDS - made.length))} ν ` +
@@ -445,7 +441,7 @@
     const others = Object.entries(rest).map(
       ([name, each]) => `${METHODS[name].label} ${ratio(each.ratio)} times at cost ${ratio(each.cost / nu)}`,
     );
-    return `At nu ${digits(nu, 2)} the optimum leaks ${digits(optimal.rdp, 3)} nats, epsilon at most ${digits(optimal.epsilon, 3)} by its Rényi bound. ${others.join(", ")}.`;
+    return `At nu ${digits(nu, 2)} the optimum leaks ${digits(optimal.rdp, 3)} nats${held ? "" : `, epsilon ${digits(optimal.epsilon, 3)}`}. ${others.join(", ")}.`;
   }
 
   // ---- from the form to the page
@@ -474,7 +470,7 @@
     if (now === "game") controls.rounds = ROUNDS;
     if (now === "game" && over) controls.own = played(floor, nu, made);
     if (now === "guess") controls.own = core.atLevel(floor, 10 ** number("guess"));
-    found = core.solve(data, controls, guesses);
+    found = core.solve(data, controls);
     form.elements.round.max = floor.length;
     const left = ROUNDS - played(floor, nu, made).reduce((sum, w, t) => sum + w - floor[t], 0) / nu;
     if (now === "game" && !over && number("pour") * STEP > left) form.elements.pour.value = left / STEP;
@@ -502,7 +498,7 @@
     fill(found.nu, isOpen ? (now === "guess" ? only(found.methods, ["optimal", "you"]) : found.methods) : {});
     const answer = byId("ex-answers").content.querySelector(`[data-answer="${CSS.escape(value("answer"))}"]`),
       text = words();
-    byId("ex-say").replaceChildren(...(answer ? answer.cloneNode(true).childNodes : [text]));
+    byId("ex-say").replaceChildren(...(answer ? [verdict, ...answer.cloneNode(true).childNodes] : [text]));
     paint();
     say(now === "explore" ? summary() : text);
     root.dataset.milliseconds = (performance.now() - begun).toFixed(1);
@@ -618,10 +614,15 @@
     }
   });
 
-  addEventListener("hashchange", restore);
+  addEventListener("hashchange", () => {
+    verdict = "";
+    restore();
+  });
   root.addEventListener("click", (event) => {
     const anchor = event.target.closest("a[href^='#']");
     if (!anchor) return;
+    const { guess } = anchor.dataset; // the reader said so before the answer
+    verdict = guess ? (guess === "right" ? "You are right. " : "No. ") : "";
     event.preventDefault(); // else the browser takes the focus after the answer has got it
     history.pushState(null, "", anchor.hash);
     restore();
