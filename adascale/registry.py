@@ -26,6 +26,7 @@ NAMES: dict[str, dict[str, str]] = {
         "ConstantLevel": "adascale.policies:ConstantLevel",
         "ReSolve": "adascale.policies:ReSolve",
         "Learn": "adascale.policies:Learn",
+        "PrivacyBudget": "adascale.policies:PrivacyBudget",
         "DynamicProgramme": "adascale.policies:DynamicProgramme",
         "Truncated": "adascale.policies:Truncated",
         "Best": "adascale.policies:Best",

@@ -10,6 +10,7 @@ from adascale.policies.learn import Learn
 from adascale.policies.lyapunov_power_control import LyapunovPowerControl
 from adascale.policies.optimal import Optimal, water_level
 from adascale.policies.power_control import PowerControl
+from adascale.policies.privacy_budget import PrivacyBudget
 from adascale.policies.resolve import BUDGET_MODES, ReSolve, seen_coherence
 from adascale.policies.selection import Best, Selecting, Selection, Truncated
 
@@ -27,6 +28,7 @@ __all__ = [
     "Optimal",
     "Policy",
     "PowerControl",
+    "PrivacyBudget",
     "ReSolve",
     "Selecting",
     "Selection",

@@ -24,8 +24,8 @@ class Policy:
 
     A class may say what it is: its ``kind`` in tables (``optimum``, ``causal``, ``hindsight``, or ``reconstruction`` if
     no code of it is public), and by its ``budget_mode`` how the budget is met: ``hard`` (never exceeded), on
-    ``average``, on average over channels with the ``law`` that it is given, in ``hindsight``, or by a rule of its
-    ``own``.
+    ``average``, on average over channels with the ``law`` that it is given, in ``hindsight``, by a rule of its
+    ``own``, or not at all because it guarantees an ``epsilon``.
     """
 
     tuned: ClassVar[tuple[str, ...]] = ()
@@ -34,6 +34,8 @@ class Policy:
     """Whether the constructor takes ``mean_gain``, see :meth:`~adascale.scenario.Scenario.mean_gain`."""
     needs_law: ClassVar[bool] = False
     """Whether the constructor takes ``law``, a :class:`~adascale.channel.FloorLaw`."""
+    needs_epsilon: ClassVar[bool] = False
+    r"""Whether the constructor takes ``epsilon`` and ``delta``, which it guarantees, and no :math:`\nu` is spent."""
     label: ClassVar[str] = ""
     """Name in a legend, by default the name of the class."""
     kind: ClassVar[str] = "hindsight"
@@ -157,17 +159,8 @@ class State:
 
 
 @dataclass(frozen=True)
-class HorizonState(State):
-    """The state of a policy that divides a budget among T rounds."""
-
-    remaining: FloatArray
-    """The remaining budget of all rounds together."""
-
-    @classmethod
-    def begin(cls, scenario: Scenario, budget: FloatArray, *remembered: Any) -> Self:
-        r"""Return the state before round 0, when :math:`T \nu` is left."""
-        remaining = np.asarray(budget * scenario.num_rounds)
-        return cls(scenario, budget, 0, remaining, *remembered)
+class PlanState(State):
+    """The state of a policy that plans T rounds."""
 
     @property
     def later(self) -> int:
@@ -182,6 +175,20 @@ class HorizonState(State):
                 "num_rounds",
             )
         return super().after(rounds, **changes)
+
+
+@dataclass(frozen=True)
+class HorizonState(PlanState):
+    """The state of a policy that divides a noise budget among T rounds."""
+
+    remaining: FloatArray
+    """The remaining budget of all rounds together."""
+
+    @classmethod
+    def begin(cls, scenario: Scenario, budget: FloatArray, *remembered: Any) -> Self:
+        r"""Return the state before round 0, when :math:`T \nu` is left."""
+        remaining = np.asarray(budget * scenario.num_rounds)
+        return cls(scenario, budget, 0, remaining, *remembered)
 
 
 def find_law(

@@ -59,6 +59,17 @@ def learn(**options):
     return lambda problem: policies.Learn(**options)
 
 
+class Additive:
+    """An accountant whose epsilon is a sum over rounds."""
+
+    def epsilon(self, sampling_rate, noise_multiplier, delta):
+        return sampling_rate * (noise_multiplier**-2.0).sum(axis=-1)
+
+
+def privacy_budget(**options):
+    return lambda problem: policies.PrivacyBudget(1.0, accountant=Additive(), **options)
+
+
 def learn_from_prior(**options):
     return lambda problem: policies.Learn(prior=nakagami(problem), hold=0.3, **options)
 
@@ -84,13 +95,21 @@ ONLINE = {
     "learn-hard": learn(budget_mode="hard"),
     "learn-seen": learn_from_prior(coherence="seen"),
     "learn-prior": learn_from_prior(weight=5),
+    "privacy": privacy_budget(),
+    "privacy-law": lambda problem: privacy_budget(law=nakagami(problem))(problem),
 }
-BY_ROUNDS = ("equal", "estim", "level", "resolve")  # whose schedule is its rounds
+BY_ROUNDS = (
+    "equal",
+    "estim",
+    "level",
+    "resolve",
+    "privacy",
+)  # whose schedule is its rounds
 COMPILED = [name for name in ONLINE if not name.startswith(BY_ROUNDS)]
 PLANNING = [
     name
     for name in ONLINE
-    if name.startswith(("estim", "power", "resolve", "learn", "programme"))
+    if name.startswith(("estim", "power", "resolve", "learn", "programme", "privacy"))
 ]
 FEW = settings(max_examples=settings.default.max_examples // 3)
 

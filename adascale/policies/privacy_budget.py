@@ -1,0 +1,218 @@
+"""PrivacyBudget: as little noise as an epsilon that no channel can exceed permits."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+
+from adascale import checks as check
+from adascale.accounting import Accountant, ExactAccountant, epsilon_by
+from adascale.channel import FloorLaw
+from adascale.errors import BudgetNotReached
+from adascale.policies.base import OnlinePolicy, PlanState, check_law
+from adascale.problem import RoundLeakage, kinds_that_may_leak_most
+from adascale.rootfind import solve
+from adascale.scenario import FloatArray, Scenario
+
+_RESERVE = 4.0  # multiple of the level to which later rounds may have to go
+_SIGMAS = 0.05, 1e9  # noise multipliers between which a level is
+_CLOSE = 1e-3, 5e-3  # relative distance from epsilon of the last plan, and of the first
+_SLOPE = 1.25  # of ln epsilon against that of its estimate
+_NARROW = 1e-5  # ratio of levels, less 1, at which the bound of epsilon jumps
+
+Plan = Callable[[float], FloatArray]
+"""The noise energies of all rounds at a level."""
+
+
+@dataclass(frozen=True)
+class PrivacyBudgetState(PlanState):
+    """The current plan, and the rounds so far."""
+
+    next_plan: int
+    """The round with the next level."""
+    level: FloatArray
+    floors: FloatArray
+    """The floors seen, shape (..., rounds)."""
+    w: FloatArray
+    """Noise energies of the same rounds, shape (..., rounds)."""
+
+
+@dataclass(frozen=True)
+class PrivacyBudget(OnlinePolicy):
+    r"""Spend a privacy budget instead of a noise budget: no channel can exceed ``epsilon``.
+
+    The policy has no :math:`\nu`.  It adds as little noise as it can, and how much that is depends on the channel.
+
+    With n rounds left in round t, the water level :math:`\ell` is the least at which the plan
+
+    .. math::
+        w_0, \dots, w_{t-1}, \quad \max(\ell, w_{\min,t}), \quad
+        m \text{ rounds at } \max(\ell, W), \qquad m = n - 1 + \varrho \ln n
+
+    has an epsilon of at most the target for every device, where W has the distribution of the floors.  It holds for a
+    block of :math:`\lfloor n / 2 \rfloor` rounds, so that there are about :math:`\log_2 T` plans.  Later floors may be
+    lower than W.  So the level is raised, if necessary, until a block at :math:`\ell` and the rest at :math:`4 \ell`,
+    without any floor, has at most the target.  More noise never raises epsilon, hence every block ends within the
+    target on every channel.
+
+    Without a distribution, W is one of the floors seen or, with weight 1 / (t + 2), an imaginary round without a floor.
+    A block then has at most t rounds.
+
+    Parameters
+    ----------
+    epsilon : float, > 0
+        The largest epsilon of any device after all rounds, on every channel with an exposure of 1.
+    delta : float, in (0, 1)
+    law : FloorLaw, optional
+        Distribution of the floors; default: that of the floors seen.
+    safety_margin : float, :math:`\varrho \ge 0`
+    accountant : Accountant, optional
+        The accountant of ``epsilon``, by which more noise never leaks more; default
+        :class:`~adascale.accounting.ExactAccountant`.
+    """
+
+    needs_epsilon: ClassVar[bool] = True
+    budget_mode = "epsilon"
+
+    epsilon: float
+    delta: float = 1e-5
+    law: FloorLaw | None = None
+    safety_margin: float = 1.0
+    accountant: Accountant = field(default_factory=ExactAccountant)
+
+    def __post_init__(self) -> None:
+        check.number("epsilon", self.epsilon, 1e-300)
+        check.fraction("delta", self.delta)
+        check.number("safety_margin", self.safety_margin, 0)
+        if self.law is not None:
+            check_law("law", self.law)
+
+    def start(self, scenario: Scenario, budget: FloatArray) -> PrivacyBudgetState:
+        instances = np.broadcast_shapes(
+            np.shape(budget), () if self.law is None else self.law.lanes
+        )
+        none = np.empty((*instances, 0))
+        return PrivacyBudgetState(
+            scenario, budget, 0, 0, np.zeros(instances), none, none
+        )
+
+    def decide(
+        self, state: PrivacyBudgetState, floor: FloatArray
+    ) -> tuple[PrivacyBudgetState, FloatArray]:
+        after = state.after(1, floors=_with(state.floors, floor))
+        if state.round >= state.next_plan:
+            n = state.later + 1
+            most = n // 2 if self.law is not None else min(n // 2, state.round)
+            block = max(most, 1)
+            level = self._levels(replace(state, floors=after.floors), block)
+            after = replace(after, level=level, next_plan=state.round + block)
+        w = np.maximum(after.level, floor)
+        return replace(after, w=_with(state.w, w)), w
+
+    def _levels(self, state: PrivacyBudgetState, block: int) -> FloatArray:
+        """Compute the level of a block for every instance."""
+        expected = self._expected(state)
+        later = np.repeat([1.0, _RESERVE], [block, state.later + 1 - block])
+        levels = np.empty(state.level.shape)
+        search = _Search(self, state)
+        for i in np.ndindex(levels.shape):
+            floors = np.concatenate([state.floors[i][-1:], expected[i]])
+            plan = _expected_plan(state.w[i], floors)
+            levels[i] = search.least_level(plan, float(state.level[i]))
+            if state.later:
+                guard = _guarded_plan(state.w[i], later)
+                if search.excess(guard(levels[i])) > 0:
+                    levels[i] = search.least_level(guard, float(levels[i]))
+        return levels
+
+    def _expected(self, state: PrivacyBudgetState) -> FloatArray:
+        """Return the floors that a plan has after this round, shape (..., m), with m rounded up."""
+        later = state.later
+        m = math.ceil(later + self.safety_margin * math.log(later + 1))
+        share = (np.arange(m) + 0.5) / max(m, 1)
+        shape = *state.level.shape, m
+        if self.law is not None:
+            column = share.reshape(-1, *[1] * len(self.law.lanes))
+            return np.broadcast_to(np.moveaxis(self.law.quantile(column), 0, -1), shape)
+        imaginary = np.zeros((*state.level.shape, 1))
+        seen = np.sort(_with(state.floors, imaginary[..., 0]), axis=-1)
+        return seen[..., (share * seen.shape[-1]).astype(int)]
+
+
+def _expected_plan(spent: FloatArray, floors: FloatArray) -> Plan:
+    return lambda level: np.concatenate([spent, np.maximum(level, floors)])
+
+
+def _guarded_plan(spent: FloatArray, multiples: FloatArray) -> Plan:
+    """Return the plan that has at most the noise of any channel with this level."""
+    return lambda level: np.concatenate([spent, level * multiples])
+
+
+def _with(rounds: FloatArray, new: FloatArray) -> FloatArray:
+    return np.concatenate([rounds, np.expand_dims(new, -1)], axis=-1)
+
+
+class _Search:
+    """The search for the least levels whose plans have the epsilon of a policy."""
+
+    def __init__(self, policy: PrivacyBudget, state: PrivacyBudgetState) -> None:
+        self.policy = policy
+        leakage, T = RoundLeakage(state.scenario), state.scenario.num_rounds
+        kinds = kinds_that_may_leak_most(leakage)
+        self.rate, self.unit = leakage.rate[kinds], leakage.unit[kinds]
+        self.limits = [math.log(self.unit.max() * sigma**2) for sigma in _SIGMAS]
+        last, first = _CLOSE
+        self.close = max(first * (state.later + 1) / T, last)
+
+    def excess(self, w: FloatArray) -> float:
+        """Compute ln of the largest epsilon of a device after these rounds, relative to the target."""
+        policy = self.policy
+        epsilon = max(
+            float(epsilon_by(policy.accountant, float(q), sigma, policy.delta))
+            for q, sigma in zip(self.rate, self._sigmas(w), strict=True)
+        )
+        return math.log(max(epsilon, 1e-300) / policy.epsilon)
+
+    def least_level(self, plan: Plan, start: float) -> float:
+        """Find the least level, to ``close``, whose plan has at most the target."""
+
+        def estimate(x: float) -> float:
+            return self._estimate(plan(math.exp(x)))
+
+        lowest, highest = low, high = self.limits
+        x = math.log(start) if start > 0 else math.log(self.unit.max())
+        slope, last = _SLOPE, (math.nan, math.nan)
+        while high - low > _NARROW:
+            excess = self.excess(plan(math.exp(x)))
+            if excess <= 0 and (excess >= -self.close or x == lowest):
+                return math.exp(x)
+            if excess > 0 and x == highest:
+                raise BudgetNotReached(
+                    f"no noise keeps epsilon = {self.policy.epsilon:g}: the rounds so far exceed it"
+                )
+            low, high = (x, high) if excess > 0 else (low, x)
+            now = estimate(x), excess
+            with np.errstate(all="ignore"):
+                secant = np.divide(excess - last[1], now[0] - last[0])
+            slope, last = float(secant) if 0.3 < secant < 9 else slope, now
+            aim = now[0] - (excess + self.close / 2) / slope
+            before, x = x, low
+            if estimate(low) > aim:
+                x = high
+                if estimate(high) < aim:
+                    x = solve(lambda x: estimate(x) - aim, low, high, 1e-7)  # noqa: B023
+            if x == before or (x in (low, high) and x not in self.limits):
+                x = (low + high) / 2
+        return math.exp(high)
+
+    def _estimate(self, w: FloatArray) -> float:
+        r"""Estimate ln of the epsilon by the central limit theorem, :math:`\mu^2/2 + \mu \sqrt{-2 \ln \delta}`."""
+        s = self._sigmas(w) ** -2.0
+        each = np.minimum(self.rate[:, None] ** 2 * np.expm1(np.minimum(s, 700.0)), s)
+        mu = math.sqrt(each.sum(axis=-1).max())
+        return math.log(mu * (0.5 * mu + math.sqrt(-2 * math.log(self.policy.delta))))
+
+    def _sigmas(self, w: FloatArray) -> FloatArray:
+        return np.sqrt(w / self.unit[:, None])
