@@ -3,7 +3,7 @@ var Scorer = {
   score: ([page, , , , score]) => {
     if (page.startsWith("book/api")) return score - 100;
     if (/^notebooks\/[01]\d/.test(page)) return score + 10;
-    return score + (/^book\/(howto|migration|glossary|explorer)|^notebooks\/H/.test(page) ? 5 : 0);
+    return score + (/^book\/(howto|glossary|explorer)|^notebooks\/H/.test(page) ? 5 : 0);
   },
   objNameMatch: 11,
   objPartialMatch: 6,

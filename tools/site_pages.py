@@ -23,7 +23,7 @@ SUBJECTS = {
     "notebooks/02_privacy": ("renyi", "rényi", "epsilon", "what does epsilon mean"),
     "book/epsilon": ("what is my epsilon", "calculator"),
     "notebooks/04_problem": ("water filling", "water-filling", "waterfilling"),
-    "book/migration": ("opacus",),
+    "notebooks/H1_accountant": ("opacus",),
 }
 """What readers look for under a word that many pages have: the page to begin with."""
 

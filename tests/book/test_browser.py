@@ -222,7 +222,7 @@ FOUND = """document.querySelector('.search-summary')?.innerText.match(/finished|
         ("waterfilling", "notebooks/04_problem.html"),
         ("water-filling", "notebooks/04_problem.html"),
         ("water filling", "notebooks/04_problem.html"),
-        ("opacus", "book/migration.html"),
+        ("opacus", "notebooks/H1_accountant.html"),
     ],
 )
 def test_search_finds_the_right_page_first_in_every_spelling(page, html, query, target):
