@@ -123,7 +123,7 @@ class PrivacyBudget(OnlinePolicy):
             levels[i] = search.least_level(plan, float(state.level[i]))
             if state.later:
                 guard = _guarded_plan(state.w[i], later)
-                if search.excess(guard(levels[i])) > 0:
+                if search.excess(guard(float(levels[i]))) > 0:
                     levels[i] = search.least_level(guard, float(levels[i]))
         return levels
 
