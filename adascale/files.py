@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from adascale.errors import InvalidFile, InvalidInput
 from adascale.text import short, shown
+from adascale.units import in_watts
 
 if sys.platform != "win32":
     pass
@@ -160,7 +161,7 @@ def _own_content(path: Path) -> dict[str, Any]:
             raise InvalidFile(
                 f"{path}: {name} must be a table, got {shown(table)}", str(path)
             )
-    content["scenario"].setdefault("name", path.stem)
+    content["scenario"] = {"name": path.stem} | in_watts(content["scenario"])
     return content
 
 

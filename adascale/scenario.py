@@ -14,6 +14,7 @@ from adascale import checks as check
 from adascale.errors import InvalidFile, InvalidInput
 from adascale.files import from_mapping, read_preset, read_toml
 from adascale.text import shown
+from adascale.units import in_watts
 
 FloatArray = NDArray[np.float64]
 MOST_DEVICES = 1_000_000
@@ -22,6 +23,8 @@ MOST_COUNT = 2**53
 """Largest T and d of a scenario, up to which floats are whole."""
 MOST_USUAL_POWER = 10.0
 """Largest power in watts of a device in a file that is read without a warning."""
+USUAL_NOISE = 1e-18, 1e-6
+"""Noise powers in watts (-150 to -30 dBm) in a file that are read without a warning."""
 
 _NUMBERS = 1e-40, 1e40  # of a scenario
 _GAINS = 1e-60, 1e60
@@ -119,14 +122,24 @@ class Scenario:
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any], path: str) -> "Scenario":
-        """Make a scenario of the parameters that a file gives, with a warning on a power that may be in dBm."""
-        scenario = from_mapping(cls, table)
-        power = float(np.max(scenario.max_power))
+        r"""Make a scenario of the parameters that a file gives, with a warning on a power that may have another unit.
+
+        Powers are in watts, or in dBm as ``max_power_dbm`` and ``noise_power_dbm``.  Instead of the noise power, a file
+        may give ``bandwidth_hz``, :math:`W`, ``noise_figure_db``, :math:`F`, and ``interference_dbm``, :math:`I`:
+
+        .. math:: \sigma_n^2 = k T_0 W F + I, \qquad T_0 = 290 \text{ K}.
+
+        Only the first summand then protects, unless ``privacy_noise_power`` says otherwise: a server may decode and
+        cancel interference.
+        """
+        scenario = from_mapping(cls, in_watts(table))
+        power, noise = float(np.max(scenario.max_power)), scenario.noise_power
         if power > MOST_USUAL_POWER:
-            warnings.warn(
-                f"{path}: max_power is {power:g} W, more than radio devices send; is it in dBm or milliwatts?",
-                stacklevel=3,
-            )
+            doubt = f"max_power is {power:g} W, more than radio devices send; is it in dBm or milliwatts?"
+            warnings.warn(f"{path}: {doubt}", stacklevel=3)
+        if not USUAL_NOISE[0] <= noise <= USUAL_NOISE[1]:
+            doubt = f"noise_power is {noise:g} W; is it in milliwatts, or per hertz?"
+            warnings.warn(f"{path}: {doubt}", stacklevel=3)
         return scenario
 
     def to_toml(self) -> str:

@@ -19,8 +19,14 @@ FloatArray = NDArray[np.float64]
 Choice = dict[str, Callable[[str], float | None]]
 """The columns to read, in this order, with functions that convert a field to a number or None."""
 
+_LOGGED = re.compile(r"(\d{4})[./](\d\d)[./](\d\d)[_ T](\d\d)[.:](\d\d)[.:](\d\d)")
+"""A time such as 2024.05.01_12.30.00, as loggers on phones write it."""
 _INDEX = ("", "index", "unnamed: 0")
 """Names of a first column that pandas or R wrote as the index."""
+
+
+_IGNORED = "\0"
+"""Beginning of what an ignored column is called."""
 
 
 class Table(NamedTuple):
@@ -82,13 +88,19 @@ class Clock:
 class Lines:
     """A reader of tables, line by line.
 
-    Fields are separated by ``;``, tabs, ``,`` or blanks, and comments begin with ``#``.  ``choose`` maps the names in
-    the header, without an index, ``round`` and ``time``, to a :data:`Choice`.  In a table with a column ``link``,
-    rounds and times are columns like others.
+    Fields are separated by ``;``, tabs, ``,`` or blanks, and comments begin with ``#`` or ``%``.  ``choose`` maps the
+    names in the header, without an index, ``round`` and ``time``, to a :data:`Choice`.  In a table with a column
+    ``link``, rounds and times are columns like others.  ``wanted``, if given, has the columns that are read and what
+    they are called here; the others are ignored.
     """
 
-    def __init__(self, name: str, choose: Callable[[list[str]], Choice]) -> None:
-        self.name, self.number = name, 0
+    def __init__(
+        self,
+        name: str,
+        choose: Callable[[list[str]], Choice],
+        wanted: dict[str, str] | None = None,
+    ) -> None:
+        self.name, self.number, self._wanted = name, 0, wanted
         self.columns: list[str] = []
         """The chosen columns, once the header is read."""
         self.place: dict[str, float] = {}
@@ -106,8 +118,10 @@ class Lines:
         except UnicodeDecodeError:
             raise self.error("not UTF-8 text; save the table as UTF-8") from None
         bare = text.strip()
-        if bare.startswith("#"):
-            self._comment = self.number, bare.lstrip("#")
+        if self.number == 1 and re.fullmatch("sep=.", bare):  # of Excel
+            return None
+        if bare.startswith(("#", "%")):
+            self._comment = self.number, bare.lstrip("#%")
         elif self.columns:
             return self._row(text)
         elif bare and self._comment[0] and _has_numbers(bare):
@@ -139,6 +153,8 @@ class Lines:
         signs = (sign for sign in ";\t, " if sign in header.strip(" "))
         self._separator = next(signs, ",")
         names = [name.strip().casefold() for name in self._split(header)]
+        if self._wanted is not None:
+            names = self._renamed(names, self._wanted, number)
         times = () if "link" in names else ("round", "time")
         places = [
             name
@@ -149,13 +165,25 @@ class Lines:
             duplicate = f"duplicate column in {short(header)}"
             raise error_at(self.name, number, duplicate)
         try:
-            choice = self._choose([name for name in names if name not in places])
+            others = [name for name in names if name not in places]
+            choice = self._choose([name for name in others if name[:1] != _IGNORED])
         except ValueError as error:
             others = "and apart from these at most columns named round, time or index"
             raise error_at(self.name, number, f"{error}, {others}") from None
         self.clocks = {name: Clock() for name in places}
         self._convert = choice | self.clocks
         self.names, self.columns = names, list(choice)
+
+    def _renamed(
+        self, names: list[str], wanted: dict[str, str], number: int
+    ) -> list[str]:
+        """Return what the columns are called here."""
+        for name in wanted:
+            if names.count(name) != 1:
+                columns = f"got {names.count(name)} in {short(', '.join(names))}"
+                expected = f"expected one column {short(name)}, {columns}"
+                raise error_at(self.name, number, expected)
+        return [wanted.get(name, f"{_IGNORED}{i}") for i, name in enumerate(names)]
 
     def _row(self, line: str) -> list[float]:
         """Return the numbers of a row."""
@@ -182,14 +210,18 @@ class Lines:
 
 
 def read_table(
-    data: bytes, path: str, choose: Callable[[list[str]], Choice], sparse: bool = False
+    data: bytes,
+    path: str,
+    choose: Callable[[list[str]], Choice],
+    sparse: bool = False,
+    wanted: dict[str, str] | None = None,
 ) -> Table:
     """Read the content of a file as :class:`Lines`, skipping blank lines if there are two columns or more.
 
     Rounds, times and indices must increase, and rounds and whole indices by one unless the table is ``sparse``.
     """
     lines = re.split(b"\r\n|\r|\n", data.rstrip(b" \r\n"))
-    reader = Lines(path, choose)
+    reader = Lines(path, choose, wanted)
     values, numbers = array("d"), array("q")
     for line in lines:
         if not line.strip() and len(reader.names) != 1:
@@ -258,6 +290,7 @@ def _moment(text: str) -> float | datetime | None:
     number = to_number(text)
     if number is not None:
         return number
+    text = _LOGGED.sub(r"\1-\2-\3T\4:\5:\6", text)
     with contextlib.suppress(ValueError):
         return datetime.fromisoformat(text)
     with contextlib.suppress(ValueError):

@@ -15,7 +15,9 @@ ROOT = Path(__file__).parents[1]
 # The lowest first. A part (a module or folder of adascale/) imports only from layers below its own.
 LAYERS = (
     ("compiled", "errors", "text"),
-    ("registry", "checks", "files", "rootfind", "tables", "workers"),
+    ("checks",),
+    ("units",),
+    ("registry", "files", "rootfind", "tables", "workers"),
     ("accounting", "scenario", "statistics"),
     ("channel", "problem"),
     ("policies", "presets"),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from adascale import Scenario, channel, load_preset
+from adascale.errors import InvalidFile
 
 from . import reference
 
@@ -148,7 +149,7 @@ def test_toml_gives_a_scenario_back_exactly(round_trip, data):
         )
 
     size, share = per_device(positive), draw(st.floats(1e-6, 1))
-    noise_power = draw(positive)
+    noise_power = draw(st.floats(1e-18, 1e-6))
     scenario = Scenario(
         name=draw(st.text(st.characters(exclude_categories=["Cs"]), min_size=1)),
         num_devices=devices,
@@ -168,7 +169,7 @@ def test_toml_gives_a_scenario_back_exactly(round_trip, data):
 def test_toml_gives_back_numbers_of_numpy(round_trip):
     one = np.float64(1)
     counts = (np.int64(2), np.int32(5), np.int64(10), np.float32(3), np.array(30))
-    scenario = Scenario("numpy", *counts, one, one, one, np.int64(3))
+    scenario = Scenario("numpy", *counts, one, one, np.float32(1e-9), np.int64(3))
     assert round_trip(scenario) == scenario
 
 
@@ -200,3 +201,61 @@ def test_a_power_above_ten_watts_in_a_file_is_a_warning(tmp_path, power):
     # the control: warnings are errors here
     scenario.write_text(replace(loud, max_power=10.0).to_toml())
     Scenario.from_toml(scenario)
+
+
+def test_scenario_reads_powers_in_other_units(tmp_path):
+    """Thermal noise of 20 MHz at a noise figure of 7 dB is -174 + 73 + 7 = -94 dBm, to a tenth."""
+    text = Scenario.mnist().to_toml()
+    text = text.replace("max_power = 0.1995262314968879", "max_power_dbm = 23")
+
+    def read(*lines):
+        path = tmp_path / "mine.toml"
+        noise = text.replace("noise_power = 1e-12", "\n".join(lines))
+        path.write_text(noise)
+        return Scenario.from_toml(path)
+
+    assert read("noise_power_dbm = -90").max_power == pytest.approx(0.19952623)
+    assert read("noise_power_dbm = -90").noise_power == pytest.approx(1e-12)
+    receiver = "bandwidth_hz = 20e6", "noise_figure_db = 7"
+    thermal = read(*receiver)
+    assert 10 * np.log10(thermal.noise_power) + 30 == pytest.approx(-94, abs=0.1)
+    assert thermal.noise_share == 1
+    disturbed = read(*receiver, "interference_dbm = -90")
+    assert disturbed.noise_power == pytest.approx(thermal.noise_power + 1e-12)
+    assert disturbed.privacy_noise_power == thermal.noise_power
+    trusted = read(*receiver, "interference_dbm = -90", "privacy_noise_power = 1e-13")
+    assert trusted.privacy_noise_power == 1e-13
+    devices = text.replace("max_power_dbm = 23", f"max_power_dbm = {[23, 20] * 5}")
+    path = tmp_path / "devices.toml"
+    path.write_text(devices)
+    assert Scenario.from_toml(path).power_share[1] == pytest.approx(10**-0.3)
+
+
+@pytest.mark.parametrize(
+    ("lines", "named"),
+    [
+        ("noise_power = -90", "noise_power_dbm"),
+        ("noise_power = 1e-12\nnoise_power_dbm = -90", "noise_power_dbm"),
+        ("noise_power = 1e-12\nbandwidth_hz = 1e6", "bandwidth_hz"),
+        ("noise_power_dbm = -90\nnoise_figure_db = 7", "noise_figure_db"),
+        ("bandwidth_hz = 0", "bandwidth_hz"),
+        ("bandwidth_hz = 1e6\nnoise_figure_db = 'x'", "noise_figure_db"),
+        ("noise_power_dbm = true", "noise_power_dbm"),
+    ],
+)
+def test_power_of_unclear_unit_is_refused(tmp_path, lines, named):
+    path = tmp_path / "mine.toml"
+    text = Scenario.mnist().to_toml()
+    path.write_text(text.replace("noise_power = 1e-12", lines))
+    with pytest.raises(InvalidFile, match=named):
+        Scenario.from_toml(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("max_power", 23), ("noise_power", 4e-21), ("noise_power", 1)]
+)
+def test_power_that_looks_like_another_unit_is_noted(tmp_path, name, value):
+    path = tmp_path / "mine.toml"
+    path.write_text(replace(Scenario.mnist(), **{name: value}).to_toml())
+    with pytest.warns(UserWarning, match=f"{name} is {value:g} W"):
+        Scenario.from_toml(path)

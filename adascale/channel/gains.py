@@ -1,6 +1,5 @@
 """Readers of measured channel gains: a whole trace from a file, or line by line."""
 
-import io
 import math
 import os
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from adascale import checks as check
+from adascale.channel.arrays import AXES, is_array, read_array
 from adascale.channel.rounds import (
     MOST_GAPS,
     Rounds,
@@ -28,7 +28,6 @@ from adascale.tables import (
     Clock,
     FloatArray,
     Lines,
-    Table,
     error_at,
     read_table,
 )
@@ -70,6 +69,17 @@ class Reading:
     round_time : float > 0, in the unit of the column ``time``, in seconds for times in ISO 8601
         Round k holds the times within a quarter of ``round_time`` of t + k ``round_time``, with t the circular mean of
         all times.  A time that is in no round, and a second value of a link in a round, are errors.
+    resource_blocks : int >= 1, for "dbm" alone
+        The values are RSRP, the power of one of :math:`12 N` resource elements, and ``transmit_power`` is that of all.
+    columns : str, for tables
+        The columns to read, such as ``time=Timestamp,link=Device,value=RSRP`` or ``ue1,ue2``; the others are ignored.
+    axes : str, for array files
+        What each axis is, such as ``round,device,subcarrier``; axes of the same name are joined.  The gain is that of
+        the weakest ``subcarrier``, or the harmonic mean over each ``even-subcarrier``
+        (:func:`~adascale.channel.effective_gain`); the sum over ``transmit`` antennas, on which a device sends one
+        signal, and the coherent sum over each ``path``.  Of several receive antennas (``antenna``) the server uses one
+        per round, that on which the weakest device is strongest.  Without a ``round`` there is one round.
+    variable : str, for array files, the name of an array; default: the only one of more than one number
     """
 
     unit: str = "linear"
@@ -78,6 +88,10 @@ class Reading:
     sensitivity: float | None = None
     max_gaps: float | None = None
     round_time: float | None = None
+    resource_blocks: int | None = None
+    columns: str | None = None
+    axes: str | None = None
+    variable: str | None = None
 
     def __post_init__(self) -> None:
         check.one_of("unit", self.unit, "linear", "db", "dbm", "csi")
@@ -94,12 +108,31 @@ class Reading:
         check.between("max_gaps", self.most_gaps, 0, np.nextafter(1, 0))
         if self.round_time is not None:
             check.positive("round_time", self.round_time)
+        if self.resource_blocks is not None:
+            check.whole("resource_blocks", self.resource_blocks)
+            check.one_of("unit with resource_blocks", self.unit, "dbm")
+        for axis in self.axes.split(",") if self.axes is not None else ():
+            check.one_of("axes", axis, *AXES)
 
     def _check_presence(self, name: str, option: str, value: str) -> None:
         """Require that a number is given if and only if an option has the value that needs it."""
         if (getattr(self, name) is not None) != (getattr(self, option) == value):
             message = f"{name} must be given if and only if {option} is {value}"
             raise InvalidInput(message, name)
+
+    @property
+    def sent(self) -> float:
+        """Power in dBm that was sent where the values were received, 0 for gains."""
+        elements = 12 * (self.resource_blocks or 1 / 12)
+        return (self.transmit_power or 0.0) - 10 * math.log10(elements)
+
+    @property
+    def wanted(self) -> dict[str, str] | None:
+        """The names of the columns to read, in lower case, and what they are called here; None for all."""
+        if self.columns is None:
+            return None
+        pairs = [pair.rpartition("=") for pair in self.columns.casefold().split(",")]
+        return {name.strip(): (role or name).strip() for role, _, name in pairs}
 
     @property
     def most_gaps(self) -> float:
@@ -113,7 +146,10 @@ def read_gains(
     unit: str | Reading = "linear",
     split: float | None = None,
 ) -> Trace:
-    r"""Read a channel trace from a table of UTF-8 text, or an array (M, T) in a ``.npy`` file.
+    r"""Read a channel trace from a table of UTF-8 text, or an array in a ``.npy``, ``.npz``, ``.mat`` or HDF5 file.
+
+    An array has shape (T, M) or (M, T), of which the number of devices tells; others need ``Reading.axes``.  Complex
+    numbers are :math:`h_{m,t}`.  HDF5 files, with MATLAB's of version 7.3, need the package h5py.
 
     A table has a header and one row per round, separated by commas, semicolons, tabs or blanks.  Its columns are
     ``min_gain`` (:math:`h_{\min,t}^2`), or ``h2_1`` ... ``h2_M`` (:math:`|h_{m,t}|^2`), or ``h_1`` ... ``h_M`` (complex
@@ -140,11 +176,14 @@ def read_gains(
     reading = Reading(unit) if isinstance(unit, str) else unit
     data = Path(path).read_bytes()
     devices, links = scenario.num_devices, dict[str, int]()
-    if data.startswith(b"\x93NUMPY"):
-        table = _read_array(data, str(path), devices, reading.unit)
+    if is_array(data):
+        _refuse(str(path), "a table", "columns", reading.columns)
+        table = read_array(data, str(path), scenario, reading)
     else:
+        _refuse(str(path), "an array file", "axes", reading.axes)
+        _refuse(str(path), "an array file", "variable", reading.variable)
         choose = _columns(devices, reading, links)
-        table = read_table(data, str(path), choose, sparse=True)
+        table = read_table(data, str(path), choose, sparse=True, wanted=reading.wanted)
     if links:
         entries = long_entries(table, links, devices)
     else:
@@ -169,6 +208,14 @@ def read_gains(
     return _trace(gains[start:], rounds, scenario)._replace(notes=notes, past=past)
 
 
+def _refuse(path: str, kind: str, name: str, value: str | None) -> None:
+    """Refuse an option of another kind of file."""
+    if value is not None:
+        raise error_at(
+            path, 0, f"{name} = {short(value)} is for {kind}, which this is not"
+        )
+
+
 class GainLines(Lines):
     """A channel trace that arrives line by line: a table with a row per round, as for :func:`read_gains`."""
 
@@ -188,9 +235,8 @@ class GainLines(Lines):
         self._lost: FloatArray | float = 0.0
         self._last: dict[str, float] = {}
         devices = scenario.num_devices
-        super().__init__(
-            name, _columns(devices, self._reading, each_device=each_device)
-        )
+        choose = _columns(devices, self._reading, each_device=each_device)
+        super().__init__(name, choose, self._reading.wanted)
 
     def trace(self, line: bytes) -> Trace | None:
         """Read one line: None for a comment or the header; a row refused with ``InvalidFile`` can be sent again."""
@@ -251,7 +297,7 @@ def _linear_gains(
     rounds: Rounds, values: FloatArray, scenario: Scenario, reading: Reading
 ) -> FloatArray:
     """Return the values as linear gains, in the range that the scenario can have."""
-    gains, sent = values, reading.transmit_power or 0.0
+    gains, sent = values, reading.sent
     with np.errstate(over="ignore"):
         if reading.unit in ("db", "dbm"):
             gains = 10 ** ((values - sent) / 10)
@@ -373,26 +419,3 @@ def _to_value(convert: Callable[[str], float | None], field: str) -> float | Non
 def _is_name(name: str) -> bool:
     """Say whether a column of received powers may have this name."""
     return name not in ("", "min_gain") and to_number(name) is None
-
-
-def _read_array(data: bytes, path: str, num_devices: int, unit: str) -> Table:
-    """Read a .npy file."""
-    kinds = {"linear": "iufc", "csi": "c"}.get(unit, "iuf")
-    stream = io.BytesIO(data)
-    try:
-        array = np.load(stream, allow_pickle=False)
-        rest = len(data) - stream.tell()
-        good = array.dtype.kind in kinds and array.ndim == 2 and array.size
-        if not good or len(array) != num_devices or rest:
-            got = f"{array.dtype} of shape {array.shape} and {rest} bytes after it"
-            raise ValueError(got)
-    except Exception as error:  # NumPy raises many different errors
-        expected = f"numbers ({unit}) of shape ({num_devices}, T)"
-        got = short(" ".join(str(error).split()))
-        raise error_at(path, 0, f"expected {expected}, got {got}") from None
-    rows = array.T.astype(complex)
-    with np.errstate(over="ignore", invalid="ignore"):
-        power = rows.real**2 + rows.imag**2
-    values = power if array.dtype.kind == "c" else rows.real
-    links = [f"device {m + 1}" for m in range(num_devices)]
-    return Table(values, links, path, np.zeros(len(rows), dtype=int))

@@ -177,7 +177,7 @@ def _check_clocks(rounds: Rounds, times: FloatArray) -> None:
     apart = np.diff(times)[differ]
     if (apart < usual / 2).any():
         message = f"values {apart.min():.3g} apart in time are of different links, whose clocks may differ"
-        advice = "give the time of a round, or number the rounds in a column round"
+        advice = "give the time of a round (--round-time), or number the rounds in a column round"
         raise error_at(rounds.path, 0, f"{message}; {advice}")
 
 

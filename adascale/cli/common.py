@@ -9,7 +9,7 @@ import re
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -184,14 +184,14 @@ def input_files(option: str, name: str) -> dict[str, Path | None]:
 def reading(options: Namespace) -> Reading:
     """Return the form of a trace that the options give."""
     path = getattr(options, "gains", getattr(options, "past", None))
-    if options.round_time is not None and path is None:
-        raise ValueError(
-            "--round-time is for files, here --past; a line of a stream is a round"
-        )
-    gaps = options.gaps, options.sensitivity, options.max_gaps
-    return adascale.channel.Reading(
-        options.unit, options.transmit_power, *gaps, options.round_time
-    )
+    for name in ("round_time", "axes", "variable"):
+        if path is None and getattr(options, name) is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise ValueError(
+                f"{option} is for files, here --past; a line of a stream is a round"
+            )
+    names = [field.name for field in fields(adascale.channel.Reading)]
+    return adascale.channel.Reading(**{name: getattr(options, name) for name in names})
 
 
 def read_trace(

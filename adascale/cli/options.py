@@ -104,6 +104,23 @@ def add_reading(parser: Parser) -> None:
         metavar="S",
         type=float,
     )
+    add(
+        "--resource-blocks",
+        help="number of resource blocks over which --transmit-power is spread, if values are RSRP",
+        metavar="N",
+        type=int,
+    )
+    add(
+        "--columns",
+        help="columns of a table to read, by their names in it; the others are ignored",
+        metavar="[ROLE=]NAME,...",
+    )
+    add(
+        "--axes",
+        help="what each axis of an array is: round, device, subcarrier, even-subcarrier, antenna, transmit or path",
+        metavar="AXIS,...",
+    )
+    add("--variable", help="name of the array in its file", metavar="NAME")
 
 
 def add_split(parser: Parser, more: str) -> None:

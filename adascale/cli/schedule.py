@@ -19,16 +19,21 @@ The trace is a table with a header and one row per round: a column min_gain (the
 per device, h2_1 ... h2_M with |h_m|^2 or h_1 ... h_M with complex h_m such as 0.1+0.2j, in any order, separated by
 commas, semicolons, tabs or blanks; an index, round and time are optional, and # begins a comment. Gains are linear
 power ratios, or dB with --unit db. With --unit dbm the columns are received powers, and have any names. A table can
-also have one row per value, with columns link, value, and round or time; a .npy file has an array of shape (M, T). With
+also have one row per value, with columns link, value, and round or time. --columns names the columns to read if your
+tool calls them otherwise, and ignores the others. Files of NumPy (.npy, .npz), MATLAB and HDF5 have an array of shape
+(T, M) or (M, T); for others --axes says what each axis is. Of several subcarriers the weakest counts, and of several
+antennas the server uses one at a time. RSRP is the power of one of 12 N resource elements: --resource-blocks N. With
 --gaps hold a missing value is the last one of its link, and with --gaps floor it is --sensitivity, in the same unit;
 more than --max-gaps of all values, or twice this share of a link's, are an error. If the clocks of the links differ,
 --round-time S, in the unit of the times (seconds for ISO 8601), makes a round of the times within S/4 of its middle.
 With --split 0.5 the first half of the trace is the past, and the other half is scheduled.
 
 A scenario file is TOML with the keys name, num_devices, num_rounds, num_parameters, batch_size, dataset_size,
-clip_norm, max_power (W), noise_power (W), order, and optionally privacy_noise_power (W), the part of the noise that the
-server cannot cancel, for which --interference is another way. In Python, adascale.Scenario.mnist().to_toml() shows a
-preset's.
+clip_norm, max_power (W) or max_power_dbm, noise_power (W) or noise_power_dbm, order, and optionally privacy_noise_power
+(W), the part of the noise that the server cannot cancel, for which --interference is another way. In place of the noise
+power it can have bandwidth_hz with noise_figure_db (default: 0), from which thermal noise follows, and
+interference_dbm, which is added to the noise but does not protect. In Python, adascale.Scenario.mnist().to_toml() shows
+a preset's.
 
 epsilon is proven and holds for every device. epsilon_mean is the mean over devices, which is no guarantee, and rdp is
 the mean over devices of the Renyi leakage in nats. The column made_with of --out names the scenario, its digest, the
@@ -37,6 +42,7 @@ interference, the policy and the version; 'adascale epsilon' refuses the file wi
 example:
   adascale schedule --scenario my.toml --gains gains.csv --nu 0.04 --out eta.csv
   adascale schedule --gains rssi.csv --unit dbm --transmit-power 20 --gaps hold --nu 0.04 --out eta.csv
+  adascale schedule --gains h.mat --unit csi --axes round,device,subcarrier --nu 0.04 --out eta.csv
   adascale plot eta.csv eta.pdf --x round --y noise_energy --linear x
 """
 

@@ -22,6 +22,7 @@ from .traces import (
     by_line,
     gains_of,
     long_form,
+    matlab,
     read,
     saved,
     wide_form,
@@ -88,6 +89,7 @@ UNITS = {
 }
 WRITERS = {
     "array": lambda frame: saved(frame.to_numpy().T),
+    "MATLAB": lambda frame: matlab(H=frame.to_numpy().T, fs=1e6),
     "columns in another order": lambda frame: frame[frame.columns[::-1]].to_csv(),
     "round": lambda frame: frame.to_csv(index_label="round"),
     "long": lambda frame: frame.melt(ignore_index=False, var_name="link").to_csv(
@@ -137,6 +139,8 @@ def test_a_trace_is_the_same_in_every_form_and_unit(
         gaps=gaps,
         sensitivity=least,
         max_gaps=None if gaps == "refuse" else 0.999,
+        axes="device,round" if form in ("array", "MATLAB") else None,
+        variable="H" if form == "MATLAB" else None,
     )
     folder = tmp_path_factory.mktemp("trace")
     if np.isnan(filled).any():

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from scipy.io import savemat
 
 from adascale import Scenario
 from adascale.channel import GainLines, Reading, read_gains
@@ -50,6 +51,13 @@ def saved(array):
     """An array as the content of a .npy file."""
     file = io.BytesIO()
     np.save(file, array)
+    return file.getvalue()
+
+
+def matlab(**arrays):
+    """Arrays as the content of a file of MATLAB."""
+    file = io.BytesIO()
+    savemat(file, arrays)
     return file.getvalue()
 
 

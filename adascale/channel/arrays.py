@@ -1,0 +1,159 @@
+"""Measured channels in array files: which axis is what, and which single gain a device has in a round."""
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from adascale.channel.multi_gain import effective_gain
+from adascale.scenario import Scenario
+from adascale.tables import FloatArray, Table, error_at
+from adascale.text import short
+
+if TYPE_CHECKING:
+    from adascale.channel.gains import Reading
+
+Array = NDArray[Any]
+AXES = (
+    "round",
+    "device",
+    "antenna",
+    "subcarrier",
+    "even-subcarrier",
+    "transmit",
+    "path",
+)
+"""What an axis may be; every one after the first two becomes one gain, from the last to the third."""
+
+_MATLAB, _HDF5 = (b"MATLAB 5.0", b"MATLAB 7.3"), b"\x89HDF"
+_STARTS = (*_MATLAB, _HDF5, b"\x93NUMPY", b"PK\x03\x04")
+
+
+def is_array(data: bytes) -> bool:
+    """Say whether the content of a file is that of NumPy, MATLAB or HDF5."""
+    return data.startswith(_STARTS)
+
+
+def read_array(data: bytes, path: str, scenario: Scenario, reading: "Reading") -> Table:
+    """Read the content of a ``.npy``, ``.npz``, ``.mat`` or ``.h5`` file as a table with a row per round."""
+    expected = f"expected numbers ({reading.unit})"
+    try:
+        array = _variable(_load(data), reading.variable)
+        kinds = {"linear": "iufc", "csi": "c"}.get(reading.unit, "iuf")
+        if array.dtype.kind not in kinds or not array.size:
+            raise ValueError(f"{array.dtype} of shape {array.shape}")
+        values = _one_gain(_in_order(array, reading.axes, scenario), scenario, reading)
+    except Exception as error:  # each of the libraries raises many different errors
+        got = short(" ".join(str(error).split()))[1:-1]
+        raise error_at(path, 0, f"{expected}, got {got}") from None
+    links = [f"device {m + 1}" for m in range(scenario.num_devices)]
+    return Table(values, links, path, np.zeros(len(values), dtype=int))
+
+
+def _load(data: bytes) -> dict[str, Array]:
+    """Return the arrays of a file by their names."""
+    stream = io.BytesIO(data)
+    if data.startswith(_MATLAB[0]):
+        from scipy.io import loadmat
+
+        return dict(loadmat(stream))
+    if data.startswith((_MATLAB[1], _HDF5)):
+        return _load_hdf5(stream, from_matlab=data.startswith(_MATLAB[1]))
+    loaded = np.load(stream, allow_pickle=False)
+    if not isinstance(loaded, np.ndarray):
+        return {name: loaded[name] for name in loaded.files if "/" not in name}
+    rest = len(data) - stream.tell()
+    if rest:
+        raise ValueError(f"{rest} bytes after an array of shape {loaded.shape}")
+    return {"": loaded}
+
+
+def _load_hdf5(stream: io.BytesIO, from_matlab: bool) -> dict[str, Array]:
+    """Return the arrays of an HDF5 file; MATLAB stores their axes in reverse order."""
+    try:
+        import h5py
+    except ImportError:
+        way = "run 'pip install h5py', or save it in MATLAB with the option -v7"
+        raise ValueError(f"an HDF5 file, as of MATLAB 7.3; {way}") from None
+    arrays = dict[str, Array]()
+
+    def add(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset):
+            array = item[()]
+            if array.dtype.names == ("real", "imag"):
+                array = array["real"] + 1j * array["imag"]
+            arrays[name] = array.T if from_matlab else array
+
+    with h5py.File(stream, "r") as file:
+        file.visititems(add)
+    return arrays
+
+
+def _variable(arrays: dict[str, Array], name: str | None) -> Array:
+    """Return the array of this name, or the only one that may hold gains."""
+    numeric = [
+        key
+        for key, array in arrays.items()
+        if getattr(array, "size", 0) > 1 and array.dtype.kind in "iufc"
+    ]
+    listed = ", ".join(sorted(numeric)) or "no arrays"
+    if name is None and len(numeric) == 1:
+        return arrays[numeric[0]]
+    if name is None and "" in arrays:
+        return arrays[""]
+    if name in arrays:
+        return np.asarray(arrays[name])
+    raise ValueError(f"--variable must name one of the arrays, here {listed}")
+
+
+def _in_order(array: Array, axes: str | None, scenario: Scenario) -> Array:
+    """Return the array with one axis for each of :data:`AXES`, in this order; equal ones are joined."""
+    devices = scenario.num_devices
+    names = _names(array.shape, devices) if axes is None else axes.split(",")
+    if len(names) != array.ndim:
+        raise ValueError(f"shape {array.shape}, with {len(names)} axes in --axes")
+    places = [[i for i, name in enumerate(names) if name == axis] for axis in AXES]
+    sizes = [int(np.prod([array.shape[i] for i in place])) for place in places]
+    if sizes[1] != devices:
+        raise ValueError(f"{sizes[1]} devices, where the scenario has {devices}")
+    return array.transpose([i for place in places for i in place]).reshape(sizes)
+
+
+def _names(shape: tuple[int, ...], devices: int) -> list[str]:
+    """Return what the two axes are, of which one alone has the number of devices."""
+    if len(shape) != 2 or shape.count(devices) != 1:
+        more = "say what each axis is, as by --axes round,device"
+        raise ValueError(f"shape {shape} for {devices} devices; {more}")
+    names = ["round", "device"]
+    return names if shape[1] == devices else names[::-1]
+
+
+def _one_gain(array: Array, scenario: Scenario, reading: "Reading") -> FloatArray:
+    r"""Return one value per round and device, shape (T, M), in the unit of the array.
+
+    .. math:: |h_m|^2 = \min_n \sum_a \Big\lvert \sum_p h_{m,n,a,p} \Big\rvert^2
+
+    over the paths p, the transmit antennas a, which the device weights by their conjugate coefficients, and the
+    subcarriers n; or the harmonic mean over these (:func:`effective_gain`).  The server listens with the one receive
+    antenna on which the weakest device is strongest.
+    """
+    is_complex = array.dtype.kind == "c"
+    if array.shape[-1] > 1 and not is_complex:
+        raise ValueError("real numbers, but paths add up only as complex ones")
+    decibels = reading.unit in ("db", "dbm") and max(array.shape[2:]) > 1
+    amplitude = array.astype(complex).sum(axis=-1)
+    with np.errstate(all="ignore"):
+        power = amplitude.real
+        if is_complex:
+            power = amplitude.real**2 + amplitude.imag**2
+        power = 10 ** (power / 10) if decibels else power
+        power = power.sum(axis=-1)
+        for energy in ("even", "anywhere"):
+            several = power.shape[-1] > 1
+            power = effective_gain(power, energy) if several else power[..., 0]
+        weight = scenario.power_share / scenario.batch_second_moment
+        scaled = (power.T * weight[..., None]).T
+        best = np.nan_to_num(scaled).min(axis=1).argmax(axis=-1)
+        power = np.take_along_axis(power, best[:, None, None], axis=-1)[..., 0]
+        return 10 * np.log10(power) if decibels else power

@@ -1,0 +1,227 @@
+"""Array files and tables of other tools: each is read by one call, and several gains per round become one."""
+
+import builtins
+import io
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from adascale import Problem
+from adascale.channel import Reading
+from adascale.errors import InvalidFile, InvalidInput
+
+from .traces import FAR, SITE, TWO, gains_of, matlab, read, saved
+
+DEVICES, ROUNDS = TWO.num_devices, TWO.num_rounds
+
+
+def coefficients(*shape):
+    rng = np.random.default_rng(1)
+    return 1e-5 * (rng.normal(size=shape) + 1j * rng.normal(size=shape))
+
+
+def zipped(**arrays):
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
+
+
+def hdf5(as_matlab):
+    """A complex array (T, M) as MATLAB 7.3 or as h5py writes it."""
+    h5py = pytest.importorskip("h5py")
+    value = coefficients(ROUNDS, DEVICES)
+    if as_matlab:
+        kind = [("real", float), ("imag", float)]
+        value = np.rec.fromarrays([value.real, value.imag], dtype=kind).T
+    file = io.BytesIO()
+    with h5py.File(file, "w", userblock_size=512 * as_matlab) as table:
+        table["H"] = value
+    content = file.getvalue()
+    return b"MATLAB 7.3 MAT-file" + content[19:] if as_matlab else content
+
+
+FILES = {
+    "npy": lambda h: saved(h),
+    "transposed": lambda h: saved(h.T),
+    "npz": lambda h: zipped(H=h, rate=1e6),
+    "MATLAB": lambda h: matlab(H=h, note="roof", rate=1e6),
+    "MATLAB 7.3": lambda _: hdf5(as_matlab=True),
+    "HDF5": lambda _: hdf5(as_matlab=False),
+}
+
+
+@pytest.mark.parametrize("form", FILES)
+def test_array_is_read_by_its_number_of_devices(tmp_path, form):
+    value = coefficients(ROUNDS, DEVICES)
+    trace = read(tmp_path, FILES[form](value), unit="csi")
+    np.testing.assert_allclose(trace.gain, np.abs(value.T) ** 2, rtol=1e-12)
+
+
+def test_hdf5_without_h5py_is_refused_with_a_remedy(tmp_path, monkeypatch):
+    imported = builtins.__import__
+
+    def without_h5py(name, *more):
+        if name == "h5py":
+            raise ImportError
+        return imported(name, *more)
+
+    monkeypatch.setattr(builtins, "__import__", without_h5py)
+    with pytest.raises(InvalidFile, match="pip install h5py"):
+        read(tmp_path, b"MATLAB 7.3 MAT-file", unit="csi")
+
+
+SQUARE = coefficients(DEVICES, DEVICES)
+AMBIGUOUS = [
+    (saved(SQUARE), {}, "--axes"),
+    (saved(coefficients(5, 3)), {}, "--axes"),
+    (saved(coefficients(5, DEVICES, 4)), {}, "--axes"),
+    (saved(SQUARE), {"axes": "device"}, "--axes"),
+    (saved(coefficients(5, 3)), {"axes": "round,device"}, "3 devices"),
+    (saved(np.ones((5, DEVICES, 4))), {"axes": "round,device,path"}, "complex"),
+    (matlab(H=SQUARE, G=SQUARE), {}, "--variable .* G, H"),
+    (matlab(H=SQUARE), {"variable": "G"}, "--variable .* H"),
+    (zipped(text=np.array(["a", "b"])), {}, "no arrays"),
+    (saved(SQUARE), {"columns": "h_1"}, "columns"),
+    ("h_1,h_2\n1,1\n", {"axes": "round,device"}, "axes"),
+    ("h_1,h_2\n1,1\n", {"variable": "H"}, "variable"),
+    ("h_1,h_2\n1,1\n", {"columns": "h_1,h_3"}, "'h_3', got 0"),
+]
+
+
+@pytest.mark.parametrize(("content", "how", "named"), AMBIGUOUS)
+def test_file_of_unclear_content_is_refused(tmp_path, content, how, named):
+    with pytest.raises(InvalidFile, match=named):
+        read(tmp_path, content, unit=Reading(**how))
+
+
+@pytest.mark.parametrize("how", [{"axes": "time"}, {"resource_blocks": 50}])
+def test_reading_of_no_meaning_is_refused(how):
+    with pytest.raises(InvalidInput):
+        Reading(**how)
+
+
+AXES = "round,antenna,device,subcarrier,transmit,path,round"
+
+
+@pytest.mark.parametrize("unit", ["csi", "db"])
+def test_axes_of_a_round_become_one_gain(tmp_path, unit):
+    """The reference goes through rounds, devices and antennas one by one."""
+    scenario = replace(TWO, max_power=(0.2, 0.01), batch_size=(5, 40))
+    h = coefficients(3, 4, DEVICES, 5, 2, 3 if unit == "csi" else 1, 2)
+    stored = h if unit == "csi" else 20 * np.log10(np.abs(h))
+    how = Reading(unit, axes=AXES)
+    trace = read(tmp_path, saved(stored), scenario, unit=how)
+    weight = scenario.power_share / scenario.batch_second_moment
+    for t in range(6):
+        antennas = h[t // 2, ..., t % 2]
+        gains = [
+            [min(sum(abs(sum(a)) ** 2 for a in n) for n in device) for device in g]
+            for g in antennas
+        ]
+        best = max(gains, key=lambda gain: min(gain * weight))
+        np.testing.assert_allclose(trace.gain[:, t], best, rtol=1e-9)
+
+
+@pytest.mark.parametrize("axis", ["subcarrier", "even-subcarrier"])
+def test_gain_of_subcarriers_allows_the_largest_scaling(tmp_path, axis):
+    r"""At eta_t of the floor the device of the largest power sends P: any more eta, and one exceeds it.
+
+    The gradient lies where it costs most (one subcarrier), or evenly on all, k_m^2 ||u||^2 = k_m^2 G^2 / M^2 in all.
+    """
+    h = coefficients(ROUNDS, DEVICES, 8)
+    how = Reading("csi", axes=f"round,device,{axis}")
+    trace = read(tmp_path, saved(h), unit=how)
+    problem = Problem(TWO, trace.min_gain, 1.0)
+    eta = problem.eta(problem.min_noise_energy)[:, None, None]
+    energy = TWO.batch_second_moment * (TWO.clip_norm / DEVICES) ** 2
+    per_subcarrier = eta * energy / np.abs(h) ** 2 / TWO.num_parameters
+    if axis == "subcarrier":
+        power = per_subcarrier.max(axis=-1)
+    else:
+        power = per_subcarrier.mean(axis=-1)
+    np.testing.assert_allclose(power.max(axis=-1), TWO.max_power, rtol=1e-12)
+
+
+VALUES = np.random.default_rng(2).normal([-80, -90, -85, -100], 6, (60, 4)).round(1)
+PHONES = "".join(
+    f"2024.05.01_12.{t:02d}.{m:02d},-8.{t},51.9,UE{m},{value},-11,{m}\n"
+    for t, row in enumerate(VALUES)
+    for m, value in enumerate(row)
+)
+LORA = "".join(
+    f"{1e6 * t + 900 * m:.0f},868100000,{value},7.5,2,260{m}AF\n"
+    for t, row in enumerate(VALUES)
+    for m, value in enumerate(row)
+)
+RUNS = "".join(
+    f"{m},{t + 1},{-140},{value},IN-A\n"
+    for m, column in enumerate(VALUES.T)
+    for t, value in enumerate(column)
+)
+EXCEL = "sep=;\n" + "".join(
+    f"{t};{';'.join(map(str, row))};good\n" for t, row in enumerate(VALUES)
+)
+TABLES = {
+    "a phone's drive test": (
+        f"Timestamp,Longitude,Latitude,Device,RSRP,RSRQ,CQI\n{PHONES}",
+        {"columns": "time=Timestamp,link=Device,value=RSRP", "round_time": 60},
+    ),
+    "a LoRa gateway": (
+        f"Time,ChannelFreq,RSSI,SNR,MType,DevAddr\n{LORA}",
+        {"columns": "time=Time,link=DevAddr,value=RSSI", "round_time": 1e6},
+    ),
+    "numbered runs": (
+        f"run_num,seq_num,lte_rsrp,nr_ssRsrp,tower\n{RUNS}",
+        {"columns": "link=run_num,round=seq_num,value=nr_ssRsrp"},
+    ),
+    "Excel": (
+        EXCEL.replace("sep=;\n", "sep=;\nNo;AP1;AP2;AP3;AP4;remark\n"),
+        {"columns": "round=No,AP1,AP2,AP3,AP4"},
+    ),
+    "a simulator": (
+        "% time\ta\tb\tc\td\n"
+        + "".join(
+            f"{t / 2}\t" + "\t".join(map(str, row)) + "\n"
+            for t, row in enumerate(VALUES)
+        ),
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("tool", TABLES)
+def test_table_of_a_tool_is_read_by_one_call(tmp_path, tool):
+    content, how = TABLES[tool]
+    expected = 10 ** ((VALUES.T - FAR["transmit_power"]) / 10)
+    np.testing.assert_allclose(gains_of(tmp_path, content, **how), expected)
+
+
+def test_power_of_an_element_is_compared_with_its_share(tmp_path):
+    content, how = TABLES["numbered runs"]
+    elements = gains_of(tmp_path, content, **how, resource_blocks=50)
+    band = np.array(gains_of(tmp_path, content, **how))
+    np.testing.assert_allclose(elements, band * 600, rtol=1e-12)
+
+
+ARRAYS = {
+    # DeepMIMO: users, receive antennas, transmit antennas, subcarriers, of one scene after another
+    "round,device,antenna,transmit,subcarrier": (60, 4, 1, 2, 8),
+    # Sionna: batch, receivers, their antennas, transmitters, theirs, paths, time steps
+    "round,antenna,antenna,device,transmit,path,round": (20, 1, 2, 4, 1, 5, 3),
+    # Sionna: the same up to OFDM symbols and subcarriers
+    "round,antenna,antenna,device,transmit,round,subcarrier": (20, 1, 2, 4, 1, 3, 8),
+    # MATLAB: snapshots, paths, transmit and receive antennas of one device after another
+    "device,round,path,transmit,antenna": (4, 60, 5, 1, 2),
+    # QuaDRiGa: receive antennas, transmit antennas, paths, snapshots
+    "device,antenna,transmit,path,round": (4, 2, 1, 5, 60),
+}
+
+
+@pytest.mark.parametrize("axes", ARRAYS)
+def test_array_of_a_simulator_is_read_by_its_axes(tmp_path, axes):
+    value = coefficients(*ARRAYS[axes])
+    how = Reading("csi", axes=axes)
+    trace = read(tmp_path, matlab(H=value), SITE, unit=how)
+    assert trace.gain.shape == (4, 60)
+    assert 0 < trace.gain.min() < trace.gain.max() < 1e-8
