@@ -165,8 +165,8 @@ class Lines:
             duplicate = f"duplicate column in {short(header)}"
             raise error_at(self.name, number, duplicate)
         try:
-            others = [name for name in names if name not in places]
-            choice = self._choose([name for name in others if name[:1] != _IGNORED])
+            besides = [*places, *(name for name in names if name[:1] == _IGNORED)]
+            choice = self._choose([name for name in names if name not in besides])
         except ValueError as error:
             others = "and apart from these at most columns named round, time or index"
             raise error_at(self.name, number, f"{error}, {others}") from None
