@@ -5,7 +5,6 @@ import json
 import os
 import secrets
 import stat
-import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
@@ -15,9 +14,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 from adascale.errors import InvalidFile, InvalidInput
 from adascale.text import short, shown
 from adascale.units import in_watts
-
-if sys.platform != "win32":
-    pass
 
 if TYPE_CHECKING:
     import pandas as pd

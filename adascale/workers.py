@@ -26,7 +26,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from adascale import __version__
-from adascale.errors import OtherCode, WorkerLost
+from adascale.errors import InvalidInput, OtherCode, WorkerLost
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -169,6 +169,8 @@ def open_executor(
     scheduler : str, optional
         Address, such as ``tcp://10.0.0.1:8786``; needs the extra ``cluster``.
     """
+    if jobs < 1:
+        raise InvalidInput(f"jobs must be >= 1, got {jobs}", "jobs")
     with contextlib.ExitStack() as stack:
         executor: Executor | None = None
         if scheduler is not None:
@@ -193,6 +195,10 @@ class Processes(ThreadPoolExecutor):
     """
 
     def __init__(self, jobs: int) -> None:
+        if sys.platform == "win32":
+            raise RuntimeError(
+                "worker processes need signal masks, which this system lacks"
+            )
         # a process inherits the signal mask of the thread that starts it, and so never gets the terminal's Ctrl-C;
         # a thread that has to start the resource tracker would lose its mask
         resource_tracker.ensure_running()

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from adascale.cli.options import Parser
 from adascale.files import write_atomically
 from adascale.runs.provenance import write_provenance
+from adascale.workers import open_executor
 
 
 class Result(NamedTuple):
@@ -37,7 +38,11 @@ RESULTS = {
         "results/audit", "paired.csv", "privacy.audits:committed", ("paired",)
     ),
     "causal": Result(
-        "results/causal", "mnist.csv cifar10.csv", "causal.fresh:committed"
+        "results/causal",
+        "mnist.csv cifar10.csv",
+        "causal.fresh:committed",
+        (),
+        ("jobs",),
     ),
     "certificate": Result(
         "results/causal",
@@ -49,13 +54,21 @@ RESULTS = {
         "table_blocks.csv exact.csv table.csv",
         "causal.worlds:committed",
         (),
-        ("processes",),
+        ("jobs",),
     ),
     "estimates": Result(
-        "results/channels", "estimates.csv", "training.estimates:committed"
+        "results/channels",
+        "estimates.csv",
+        "training.estimates:committed",
+        (),
+        ("jobs",),
     ),
     "exact": Result(
-        "results/exact", "mnist.csv cifar10.csv headline.csv", "leakage.exact:committed"
+        "results/exact",
+        "mnist.csv cifar10.csv headline.csv",
+        "leakage.exact:committed",
+        (),
+        ("jobs",),
     ),
     "explorer": Result("book/_static/explorer", "data.js", "explorer:committed"),
     "opening": Result(
@@ -78,7 +91,13 @@ RESULTS = {
         (),
         ("source",),
     ),
-    "noise": Result("results/channels", "noise.csv", "leakage.senders:committed_noise"),
+    "noise": Result(
+        "results/channels",
+        "noise.csv",
+        "leakage.senders:committed_noise",
+        (),
+        ("jobs",),
+    ),
     "published": Result(
         "results/benchmarks",
         "matlab.csv",
@@ -88,7 +107,13 @@ RESULTS = {
     ),
     "resnet": Result("results/benchmarks", "resnet32.csv", "training.resnet:committed"),
     "scaling": Result("results/guarantees", "scaling.csv", "theory.scaling:committed"),
-    "senders": Result("results/channels", "senders.csv", "leakage.senders:committed"),
+    "senders": Result(
+        "results/channels",
+        "senders.csv",
+        "leakage.senders:committed",
+        (),
+        ("jobs",),
+    ),
     "weights-contest": Result(
         "results/weights",
         "contest.csv",
@@ -113,7 +138,12 @@ RESULTS = {
 }
 
 OPTIONS: dict[str, dict[str, Any]] = {
-    "processes": {"type": int, "default": 2},
+    "jobs": {
+        "type": int,
+        "default": 1,
+        "metavar": "N",
+        "help": "number of processes",
+    },
     "sweep": {
         "type": Path,
         "default": Path("results/cifar10/readings.toml"),
@@ -135,11 +165,11 @@ def make(name: str, out: Path | None = None, **options: Any) -> list[Path]:
     folder = Path(result.folder) if out is None else out
     folder.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
-    contents = [
-        *getattr(import_module(f"companion.{module}"), function)(
-            *result.arguments, **options
-        )
-    ]
+    study = getattr(import_module(f"companion.{module}"), function)
+    with open_executor(options.pop("jobs", 1)) as executor:
+        if "jobs" in result.options:
+            options["executor"] = executor
+        contents = [*study(*result.arguments, **options)]
     seconds = round(time.perf_counter() - began)
     results = {
         folder / file: content

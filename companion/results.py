@@ -6,15 +6,18 @@ import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
+from adascale.workers import map_tasks
 from companion.claims import averaged
 
-__all__ = ["Ratio", "folder", "load", "ratio", "stand_in", "wide_csv"]
+__all__ = ["Ratio", "folder", "load", "ratio", "stand_in", "tabulate", "wide_csv"]
 
 Made = Iterator[tuple[str, dict[str, Any]]]
 """What a study yields: the text of each committed file, and what its provenance states."""
@@ -23,6 +26,22 @@ Made = Iterator[tuple[str, dict[str, Any]]]
 def folder() -> Path:
     """Return the folder of the committed results: ``results/`` of a checkout, or the copy in every wheel."""
     return Path(__file__).parent / "tables"  # in a checkout, a link
+
+
+def tabulate(
+    rows: Callable[..., Iterator[dict[str, Any]]],
+    tasks: Iterable[tuple[Any, ...]],
+    executor: Executor | None,
+) -> pd.DataFrame:
+    """Return the rows that a function yields for the arguments of each task, done by an executor if there is one."""
+    parts = map_tasks(partial(_listed, rows), tasks, executor)
+    return pd.DataFrame([row for part in parts for row in part])
+
+
+def _listed(
+    rows: Callable[..., Iterator[dict[str, Any]]], arguments: tuple[Any, ...]
+) -> list[dict[str, Any]]:
+    return [*rows(*arguments)]
 
 
 def load(name: str) -> pd.DataFrame:

@@ -100,10 +100,10 @@ def remake_study(name, folder):
 
 
 def compare(made, committed):
-    """Compare two tables of one sweep, whose rows may be in another order."""
+    """Compare the columns that are committed of one sweep, whose rows may be in another order."""
     keys = ["reading", "run"]
     new, old = (read(path).sort_values(keys) for path in (made, committed))
-    if messages := differences(new, old, RUN):
+    if messages := differences(new.reindex(columns=[*old]), old, RUN):
         raise SystemExit("\n".join([*messages, f"{made} is not {committed}"]))
     print(f"all {len(old)} runs have the committed values")
 

@@ -106,9 +106,7 @@ def open_executor(options: Namespace) -> Iterator[Executor | None]:
     jobs, scheduler = options.jobs, options.scheduler
     if jobs is not None and scheduler is not None:
         raise ValueError("--jobs cannot be combined with --scheduler")
-    if jobs is not None and jobs < 1:
-        raise ValueError(f"--jobs must be >= 1, got {jobs}")
-    with workers.open_executor(jobs or 1, scheduler) as executor:
+    with workers.open_executor(1 if jobs is None else jobs, scheduler) as executor:
         yield executor
 
 

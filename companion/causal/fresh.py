@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
@@ -195,6 +196,7 @@ def causal_table(
     chosen: Mapping[str, PolicyBuilder] | None = None,
     *,
     progress: bool = False,
+    executor: Executor | None = None,
 ) -> pd.DataFrame:
     r"""Return the leakage of methods on fresh realisations of a preset's scenario, a row a policy, level and seed.
 
@@ -204,7 +206,8 @@ def causal_table(
     preset = presets.load(dataset)
     chosen = methods() if chosen is None else chosen
     levels = preset.levels if budgets is None else budgets
-    table = leakage_table(preset.scenario, levels, seeds, chosen, progress=progress)
+    how: Any = {"progress": progress, "executor": executor}
+    table = leakage_table(preset.scenario, levels, seeds, chosen, **how)
     return table[["policy", "nu", "seed", *_STORED]]
 
 
@@ -225,7 +228,7 @@ def protocols(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return tables
 
 
-def committed() -> Made:
+def committed(executor: Executor | None) -> Made:
     """Return the committed tables, a data set each."""
     for dataset in DATASETS:
         about = {
@@ -234,7 +237,6 @@ def committed() -> Made:
             "draws": DRAWS,
             "draws_seed": SEED,
         }
-        yield (
-            wide_csv(causal_table(dataset, progress=sys.stderr.isatty()), _STORED),
-            about | {"threads": 1},
-        )
+        progress = sys.stderr.isatty()
+        table = causal_table(dataset, progress=progress, executor=executor)
+        yield wide_csv(table, _STORED), about | {"threads": 1}

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Executor
 from functools import partial
-from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +31,7 @@ from adascale.policies import Policy
 from adascale.policies.resolve import SEEN
 from adascale.problem import Problem
 from adascale.scenario import Scenario
+from adascale.workers import map_tasks
 from companion.causal.fresh import DRAWS, online_methods
 from companion.privacy.sharp import SharpAccountant
 from companion.results import Made, wide_csv
@@ -202,8 +202,8 @@ def worlds_table(
     ]
 
 
-def channels_table(processes: int) -> pd.DataFrame:
-    """:func:`worlds_table` of all :data:`WORLDS`, at most three of one belief in a process at a time."""
+def channels_table(executor: Executor | None) -> pd.DataFrame:
+    """:func:`worlds_table` of all :data:`WORLDS`, at most three of one belief in a task."""
     groups: list[dict[str, World]] = []
     for belief in dict.fromkeys(world.belief for world in WORLDS.values()):
         names = [name for name, world in WORLDS.items() if world.belief == belief]
@@ -211,8 +211,7 @@ def channels_table(processes: int) -> pd.DataFrame:
             {name: WORLDS[name] for name in names[i : i + 3]}
             for i in range(0, len(names), 3)
         ]
-    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        return pd.concat(pool.map(worlds_table, groups), ignore_index=True)
+    return pd.concat(map_tasks(worlds_table, groups, executor), ignore_index=True)
 
 
 def exact_table(
@@ -238,7 +237,7 @@ def exact_table(
     return table[["world", "policy", "nu", "seed", *_EXACT_STORED]]
 
 
-def committed(processes: int) -> Made:
+def committed(executor: Executor | None) -> Made:
     """Return the committed tables: of blocks, of exact epsilons and of all worlds."""
 
     def about(seeds: range, **more: int) -> dict[str, Any]:
@@ -250,8 +249,8 @@ def committed(processes: int) -> Made:
     )
     yield wide_csv(blocks, _BLOCK_STORED, _BLOCK_ROW), about(BLOCK_SEEDS)
     yield wide_csv(exact_table(), _EXACT_STORED, _ROW), about(SEEDS)
-    table = channels_table(processes)
+    table = channels_table(executor)
     yield (
         wide_csv(table, _STORED, _ROW),
-        about(SEEDS, draws=DRAWS, draws_seed=SEED, processes=processes),
+        about(SEEDS, draws=DRAWS, draws_seed=SEED),
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 
 import numpy as np
 import pandas as pd
@@ -48,6 +49,7 @@ def exact_table(
     seeds: Iterable[int] = SEEDS,
     budgets: Sequence[float] | None = None,
     chosen: Mapping[str, PolicyBuilder] = METHODS,
+    executor: Executor | None = None,
 ) -> pd.DataFrame:
     r"""Compute the DP leakage of methods by both accountants: ``policy, nu, seed, epsilon, exact``."""
     preset = presets.load(dataset)
@@ -62,6 +64,7 @@ def exact_table(
             chosen,
             accountant=accountant,
             progress=progress,
+            executor=executor,
         )
         for name, accountant in (("epsilon", None), ("exact", SharpAccountant()))
     }
@@ -136,11 +139,12 @@ def leads(loose: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def committed() -> Made:
+def committed(executor: Executor | None) -> Made:
     """Return the committed tables: a data set each, and the headline's."""
     studies = [(dataset, SEEDS, METHODS) for dataset in DATASETS] + [
         ("mnist", causal.SEEDS, HEADLINE)
     ]
     for dataset, seeds, chosen in studies:
         about = {"scenario": dataset, "seeds": f"{seeds[0]}-{seeds[-1]}", "threads": 1}
-        yield wide_csv(exact_table(dataset, seeds, chosen=chosen), _STORED), about
+        table = exact_table(dataset, seeds, chosen=chosen, executor=executor)
+        yield wide_csv(table, _STORED), about

@@ -3,6 +3,7 @@ r"""Who sends and which noise protects, at one total noise energy: ``python -m c
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from adascale.policies import Best, Optimal, Selection, Truncated
 from adascale.problem import Problem, RoundLeakage
 from adascale.scenario import FloatArray, Scenario
 from companion.bounds.guarantees import optimum
-from companion.results import Made
+from companion.results import Made, tabulate
 
 SCENARIOS = {"MNIST": Scenario.mnist(), "CIFAR-10": Scenario.cifar10()}
 BUDGETS = (0.01, 0.04, 0.16)
@@ -186,36 +187,26 @@ def noise_rows(nu: float, seed: int) -> Iterator[dict[str, Any]]:
         }
 
 
-def committed() -> Made:
+_ABOUT = {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}"}
+
+
+def committed(executor: Executor | None) -> Made:
     """Return the committed table of senders."""
-    rows = [
-        row
-        for nu in (*BUDGETS, *CURVE)
-        for i in SEEDS
-        for row in senders_rows("MNIST", nu, i, nu in BUDGETS)
+    four = AntennaSelection(antennas=4)
+    tasks: list[tuple[Any, ...]] = [
+        *(("MNIST", nu, i, nu in BUDGETS) for nu in (*BUDGETS, *CURVE) for i in SEEDS),
+        *(("CIFAR-10", BUDGETS[1], i, False) for i in SEEDS[:10]),
+        *(("MNIST", 0.0, i, False, four, 0.05) for i in SEEDS),
     ]
-    rows += [
-        row
-        for i in SEEDS[:10]
-        for row in senders_rows("CIFAR-10", BUDGETS[1], i, False)
-    ]
-    rows += [
-        row
-        for i in SEEDS
-        for row in senders_rows(
-            "MNIST", 0.0, i, False, AntennaSelection(antennas=4), 0.05
-        )
-    ]
-    yield (
-        pd.DataFrame(rows).to_csv(index=False, float_format="%.7g"),
-        {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}"},
-    )
+    yield _text(tabulate(senders_rows, tasks, executor)), _ABOUT
 
 
-def committed_noise() -> Made:
+def committed_noise(executor: Executor | None) -> Made:
     """Return the committed table of receivers."""
-    rows = [row for nu in BUDGETS for seed in SEEDS for row in noise_rows(nu, seed)]
-    yield (
-        pd.DataFrame(rows).to_csv(index=False, float_format="%.7g"),
-        {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}"},
-    )
+    tasks = [(nu, seed) for nu in BUDGETS for seed in SEEDS]
+    yield _text(tabulate(noise_rows, tasks, executor)), _ABOUT
+
+
+def _text(table: pd.DataFrame) -> str:
+    text: str = table.to_csv(index=False, float_format="%.7g")
+    return text

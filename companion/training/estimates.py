@@ -7,22 +7,21 @@ with, and what can be promised before anybody knows the channel (:ref:`sec-estim
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from adascale import channel, policies, presets
 from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
 from adascale.statistics import interval
 from companion.privacy.observers import epsilon_at
-from companion.results import Made
+from companion.results import Made, tabulate
 from companion.training import channel_estimates
 from companion.training.channel_estimates import KINDS, true_noise_multiplier
 
@@ -226,35 +225,31 @@ def compared(table: pd.DataFrame, dataset: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def committed() -> Made:
+def committed(executor: Executor | None) -> Made:
     """Return the committed table."""
-    import torch
-
-    torch.set_num_threads(1)
-    cases_wanted = [
+    tasks = [
         (dataset, nu, *case, seed)
         for dataset, cases in CASES.items()
         for seed in SEEDS
         for nu in BUDGETS
         for case in cases
     ]
-    rows: list[dict[str, Any]] = []
-    for dataset, nu, error, kind, seed in tqdm(
-        cases_wanted, disable=not sys.stderr.isatty(), unit="row"
-    ):
-        case = {"nu": nu, "error": error, "kind": kind, "seed": seed}
-        seeds, cases = TRAINED[dataset]
-        trained = seed in seeds and (error, kind) in cases
-        trained_figures = (
-            training_row(dataset, **case)
-            if trained
-            else {"accuracy": math.nan, "measured": math.nan}
-        )
-        rows.append(
-            {"dataset": dataset}
-            | case
-            | trained_figures
-            | leakage_row(presets.load(dataset).scenario, **case)
-        )
+    table = tabulate(_rows, tasks, executor)
     about = {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}", "threads": 1}
-    yield pd.DataFrame(rows).to_csv(index=False, float_format="%.6g"), about
+    yield table.to_csv(index=False, float_format="%.6g"), about
+
+
+def _rows(
+    dataset: str, nu: float, error: str, kind: str, seed: int
+) -> Iterator[dict[str, Any]]:
+    """Yield the row of a case."""
+    import torch
+
+    torch.set_num_threads(1)
+    case: Any = {"nu": nu, "error": error, "kind": kind, "seed": seed}
+    seeds, cases = TRAINED[dataset]
+    trained = {"accuracy": math.nan, "measured": math.nan}
+    if seed in seeds and (error, kind) in cases:
+        trained = training_row(dataset, **case)
+    scenario = presets.load(dataset).scenario
+    yield {"dataset": dataset} | case | trained | leakage_row(scenario, **case)

@@ -250,7 +250,7 @@ REFUSED = {
             "budget_mode must be .* got 'soft'",
             BLOCK.replace("EqualAlloc", "learn:budget_mode=soft"),
         ),
-        ("sweep.toml --jobs 0", "--jobs must be >= 1, got 0"),
+        ("sweep.toml --jobs 0", "jobs must be >= 1, got 0"),
         (
             "sweep.toml --out nowhere/x.csv",
             "--out 'nowhere/x.csv' cannot be written: there is no folder",
