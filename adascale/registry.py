@@ -29,6 +29,7 @@ NAMES: dict[str, dict[str, str]] = {
         "PrivacyBudget": "adascale.policies:PrivacyBudget",
         "DynamicProgramme": "adascale.policies:DynamicProgramme",
         "Truncated": "adascale.policies:Truncated",
+        "Joint": "adascale.policies:Joint",
         "Best": "adascale.policies:Best",
         "PowerControl": "adascale.policies:PowerControl",
         "LyapunovPowerControl": "adascale.comparison.shi_tuning:BEST_LYAPUNOV",

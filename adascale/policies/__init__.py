@@ -6,6 +6,7 @@ from adascale.policies.constant_level import ConstantLevel
 from adascale.policies.dynamic_programme import DynamicProgramme
 from adascale.policies.equal_alloc import EqualAlloc
 from adascale.policies.estim_future import EstimFuture, estimated_min_gain
+from adascale.policies.joint import Joint
 from adascale.policies.learn import Learn
 from adascale.policies.lyapunov_power_control import LyapunovPowerControl
 from adascale.policies.optimal import Optimal, water_level
@@ -22,6 +23,7 @@ __all__ = [
     "DynamicProgramme",
     "EqualAlloc",
     "EstimFuture",
+    "Joint",
     "Learn",
     "LyapunovPowerControl",
     "OnlinePolicy",

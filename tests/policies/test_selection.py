@@ -1,5 +1,6 @@
 """Policies that choose who sends: the threshold, the power limit, whose rounds count, and the gain at equal noise."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,8 @@ from hypothesis import strategies as st
 from adascale import Problem, accounting, channel, policies
 from adascale.accounting import ExactAccountant
 from adascale.errors import BudgetNotReached, InvalidInput
-from adascale.policies import Best, Truncated
+from adascale.policies import Best, Joint, Truncated
+from adascale.problem import RoundLeakage
 
 from ..problems import MIXED, MNIST, powers
 
@@ -19,6 +21,7 @@ UNEQUAL = replace(
     MIXED, max_power=(0.2, 0.05, 0.1)
 )  # three devices with their own batches and power limits
 PART = replace(UNEQUAL, privacy_noise_power=2e-13)
+EQUAL = replace(MIXED, batch_size=20, dataset_size=1000)
 gain_rows = st.lists(
     st.lists(powers(-13, -8), min_size=3, max_size=3), min_size=1, max_size=6
 )
@@ -74,7 +77,8 @@ def test_threshold_is_the_least_of_all_with_its_total(rows, factor):
 
 
 @pytest.mark.parametrize(
-    ("kind", "options", "field"), [(Truncated, (), "threshold"), (Best, (5,), "level")]
+    ("kind", "options", "field"),
+    [(Truncated, (), "threshold"), (Best, (5,), "level"), (Joint, (), "price")],
 )
 def test_totals_broadcast_against_realisations(kind, options, field):
     gain, total = channel.draw(10, 30, range(4)).gain, np.array([[0.3], [3.0]])
@@ -82,19 +86,24 @@ def test_totals_broadcast_against_realisations(kind, options, field):
     selection = policy.select(MNIST, gain)
     assert selection.senders.shape[-2:] == (10, 30)
     expected = np.broadcast_to(total, (2, 4))
-    np.testing.assert_allclose(selection.total, expected, rtol=1e-12)
+    rtol = 0.01 if kind is Joint else 1e-12  # a round of Joint drops a device at once
+    np.testing.assert_allclose(selection.total, expected, rtol=rtol)
     alone = replace(policy, **{field: getattr(policy, field)[1, 2]})
     eta = alone.select(MNIST, gain[2]).eta
     np.testing.assert_array_equal(eta, selection.eta[1, 2])
 
 
-EACH = pytest.mark.parametrize("policy", [Truncated(3e-11), Best(2), Best(2, 0.5)])
+EACH = pytest.mark.parametrize(
+    "policy",
+    [Truncated(3e-11), Best(2), Best(2, 0.5), Joint(0.1), Joint(total=0.5)],
+)
 
 
 @EACH
 def test_a_selection_is_its_rounds_one_at_a_time(policy):
     gain = random_gain(1, 50)
-    selection, state = policy.select(UNEQUAL, gain), policy.start(UNEQUAL)
+    scenario = replace(UNEQUAL, num_rounds=50)
+    selection, state = policy.select(UNEQUAL, gain), policy.start(scenario)
     scaled = UNEQUAL.scaled_gain(gain)
     assert selection.scenario.num_rounds == 50
     for t in range(50):
@@ -207,6 +216,61 @@ def test_truncation_leaks_less_than_the_optimum_of_all_at_equal_noise():
         assert proven.lower <= epsilon <= proven.upper * (1 + 1e-6)
 
 
+def least_lagrangian(scenario, gain, price):
+    """The least leakage plus price times noise of one round, over all sets of senders and a fine grid of energies."""
+    leakage, scaled = RoundLeakage(scenario), scenario.scaled_gain(gain)
+    M, values = scenario.num_devices, []
+    for senders in itertools.product([False, True], repeat=M):
+        share = sum(senders) / M
+        if share == 0:
+            continue
+        floor = scenario.floor(scaled[list(senders)].min()) / share**2
+        w = floor * np.geomspace(1, 1e7, 40_001)
+        values.append((share * leakage(share**2 * w) / M + price * w).min())
+    return min(values)
+
+
+@given(gain_rows, st.floats(-3, 2))
+def test_joint_choice_is_the_best_set_and_scaling_of_every_round(rows, exponent):
+    gain, price = np.array(rows).T, 10.0**exponent
+    selection = Joint(price).select(EQUAL, gain)
+    leakage = RoundLeakage(EQUAL)
+    share = selection.senders.mean(axis=0)
+    w = selection.noise_energy
+    reached = share * leakage(share**2 * w) / 3 + price * w
+    for t, value in enumerate(reached):
+        least = least_lagrangian(EQUAL, gain[:, [t]], price)
+        assert value == pytest.approx(least, rel=1e-5)  # the grid of energies
+
+
+def test_joint_choice_leaks_least_at_equal_noise():
+    gain = channel.draw(MNIST.num_devices, MNIST.num_rounds, range(4)).gain
+    floor = MNIST.floor(MNIST.min_gain(gain)).mean(axis=-1)
+    total = 0.04 + floor
+    best = Joint.of_total(MNIST, gain, total).select(MNIST, gain)
+    for other in (
+        Truncated.of_total(MNIST, gain, total),
+        Best.of_total(MNIST, gain, total, 8),
+    ):
+        selection = other.select(MNIST, gain)
+        assert (best.rdp() < selection.rdp()).all()
+    assert (best.total <= total).all()
+
+
+def test_joint_choice_without_later_rounds_takes_its_total_and_leaks_like_the_optimum():
+    gain = channel.draw(MNIST.num_devices, MNIST.num_rounds, range(4)).gain
+    total = 0.04 + MNIST.floor(MNIST.min_gain(gain)).mean(axis=-1)
+    causal = Joint(total=total).select(MNIST, gain)
+    best = Joint.of_total(MNIST, gain, total).select(MNIST, gain)
+    np.testing.assert_allclose(causal.total, total, rtol=2e-3)
+    np.testing.assert_allclose(causal.rdp(), best.rdp(), rtol=5e-3)
+
+
+def test_a_joint_total_below_every_choice_is_refused():
+    with pytest.raises(BudgetNotReached, match="total must be at least"):
+        Joint.of_total(MNIST, channel.draw(10, 12, 0).gain, 1e-9)
+
+
 def test_wrong_accounting_is_below_a_proven_lower_bound():
     gain = channel.draw(10, 100, 1).gain
     threshold = np.quantile(MNIST.scaled_gain(gain), 0.4)
@@ -234,6 +298,9 @@ def test_wrong_accounting_is_below_a_proven_lower_bound():
         (Best(0), "number must be a whole number >= 1"),
         (Best(11), "number must be at most 10, got 11"),
         (Best(5, -1.0), "level must be finite and >= 0"),
+        (Joint(), "exactly one of price and total"),
+        (Joint(-1.0), "price must be"),
+        (Joint(total=0.0), "total must be"),
     ],
 )
 def test_bad_parameters_are_named(policy, expected):
