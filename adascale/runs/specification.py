@@ -159,10 +159,15 @@ def make_run(
             raise ValueError(f"{key} must be a name, got {name!r}")
     own_data = ":" in dataset and not Path(dataset).is_file()
     base = "digits" if own_data else dataset
-    preset, training = presets.load(base), Training.preset(base)
+    preset, preset_training = presets.load(base), Training.preset(base)
     scenario, horizon = preset.scenario, preset.scenario.num_rounds
     model = preset.channel if channel is None else channels.find(channel)
-    parts = {"run": Run, "channel": model, "training": training, "scenario": scenario}
+    parts = {
+        "run": Run,
+        "channel": model,
+        "training": preset_training,
+        "scenario": scenario,
+    }
     by_part = _changes_by_part(changes, parts)
     rounds = horizon if rounds is None else check.whole("rounds", rounds)
     if rounds > horizon:
@@ -172,13 +177,12 @@ def make_run(
     if own_data:
         by_part["training"]["dataset"] = dataset
         by_part["scenario"]["name"] = registry.label(dataset)
-    training = replace(training, **by_part["training"])
+    training = replace(preset_training, **by_part["training"])
     size = models.size(training.model)
     sized = {"num_parameters": size, "num_rounds": rounds} | by_part["scenario"]
     scenario = replace(scenario, **sized)
-    if "dataset_size" not in sized and (
-        own_data or training.partition.startswith("dirichlet")
-    ):  # else the preset says it
+    dealt_otherwise = own_data or training.partition != preset_training.partition
+    if "dataset_size" not in sized and dealt_otherwise:  # else the preset says it
         scenario = replace(scenario, dataset_size=_sizes(training, scenario, seed))
     return Run(
         scenario,

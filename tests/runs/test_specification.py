@@ -143,9 +143,10 @@ def test_noise_that_does_not_protect_changes_the_leakage_alone():
     assert less["epsilon"] == problem.epsilon(w) > row["epsilon"]
 
 
-def test_dirichlet_run_takes_the_sizes_of_its_devices_from_the_data():
+@pytest.mark.parametrize("partition", ["two-classes", "dirichlet:concentration=0.5"])
+def test_another_partition_takes_the_sizes_of_its_devices_from_the_data(partition):
     changes = {
-        "partition": "dirichlet:concentration=0.5",
+        "partition": partition,
         "batch_size": 20,
         "policy": NOISE_FREE,
     }
