@@ -1,7 +1,7 @@
 """Policies that choose who sends: truncated channel inversion, and the best devices of each round."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -114,17 +114,17 @@ class Selecting(Policy):
     fixed_by: ClassVar[tuple[str, ...]] = ()
     """Parameters of which one must be given, or be found by a class method ``of_total`` of the subclass."""
 
-    def start(self, scenario: Scenario) -> State:
+    def start(self, scenario: Scenario) -> Any:
         """Return the state before round 0."""
         raise NotImplementedError
 
     def decide(
-        self, state: State, gain: FloatArray
-    ) -> tuple[State, FloatArray, NDArray[np.bool_]]:
+        self, state: Any, gain: FloatArray
+    ) -> tuple[Any, FloatArray, NDArray[np.bool_]]:
         """Return the state, eta (..., T) and senders (..., M, T) of rounds with scaled gains (..., M, T)."""
         raise NotImplementedError
 
-    def skip(self, state: State) -> State:
+    def skip(self, state: Any) -> Any:
         """Return the state after a round in which no device transmits; by default, the same."""
         return state
 
