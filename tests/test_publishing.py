@@ -32,7 +32,7 @@ def test_one_address_reaches_pages_readme_and_packages(tmp_path):
     for link in re.findall(r"\]\(([^)]+)\)", (tmp_path / "README.md").read_text()):
         kind, _, path = link.removeprefix(f"{URL}/").partition("/main/")
         assert (ROOT / path).exists()
-        assert kind == ("raw" if path.endswith(".png") else "blob")
+        assert kind == ("raw" if path.endswith((".png", ".svg")) else "blob")
     for name in PROJECTS:
         project = tomllib.loads((tmp_path / name).read_text())
         assert project["project"].pop("urls")["Repository"] == URL
