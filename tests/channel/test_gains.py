@@ -208,10 +208,10 @@ SHORT_HEADER = saved(GAINS.T).replace(b"(2, 3), }" + b" " * 13, b"(2, %d), }" % 
 # by what is wrong: the line (None: the whole file), and contents
 REFUSED = {
     "no rows": (None, ["", "# h2_1,h2_2\n\n", "h2_1,h2_2\n# none\n"]),
-    "array of another shape": (None, [saved(GAINS), saved(np.ones((2, 0)))]),
+    "array of another shape": (None, [saved(np.ones((3, 4))), saved(np.ones((2, 0)))]),
     "array with a zero or a gap": (
         None,
-        [saved([[1, 1], [1, 0]]), saved([[1, np.nan], [1, 1]])],
+        [saved([[1, 1, 1], [1, 1, 0]]), saved([[1, np.nan, 1], [1, 1, 1]])],
     ),
     "array of objects": (None, [saved([[{}, {}]] * 2)]),
     "array cut off or with bytes after it": (
