@@ -11,7 +11,7 @@ from adascale.accounting.certified import (
     epsilon,
     largest_count,
 )
-from adascale.accounting.events import DiscreteLoss, Events, from_pmf
+from adascale.accounting.events import DiscreteLoss, from_pmf
 from adascale.accounting.exact.epsilon import (
     ExactAccountant,
     ExactDelta,
@@ -30,7 +30,7 @@ from adascale.accounting.renyi import (
     rdp_derivative,
     to_dp,
 )
-from adascale.accounting.report import Report, gaussian_mu, report, setting
+from adascale.accounting.reports import Report, gaussian_mu, report, setting
 from adascale.accounting.schedules import order_grid, schedule_epsilon
 
 __all__ = [
@@ -40,7 +40,6 @@ __all__ = [
     "CertifiedInterval",
     "DiscreteLoss",
     "DpGuarantee",
-    "Events",
     "ExactAccountant",
     "ExactDelta",
     "ExactEpsilon",

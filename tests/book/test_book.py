@@ -131,7 +131,7 @@ def test_every_chapter_shows_computed_outputs(articles):
 
 # The two pages that lead from the paper to the code: every public name, and one click from an item to its lines.
 
-INSIDE = r"adascale\.(checks|compiled|files|rootfind|tables|text|cli|__main__)\b"
+INSIDE = r"adascale\.(checks|compiled|files|rootfind|tables|text|units|cli|__main__)\b"
 CODE = type, FunctionType  # what autodoc describes
 KINDS = "function", "class", "exception"
 

@@ -242,13 +242,16 @@ def test_a_row_does_not_depend_on_other_realisations(table):
     pd.testing.assert_frame_equal(alone, row, rtol=1e-7)
 
 
-@pytest.mark.parametrize("target", ["nu", "total"])
-def test_executor_gives_the_same_table_to_the_last_bit(target, monkeypatch):
+@pytest.mark.parametrize(
+    ("target", "levels"), [("nu", [0.05, 0.5]), ("total", [0.5, 5.0])]
+)
+def test_executor_gives_the_same_table_to_the_last_bit(target, levels, monkeypatch):
     monkeypatch.setattr(leakage, "_BLOCK", 2)
-    names = {*registry.names("policies"), "best:number=2"} - {"Best"}
+    with_parameters = {"best:number=2", "privacybudget:epsilon=2"}
+    names = {*registry.names("policies"), *with_parameters} - {"Best", "PrivacyBudget"}
     methods = dict(map(find_method, sorted(names)))
     methods["a function"] = as_method(best_lyapunov)
-    arguments: Any = SMALL, [0.05, 0.5], range(5), methods
+    arguments: Any = SMALL, levels, range(5), methods
     alone = leakage_table(*arguments, target=target)
     with ThreadPoolExecutor(2) as executor:
         together = leakage_table(*arguments, target=target, executor=executor)

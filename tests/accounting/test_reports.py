@@ -19,7 +19,7 @@ from adascale.accounting import (
     report,
 )
 
-module = sys.modules["adascale.accounting.report"]
+module = sys.modules["adascale.accounting.reports"]
 
 EVENTS = [(0.01, 1.0, 500), (0.02, 1.5, 500)]
 
