@@ -9,10 +9,8 @@ example:
 
 import argparse
 
-import adascale
-from adascale.cli import common
 from adascale.cli import options as shared
-from adascale.cli.events import add_events, print_interval, read_events, rounded
+from adascale.cli.events import add_events, print_bound
 
 
 def add_options(parser: shared.Parser) -> None:
@@ -23,8 +21,4 @@ def add_options(parser: shared.Parser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print the advantage and its bounds."""
-    common.leave_out_numba(options)
-    events = read_events(options)
-    interval = adascale.accounting.advantage(events)
-    safe = rounded(options, interval.upper)
-    print_interval(options, events, interval, advantage=safe)
+    print_bound(options, "advantage")

@@ -14,8 +14,7 @@ import adascale
 from adascale.cli import common
 from adascale.cli import options as shared
 from adascale.cli.events import (
-    add_events,
-    add_target,
+    add_search,
     print_interval,
     read_events,
     rounded,
@@ -24,10 +23,7 @@ from adascale.cli.events import (
 
 def add_options(parser: shared.Parser) -> None:
     """Add the options of the command."""
-    add_events(parser)
-    add_target(parser)
-    shared.add_delta(parser)
-    shared.add_json(parser)
+    add_search(parser)
 
 
 def run(options: argparse.Namespace) -> None:

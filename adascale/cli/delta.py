@@ -9,10 +9,8 @@ example:
 
 import argparse
 
-import adascale
-from adascale.cli import common
 from adascale.cli import options as shared
-from adascale.cli.events import add_events, print_interval, read_events, rounded
+from adascale.cli.events import add_events, print_bound
 
 
 def add_options(parser: shared.Parser) -> None:
@@ -24,8 +22,4 @@ def add_options(parser: shared.Parser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print delta and its bounds."""
-    common.leave_out_numba(options)
-    events = read_events(options)
-    interval = adascale.accounting.delta(events, options.epsilon)
-    safe = rounded(options, interval.upper)
-    print_interval(options, events, interval, delta=safe, epsilon=options.epsilon)
+    print_bound(options, "delta", epsilon=options.epsilon)

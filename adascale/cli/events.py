@@ -39,8 +39,9 @@ def add_events(parser: shared.Parser) -> None:
     )
 
 
-def add_target(parser: shared.Parser) -> None:
-    """Add the target of epsilon, and what is released besides."""
+def add_search(parser: shared.Parser) -> None:
+    """Add the mechanisms, the target of a search, and what is released besides."""
+    add_events(parser)
     parser.add_argument(
         "--epsilon", help="largest epsilon that is allowed", type=float, required=True
     )
@@ -52,6 +53,8 @@ def add_target(parser: shared.Parser) -> None:
         action="append",
         default=[],
     )
+    shared.add_delta(parser)
+    shared.add_json(parser)
 
 
 def read_events(options: argparse.Namespace) -> Any:
@@ -66,6 +69,17 @@ def read_events(options: argparse.Namespace) -> Any:
     columns = _to_columns(options.columns) if options.columns else None
     content = adascale.accounting.read_events(options.file, columns)
     return np.vstack([content, *rows])
+
+
+def print_bound(
+    options: argparse.Namespace, quantity: str, up: bool = True, **given: float
+) -> None:
+    """Print the upper bound of a quantity that the accountant computes, or its lower one, and the interval."""
+    common.leave_out_numba(options)
+    events = read_events(options)
+    interval = getattr(adascale.accounting, quantity)(events, **given)
+    safe = rounded(options, interval.upper if up else interval.lower, up)
+    print_interval(options, events, interval, **{quantity: safe}, **given)
 
 
 def print_interval(

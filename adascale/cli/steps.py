@@ -13,15 +13,12 @@ import argparse
 import adascale
 from adascale.cli import common
 from adascale.cli import options as shared
-from adascale.cli.events import add_events, add_target, print_interval, read_events
+from adascale.cli.events import add_search, print_interval, read_events
 
 
 def add_options(parser: shared.Parser) -> None:
     """Add the options of the command."""
-    add_events(parser)
-    add_target(parser)
-    shared.add_delta(parser)
-    shared.add_json(parser)
+    add_search(parser)
 
 
 def run(options: argparse.Namespace) -> None:
