@@ -39,21 +39,17 @@ example:
 """
 
 import argparse
-import math
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import adascale
 from adascale import registry
-from adascale.cli import common, marks, plot, report
+from adascale.cli import common, marks, plot, report, summary
 from adascale.cli import options as shared
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from adascale.channel import Recorded
     from adascale.comparison import Method
 
@@ -63,7 +59,6 @@ MOST_REALISATIONS = 1_000_000  # each is a row of the table for every policy and
 ON_A_TRACE = ("Optimal", "AdaScale", "Learn:budget_mode=hard", "EqualAlloc")
 """The policies that are compared on a trace by default."""
 REALISATIONS = 20
-EVEN = "EqualAlloc"
 
 _RECONSTRUCTED = {"LyapunovPowerControl": "Shi et al., reconstructed, no RIS"}
 
@@ -183,7 +178,7 @@ def run(options: argparse.Namespace) -> None:
     if options.json:
         text = json_text(table.to_dict("records"))
     else:
-        rows = _summary(reached, key, labels.get(reference, reference))
+        rows = summary.table(reached, key, labels.get(reference, reference))
         text = report.format_table(rows, options.format)
     files: dict[Path | None, Any] = {options.out: table}
     if options.plot:
@@ -192,9 +187,9 @@ def run(options: argparse.Namespace) -> None:
         files[options.plot] = report.picture(figure, options.plot.suffix)
     common.print_and_write(text, files)
     for label, rows in table.groupby("label", sort=False):
-        for note in _notes(str(label), rows, target):
+        for note in summary.notes(str(label), rows, target):
             common.note(note)
-    for note in _advice(reached, key):
+    for note in summary.advice(reached, key):
         common.note(note)
 
 
@@ -283,121 +278,3 @@ def _labels(methods: dict[str, "Method"]) -> dict[str, str]:
         name: label if shared.count(label) == 1 else name
         for name, label in labels.items()
     }
-
-
-def _notes(policy: str, rows: "pd.DataFrame", target: str) -> Iterator[str]:
-    """Say where a policy missed the target."""
-    unmet = int(rows["cost"].isna().sum())
-    if unmet:
-        yield (
-            f"{policy} cannot meet --{target} in {unmet} of {len(rows)} realisations, which are left out"
-        )
-    if target == "epsilon":
-        over = (rows["epsilon"] / rows["target_epsilon"]).max()
-        if over > 1 + 1e-6:
-            yield (
-                f"{policy} has up to {over:.4g} times --epsilon: "
-                "its parameter is fixed, and epsilon= is for the exact accountant and one receive chain"
-            )
-        return
-    # without all devices, the noise may be below the floor of all of them
-    counts_floor = target == "total" or bool((rows["participation"] < 1).any())
-    floor = rows["floor"] * counts_floor
-    spent = (rows["cost"] + floor) / (rows["nu"] + floor)
-    if (abs(spent - 1) > 1e-6).any():
-        of = "the total" if counts_floor and target == "nu" else target
-        yield common.spends(policy, spent.min(), spent.max(), of)
-
-
-def _summary(table: "pd.DataFrame", key: str, reference: str) -> "pd.DataFrame":
-    """Return medians, geometric means with their intervals, and ratios to the reference in the same realisations."""
-    import pandas as pd
-
-    compared = ["total", "nu"] if key == "target_epsilon" else ["epsilon"]
-    best = table[table["label"] == reference].set_index([key, "seed"])
-    rows = []
-    for (policy, level), group in table.groupby(["label", key], sort=False):
-        row = {"policy": policy, **group.iloc[0][["kind", "knows"]]}
-        row[key.replace("_", " ")] = f"{level:g}"
-        row["realisations"] = len(group)
-        for name in ("floor", "total", "participation"):
-            row[name] = f"{group[name].median():.4g}"
-        if key != "nu" and (group["nu"] > 0).all():
-            row["nu"] = _mean(group["nu"])
-        row[f"RDP({group['order'].iloc[0]:g})"] = _mean(group["rdp"])
-        row["epsilon"] = _mean(group["epsilon"], is_bound=True)
-        row |= _interval("epsilon", group["epsilon"])
-        row["mean epsilon"] = _mean(group["epsilon_mean"])
-        for name in compared if policy != reference else []:
-            ratio = (group.set_index([key, "seed"])[name] / best[name]).dropna()
-            if len(ratio) and (ratio > 0).all():
-                heading = f"{name} / {reference}"
-                row[heading] = _mean(ratio)
-                row |= _interval(heading, ratio)
-        rows.append(row)
-    return pd.DataFrame(rows).fillna("")
-
-
-def _advice(table: "pd.DataFrame", key: str) -> Iterator[str]:
-    """Say at each level what adapting gains over an even share, in the same realisations and with all devices."""
-    name, what = ("total", "noise") if key == "target_epsilon" else ("epsilon",) * 2
-    for level, rows in table[table["participation"] == 1].groupby(key):
-        wide = rows.pivot(index="seed", columns="policy", values=name).dropna()
-        if EVEN not in wide or wide.empty:
-            continue
-        ratios = wide.div(wide[EVEN], axis=0)
-        can_run = [
-            str(policy)
-            for policy, group in rows.groupby("policy", sort=False)
-            if policy != EVEN and _can_run(group)
-        ]
-        parts = []
-        if "Optimal" in ratios:
-            mean = _mean(ratios["Optimal"])
-            parts.append(f"Optimal has {mean} times the {what} of an even share")
-        if can_run:
-            best = ratios[min(can_run, key=lambda policy: _centre(ratios[policy]))]
-            label = rows.loc[rows["policy"] == best.name, "label"].iloc[0]
-            least = _interval("", best).get(" 95 %")
-            parts.append(
-                f"of the policies here that a server can run within the budget, {label} has least, "
-                f"{_mean(best)} times" + (f" ({least})" if least else "")
-            )
-            highest = float(least.split()[-1]) if least else _centre(best)
-            parts.append("adapting pays" if highest < 1 else "an even share will do")
-        if parts:
-            yield f"at {key.replace('_', ' ')} = {level:g}, {'; '.join(parts)}"
-
-
-def _can_run(rows: "pd.DataFrame") -> bool:
-    """Return whether a server can run the policy without exceeding the budget in any realisation."""
-    is_within = (rows["cost"] <= rows["nu"] * (1 + 1e-6)).all()
-    return bool(is_within and (rows["kind"] == "causal").all())
-
-
-def _mean(values: "pd.Series", is_bound: bool = False) -> str:
-    """Return the geometric mean as text; that of upper bounds is rounded up."""
-    from adascale.accounting.interval import round_outward
-
-    mean = _centre(values)
-    return f"{round_outward(mean, up=True, digits=4) if is_bound else mean:.4g}"
-
-
-def _centre(values: "pd.Series") -> float:
-    """Return the geometric mean."""
-    from adascale.statistics import log_interval
-
-    return math.inf if math.inf in values.to_numpy() else log_interval(values).centre
-
-
-def _interval(name: str, values: "pd.Series") -> dict[str, str]:
-    """Return the interval of the geometric mean, as a column, if there are enough realisations."""
-    from adascale.statistics import log_interval
-
-    if len(values) < 3:
-        return {}
-    text = ""
-    if math.inf not in values.to_numpy():
-        centre, low, high = log_interval(values)
-        text = f"{low:.4g} .. {high:.4g}" if centre > 0 else ""
-    return {f"{name} 95 %": text}

@@ -1,0 +1,130 @@
+"""What a comparison of policies says: a table of means, and notes on targets and on what adapting gains."""
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from adascale.cli import common
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+EVEN = "EqualAlloc"
+
+
+def notes(policy: str, rows: "pd.DataFrame", target: str) -> Iterator[str]:
+    """Say where a policy missed the target."""
+    unmet = int(rows["cost"].isna().sum())
+    if unmet:
+        yield (
+            f"{policy} cannot meet --{target} in {unmet} of {len(rows)} realisations, which are left out"
+        )
+    if target == "epsilon":
+        over = (rows["epsilon"] / rows["target_epsilon"]).max()
+        if over > 1 + 1e-6:
+            yield (
+                f"{policy} has up to {over:.4g} times --epsilon: "
+                "its parameter is fixed, and epsilon= is for the exact accountant and one receive chain"
+            )
+        return
+    # without all devices, the noise may be below the floor of all of them
+    counts_floor = target == "total" or bool((rows["participation"] < 1).any())
+    floor = rows["floor"] * counts_floor
+    spent = (rows["cost"] + floor) / (rows["nu"] + floor)
+    if (abs(spent - 1) > 1e-6).any():
+        of = "the total" if counts_floor and target == "nu" else target
+        yield common.spends(policy, spent.min(), spent.max(), of)
+
+
+def table(rows: "pd.DataFrame", key: str, reference: str) -> "pd.DataFrame":
+    """Return medians, geometric means with their intervals, and ratios to the reference in the same realisations."""
+    import pandas as pd
+
+    compared = ["total", "nu"] if key == "target_epsilon" else ["epsilon"]
+    best = rows[rows["label"] == reference].set_index([key, "seed"])
+    means = []
+    for (policy, level), group in rows.groupby(["label", key], sort=False):
+        row = {"policy": policy, **group.iloc[0][["kind", "knows"]]}
+        row[key.replace("_", " ")] = f"{level:g}"
+        row["realisations"] = len(group)
+        for name in ("floor", "total", "participation"):
+            row[name] = f"{group[name].median():.4g}"
+        if key != "nu" and (group["nu"] > 0).all():
+            row["nu"] = _mean(group["nu"])
+        row[f"RDP({group['order'].iloc[0]:g})"] = _mean(group["rdp"])
+        row["epsilon"] = _mean(group["epsilon"], is_bound=True)
+        row |= _interval("epsilon", group["epsilon"])
+        row["mean epsilon"] = _mean(group["epsilon_mean"])
+        for name in compared if policy != reference else []:
+            ratio = (group.set_index([key, "seed"])[name] / best[name]).dropna()
+            if len(ratio) and (ratio > 0).all():
+                heading = f"{name} / {reference}"
+                row[heading] = _mean(ratio)
+                row |= _interval(heading, ratio)
+        means.append(row)
+    return pd.DataFrame(means).fillna("")
+
+
+def advice(table: "pd.DataFrame", key: str) -> Iterator[str]:
+    """Say at each level what adapting gains over an even share, in the same realisations and with all devices."""
+    name, what = ("total", "noise") if key == "target_epsilon" else ("epsilon",) * 2
+    for level, rows in table[table["participation"] == 1].groupby(key):
+        wide = rows.pivot(index="seed", columns="policy", values=name).dropna()
+        if EVEN not in wide or wide.empty:
+            continue
+        ratios = wide.div(wide[EVEN], axis=0)
+        can_run = [
+            str(policy)
+            for policy, group in rows.groupby("policy", sort=False)
+            if policy != EVEN and _can_run(group)
+        ]
+        parts = []
+        if "Optimal" in ratios:
+            mean = _mean(ratios["Optimal"])
+            parts.append(f"Optimal has {mean} times the {what} of an even share")
+        if can_run:
+            best = ratios[min(can_run, key=lambda policy: _centre(ratios[policy]))]
+            label = rows.loc[rows["policy"] == best.name, "label"].iloc[0]
+            least = _interval("", best).get(" 95 %")
+            parts.append(
+                f"of the policies here that a server can run within the budget, {label} has least, "
+                f"{_mean(best)} times" + (f" ({least})" if least else "")
+            )
+            highest = float(least.split()[-1]) if least else _centre(best)
+            parts.append("adapting pays" if highest < 1 else "an even share will do")
+        if parts:
+            yield f"at {key.replace('_', ' ')} = {level:g}, {'; '.join(parts)}"
+
+
+def _can_run(rows: "pd.DataFrame") -> bool:
+    """Return whether a server can run the policy without exceeding the budget in any realisation."""
+    is_within = (rows["cost"] <= rows["nu"] * (1 + 1e-6)).all()
+    return bool(is_within and (rows["kind"] == "causal").all())
+
+
+def _mean(values: "pd.Series", is_bound: bool = False) -> str:
+    """Return the geometric mean as text; that of upper bounds is rounded up."""
+    from adascale.accounting.interval import round_outward
+
+    mean = _centre(values)
+    return f"{round_outward(mean, up=True, digits=4) if is_bound else mean:.4g}"
+
+
+def _centre(values: "pd.Series") -> float:
+    """Return the geometric mean."""
+    from adascale.statistics import log_interval
+
+    return math.inf if math.inf in values.to_numpy() else log_interval(values).centre
+
+
+def _interval(name: str, values: "pd.Series") -> dict[str, str]:
+    """Return the interval of the geometric mean, as a column, if there are enough realisations."""
+    from adascale.statistics import log_interval
+
+    if len(values) < 3:
+        return {}
+    text = ""
+    if math.inf not in values.to_numpy():
+        centre, low, high = log_interval(values)
+        text = f"{low:.4g} .. {high:.4g}" if centre > 0 else ""
+    return {f"{name} 95 %": text}
