@@ -50,8 +50,11 @@ from adascale.cli import common, marks, plot, report, summary
 from adascale.cli import options as shared
 
 if TYPE_CHECKING:
-    from adascale.channel import Recorded
+    import pandas as pd
+
+    from adascale.channel import ChannelModel
     from adascale.comparison import Method
+    from adascale.presets import Preset
 
 TARGETS = ("nu", "total", "epsilon")
 MOST_REALISATIONS = 1_000_000  # each is a row of the table for every policy and nu
@@ -123,31 +126,26 @@ def add_options(parser: shared.Parser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print the means, and write every realisation."""
-    from adascale.files import json_text
-
     plot.check_name("--plot", options.plot)
     inputs = common.input_files("--scenario", options.scenario)
     inputs |= {"--gains": options.gains}
     outputs = {"--out": options.out, "--plot": options.plot}
     common.check_outputs(inputs, outputs)
-    target = _check(options)
+    target = _target(options)
+    _check(options)
     levels = getattr(options, target)
     preset = common.read_scenario(options.scenario, options.interference)
     methods, reference = _find_methods(options)
     labels = _labels(methods)
+    find_rounds = _draws if options.gains is None else _blocks
+    scenario, channel, seeds = find_rounds(options, preset)
+    past = channel.past if isinstance(channel, adascale.channel.Recorded) else None
+    if past is not None:
+        methods = {
+            name: adascale.comparison.with_past(method, scenario, past)
+            for name, method in methods.items()
+        }
     with common.noting_orders(), common.open_executor(options) as executor:
-        if options.gains is None:
-            scenario, channel, seeds = preset.scenario, preset.channel, _seeds(options)
-            if options.channel is not None:
-                channel = common.find_channel(options.channel)
-                common.note(f"the channel is {channel}")
-        else:
-            scenario, channel, seeds = _blocks(options, preset.scenario)
-            if channel.past is not None:
-                methods = {
-                    name: adascale.comparison.with_past(method, scenario, channel.past)
-                    for name, method in methods.items()
-                }
         table = adascale.leakage_table(
             scenario,
             levels,
@@ -167,7 +165,6 @@ def run(options: argparse.Namespace) -> None:
     }
     table.insert(2, "label", table["policy"].map(labels))
     table[marks.COLUMN] = marks.mark(preset.scenario, options.interference, **made_with)
-    key = "nu" if target == "nu" else f"target_{target}"
     reached = table.dropna(subset=["cost"])
     if reached.empty:
         listed = ", ".join(f"{level:g}" for level in levels)
@@ -175,10 +172,21 @@ def run(options: argparse.Namespace) -> None:
             f"no policy can meet --{target} in any realisation: "
             f"{', '.join(methods)} at {target} = {listed}; nothing was written"
         )
+    _write(options, table, target, labels.get(reference, reference))
+
+
+def _write(
+    options: argparse.Namespace, table: "pd.DataFrame", target: str, reference: str
+) -> None:
+    """Print the means or all numbers, write the files, and print notes."""
+    from adascale.files import json_text
+
+    key = "nu" if target == "nu" else f"target_{target}"
+    reached = table.dropna(subset=["cost"])
     if options.json:
         text = json_text(table.to_dict("records"))
     else:
-        rows = summary.table(reached, key, labels.get(reference, reference))
+        rows = summary.table(reached, key, reference)
         text = report.format_table(rows, options.format)
     files: dict[Path | None, Any] = {options.out: table}
     if options.plot:
@@ -193,13 +201,18 @@ def run(options: argparse.Namespace) -> None:
         common.note(note)
 
 
-def _check(options: argparse.Namespace) -> str:
-    """Check options that depend on each other, and return the target."""
+def _target(options: argparse.Namespace) -> str:
+    """Return the name of the target, which is given by one option."""
     targets = [name for name in TARGETS if getattr(options, name)]
     if len(targets) != 1:
         raise ValueError(
             f"exactly one of --nu, --total and --epsilon is required, got {' and '.join(targets) or 'none'}"
         )
+    return targets[0]
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Check options that depend on each other."""
     if options.json and options.format != "text":
         raise ValueError(f"--json cannot be combined with --format {options.format}")
     number = options.realisations
@@ -212,18 +225,25 @@ def _check(options: argparse.Namespace) -> str:
             raise ValueError("--split and the reading of a trace apply only to --gains")
     elif options.channel is not None or options.seed:
         raise ValueError("--gains cannot be combined with --channel or --seed")
-    return targets[0]
 
 
-def _seeds(options: argparse.Namespace) -> range:
+def _draws(
+    options: argparse.Namespace, preset: "Preset"
+) -> tuple[adascale.Scenario, "ChannelModel", range]:
+    """Return the scenario, the channel model and the seeds of the realisations."""
+    channel = preset.channel
+    if options.channel is not None:
+        channel = common.find_channel(options.channel)
+        common.note(f"the channel is {channel}")
     number = options.realisations or REALISATIONS
-    return range(options.seed, options.seed + number)
+    return preset.scenario, channel, range(options.seed, options.seed + number)
 
 
 def _blocks(
-    options: argparse.Namespace, scenario: adascale.Scenario
-) -> tuple[adascale.Scenario, "Recorded", range]:
+    options: argparse.Namespace, preset: "Preset"
+) -> tuple[adascale.Scenario, "ChannelModel", range]:
     """Read the trace; return the scenario with the rounds of a block, the blocks, and their numbers."""
+    scenario = preset.scenario
     trace = common.read_trace(options.gains, options, scenario, options.split)
     if trace.gain is None:
         raise ValueError(

@@ -73,27 +73,33 @@ def advice(table: "pd.DataFrame", key: str) -> Iterator[str]:
         if EVEN not in wide or wide.empty:
             continue
         ratios = wide.div(wide[EVEN], axis=0)
-        can_run = [
-            str(policy)
-            for policy, group in rows.groupby("policy", sort=False)
-            if policy != EVEN and _can_run(group)
-        ]
         parts = []
         if "Optimal" in ratios:
             mean = _mean(ratios["Optimal"])
             parts.append(f"Optimal has {mean} times the {what} of an even share")
-        if can_run:
-            best = ratios[min(can_run, key=lambda policy: _centre(ratios[policy]))]
-            label = rows.loc[rows["policy"] == best.name, "label"].iloc[0]
-            least = _interval("", best).get(" 95 %")
-            parts.append(
-                f"of the policies here that a server can run within the budget, {label} has least, "
-                f"{_mean(best)} times" + (f" ({least})" if least else "")
-            )
-            highest = float(least.split()[-1]) if least else _centre(best)
-            parts.append("adapting pays" if highest < 1 else "an even share will do")
+        parts += _best_to_run(rows, ratios)
         if parts:
             yield f"at {key.replace('_', ' ')} = {level:g}, {'; '.join(parts)}"
+
+
+def _best_to_run(rows: "pd.DataFrame", ratios: "pd.DataFrame") -> list[str]:
+    """Say which policy that a server can run has least, and whether that is less than an even share."""
+    can_run = [
+        str(policy)
+        for policy, group in rows.groupby("policy", sort=False)
+        if policy != EVEN and _can_run(group)
+    ]
+    if not can_run:
+        return []
+    best = ratios[min(can_run, key=lambda policy: _centre(ratios[policy]))]
+    label = rows.loc[rows["policy"] == best.name, "label"].iloc[0]
+    least = _interval("", best).get(" 95 %")
+    highest = float(least.split()[-1]) if least else _centre(best)
+    return [
+        f"of the policies here that a server can run within the budget, {label} has least, "
+        f"{_mean(best)} times" + (f" ({least})" if least else ""),
+        "adapting pays" if highest < 1 else "an even share will do",
+    ]
 
 
 def _can_run(rows: "pd.DataFrame") -> bool:
