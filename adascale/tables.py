@@ -155,12 +155,7 @@ class Lines:
         names = [name.strip().casefold() for name in self._split(header)]
         if self._wanted is not None:
             names = self._renamed(names, self._wanted, number)
-        times = () if "link" in names else ("round", "time")
-        places = [
-            name
-            for i, name in enumerate(names)
-            if name in times or (i == 0 and name in _INDEX)
-        ]
+        places = _places(names)
         if len({*names}) < len(names):
             duplicate = f"duplicate column in {short(header)}"
             raise error_at(self.name, number, duplicate)
@@ -207,6 +202,13 @@ class Lines:
         chosen = len(self.columns)
         self.place = dict(zip(self.clocks, values[chosen:], strict=True))
         return values[:chosen]
+
+
+def _places(names: list[str]) -> list[str]:
+    """Return the columns that say where a row is: round, time, and an index; the long form reads these itself."""
+    times = () if "link" in names else ("round", "time")
+    index = [name for name in names[:1] if name in _INDEX]
+    return [*index, *(name for name in names if name in times)]
 
 
 def read_table(

@@ -92,18 +92,11 @@ def _mechanism(
     """Return the mechanism of an event, and None if it is not composed exactly."""
     replaces = relation is Relation.REPLACE_ONE
     if isinstance(event, dp.RandomizedResponseDpEvent):
-        p, size = event.noise_parameter, event.num_buckets
-        if relation is Relation.ADD_OR_REMOVE_ONE or p == 0:
-            return None if p else (1.0, 0.0)
-        return _response(p, size, replaces) if size > 1 else (0.0, 1.0)
+        return _response(event.noise_parameter, event.num_buckets, relation)
     if isinstance(event, DiscreteLaplaceDpEvent):
-        a = event.noise_parameter
-        if a == 0:
-            return 1.0, 0.0
-        return None if replaces else _discrete_laplace(a, event.sensitivity)
-    if isinstance(event, dp.SingleEpochTreeAggregationDpEvent):
-        if relation is not Relation.REPLACE_SPECIAL:
-            return None
+        return _discrete_laplace(event.noise_parameter, event.sensitivity, relation)
+    is_tree = isinstance(event, dp.SingleEpochTreeAggregationDpEvent)
+    if is_tree and relation is Relation.REPLACE_SPECIAL:
         height = math.ceil(math.log2(np.max(event.step_counts) + 1))
         return 1.0, event.noise_multiplier / math.sqrt(height)
     rate = 1.0
@@ -131,10 +124,18 @@ def _noise_multiplier(event: dp.DpEvent) -> float | None:
 
 
 @cache
-def _response(p: float, size: int, replaces: bool) -> DiscreteLoss:
+def _response(
+    p: float, size: int, relation: dp.NeighboringRelation
+) -> _Mechanism | None:
     """Return randomised response, which answers at random among ``size`` with probability p."""
+    if p == 0:
+        return 1.0, 0.0
+    if relation is Relation.ADD_OR_REMOVE_ONE:
+        return None
+    if size == 1:
+        return 0.0, 1.0
     truth = 1 - p + p / size
-    if not replaces:  # the other answer is uniform
+    if relation is Relation.REPLACE_SPECIAL:  # the other answer is uniform
         losses = [math.log(size * truth), math.log(p)]
         return from_pmf(losses, [truth, (size - 1) * p / size])
     loss = math.log(size * truth / p)
@@ -142,8 +143,14 @@ def _response(p: float, size: int, replaces: bool) -> DiscreteLoss:
 
 
 @cache
-def _discrete_laplace(a: float, sensitivity: int) -> DiscreteLoss:
+def _discrete_laplace(
+    a: float, sensitivity: int, relation: dp.NeighboringRelation
+) -> _Mechanism | None:
     """Return noise with masses e^(-a |x|) tanh(a / 2); losses are equal up to 0, and from the sensitivity on."""
+    if a == 0:
+        return 1.0, 0.0
+    if relation is Relation.REPLACE_ONE:
+        return None
     x = np.arange(sensitivity + 1)
     mass = np.exp(-a * x) * math.tanh(a / 2)
     mass[[0, -1]] /= -math.expm1(-a)

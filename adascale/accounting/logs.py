@@ -179,22 +179,20 @@ def _of_history(history: list[Any]) -> FloatArray:
 def _choose(names: list[str], columns: Columns) -> dict[str, str | float]:
     """Return the column of each role, or the number that stands for it."""
     chosen: dict[str, str | float] = {"count": 1.0}
-    numbers = 0
+    clashes = False
     for role, usual in _NAMES.items():
         present = [name for name in names if name in usual]
-        if len(present) == 1:
-            chosen[role] = present[0]
-        elif present and role not in columns:
-            chosen[role] = ""  # which of them is meant is not known
-        numbers += bool(present) and not isinstance(columns.get(role, ""), str)
+        if present:  # of several, which is meant is not known
+            chosen[role] = present[0] if len(present) == 1 else ""
+            clashes |= not isinstance(columns.get(role, ""), str)
     chosen |= columns
     used = {name for name in chosen.values() if isinstance(name, str)}
     is_left = not columns and {*names} - used
-    if numbers or is_left or not used <= {*names} or len(chosen) < len(_NAMES):
+    if clashes or is_left or not used <= {*names} or len(chosen) < len(_NAMES):
         got = short(",".join(map(str, names)))
         expected = "rate, sigma and, if a row stands for several rounds, count"
         raise InvalidInput(
-            f"got the columns {got}, expected one for each of {expected}; name columns that are called otherwise",
+            f"got the columns {got}, expected one for each of {expected}; use columns to map other names",
             "columns",
         )
     return {role: chosen[role] for role in _NAMES}

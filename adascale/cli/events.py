@@ -77,7 +77,7 @@ def print_bound(
     """Print the upper bound of a quantity that the accountant computes, or its lower one, and the interval."""
     common.leave_out_numba(options)
     events = read_events(options)
-    interval = getattr(adascale.accounting, quantity)(events, **given)
+    interval = getattr(adascale.accounting, quantity)(events, *given.values())
     safe = rounded(options, interval.upper if up else interval.lower, up)
     print_interval(options, events, interval, **{quantity: safe}, **given)
 

@@ -104,20 +104,7 @@ class Joint(Selecting):
 
     @classmethod
     def of_total(cls, scenario: Scenario, gain: ArrayLike, total: ArrayLike) -> "Joint":
-        r"""Find the least price whose total noise energy is at most :math:`W`; it **sees all rounds**.
-
-        Parameters
-        ----------
-        scenario : Scenario
-        gain : array_like, shape (..., M, T), > 0, linear
-        total : array_like, > 0
-            :math:`W`; it broadcasts against the leading axes of ``gain``.
-
-        Raises
-        ------
-        BudgetNotReached
-            If even the least noise of every round has a larger total.
-        """
+        r"""Find the least price whose total noise energy is at most :math:`W`, as :meth:`Truncated.of_total`."""
         scaled, total = scenario.scaled_gain(gain), check.positive("total", total)
         state = cls(1.0).start(replace(scenario, num_rounds=scaled.shape[-1]))
         batch = np.broadcast_shapes(total.shape, scaled.shape[:-2])

@@ -154,6 +154,17 @@ def _with(rounds: FloatArray, new: FloatArray) -> FloatArray:
     return np.concatenate([rounds, np.expand_dims(new, -1)], axis=-1)
 
 
+def _root(
+    falling: Callable[[float], float], value: float, low: float, high: float
+) -> float:
+    """Find where a falling function has a value, or the end that is nearest."""
+    if falling(low) <= value:
+        return low
+    if falling(high) >= value:
+        return high
+    return solve(lambda x: falling(x) - value, low, high, 1e-7)
+
+
 class _Search:
     """The search for the least levels whose plans have the epsilon of a policy."""
 
@@ -188,23 +199,19 @@ class _Search:
             excess = self.excess(plan(math.exp(x)))
             if excess <= 0 and (excess >= -self.close or x == lowest):
                 return math.exp(x)
-            if excess > 0 and x == highest:
-                raise BudgetNotReached(
-                    f"no noise keeps epsilon = {self.policy.epsilon:g}: the rounds so far exceed it"
-                )
             low, high = (x, high) if excess > 0 else (low, x)
             now = estimate(x), excess
             with np.errstate(all="ignore"):
                 secant = np.divide(excess - last[1], now[0] - last[0])
             slope, last = float(secant) if 0.3 < secant < 9 else slope, now
             aim = now[0] - (excess + self.close / 2) / slope
-            before, x = x, low
-            if estimate(low) > aim:
-                x = high
-                if estimate(high) < aim:
-                    x = solve(lambda x: estimate(x) - aim, low, high, 1e-7)  # noqa: B023
+            before, x = x, _root(estimate, aim, low, high)
             if x == before or (x in (low, high) and x not in self.limits):
                 x = (low + high) / 2
+        if low == highest:
+            raise BudgetNotReached(
+                f"no noise keeps epsilon = {self.policy.epsilon:g}: the rounds so far exceed it"
+            )
         return math.exp(high)
 
     def _estimate(self, w: FloatArray) -> float:
