@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from adascale.accounting import exact_delta
-from adascale.accounting.exact import bounds, certify, inversion, rounds, search
+from adascale.accounting.exact import bounds, certify, inversion, rounds, search, sums
 from adascale.errors import CannotCertify
 
 from .coins import (
@@ -47,7 +47,7 @@ def test_both_ends_enclose_a_composition_whichever_direction_binds(
     assert value == pytest.approx(delta, rel=1e-6)
     assert direction in binding
     for name, truth in both.items():
-        _, lower, upper = certify.sharp_delta(schedule, schedule, name, epsilon)
+        _, lower, upper = sums.sharp_delta(schedule, schedule, name, epsilon)
         assert lower <= truth <= upper <= lower * (1 + 3e-3)
 
 
@@ -97,12 +97,12 @@ def test_the_ends_hold_wherever_the_line_is_laid(monkeypatch, change, factor):
         where = inversion.choose_line(*arguments)
         return where._replace(**{change: getattr(where, change) * factor})
 
-    monkeypatch.setattr(certify, "choose_line", moved)
+    monkeypatch.setattr(sums, "choose_line", moved)
     delta = most(1.5)
     for holds in (
         lambda: is_between(epsilon_by(certify.by_inversion, coins(), delta), delta),
         lambda: (
-            sorted([*certify.sharp_delta(coins(), coins(), ADD, 1.5)[1:], delta])[1]
+            sorted([*sums.sharp_delta(coins(), coins(), ADD, 1.5)[1:], delta])[1]
             == delta
         ),
     ):
@@ -118,7 +118,7 @@ def test_a_direction_is_called_below_where_it_is_and_never_else(monkeypatch, dir
     ratios = RISING if direction == ADD else FALLING
 
     def is_below(delta, epsilon, believed):
-        return certify.is_below(coins(ratios), direction, delta, epsilon, believed)
+        return sums.is_below(coins(ratios), direction, delta, epsilon, believed)
 
     for epsilon in (0.3, 1.5, 3.0):
         delta = delta_of_coins(epsilon, direction, ratios)
@@ -137,14 +137,14 @@ def test_beyond_the_largest_loss_against_the_mixture_there_is_no_delta_of_remova
     schedule = coins(mu=0.0)
     largest = -NUMBER * math.log(RISING[0])
     for function in (
-        lambda epsilon: certify.is_below(schedule, REMOVE, 1e-300, epsilon, None),
+        lambda epsilon: sums.is_below(schedule, REMOVE, 1e-300, epsilon, None),
         lambda epsilon: (
-            certify.sharp_delta(schedule, schedule, REMOVE, epsilon) == (0, 0, 0)
+            sums.sharp_delta(schedule, schedule, REMOVE, epsilon) == (0, 0, 0)
         ),
     ):
         assert function(largest * (1 + 1e-11))
         assert not function(largest * 0.97)
-    assert not certify.is_below(
+    assert not sums.is_below(
         coins(), REMOVE, 1e-300, 1.1 * largest, None
     )  # a Gaussian round has any loss
 
@@ -218,12 +218,12 @@ def test_upper_end_of_a_delta_near_one_is_one():
 
 def known_ends(monkeypatch, start, solve):
     """The ends of an epsilon of 2 by the known sum, where the sharp value and the root are as given."""
-    monkeypatch.setattr(certify, "Inversion", Known)
+    monkeypatch.setattr(sums, "Inversion", Known)
     monkeypatch.setattr(
         certify, "sharp", lambda *_: (start * 2.0, ADD, {ADD: start * 2.0})
     )
     monkeypatch.setattr(certify, "is_below", lambda *_: True)
-    monkeypatch.setattr(certify, "solve", solve)
+    monkeypatch.setattr(sums, "solve", solve)
     return epsilon_by(certify.by_inversion, GAUSSIAN, Known.upper(2.0))[1:3]
 
 
@@ -265,7 +265,7 @@ def test_a_chernoff_bound_within_its_rounding_is_no_proof(
         return moment - times * rounding - 0.5 * schedule.gaussian * a * (a + 1)
 
     monkeypatch.setattr(inversion, "proven_log_moment_at", log_moment)
-    assert certify.is_below(schedule, ADD, delta, epsilon, None) is below
+    assert sums.is_below(schedule, ADD, delta, epsilon, None) is below
 
 
 def refuse(*_):
@@ -313,7 +313,7 @@ def counted(monkeypatch):
     """The sums behind the ends, in the order in which they are made."""
     made, original = [], inversion.Inversion
     monkeypatch.setattr(
-        certify,
+        sums,
         "Inversion",
         lambda *arguments: made.append(original(*arguments)) or made[-1],
     )
@@ -328,12 +328,10 @@ def test_a_sum_of_too_many_points_is_tried_again_with_more_smoothing_up_to_a_lim
     delta = most(epsilon, mu=1e-3)
     known = search.sharp(schedule, delta)
     monkeypatch.setattr(certify, "sharp", lambda *_: known)
-    monkeypatch.setattr(
-        certify, "converged_sum", refuse
-    )  # the sum for the value itself
+    monkeypatch.setattr(sums, "converged_sum", refuse)  # the sum for the value itself
     for ask in (
         lambda: epsilon_by(certify.by_inversion, schedule, delta),
-        lambda: certify.sharp_delta(schedule, schedule, ADD, epsilon),
+        lambda: sums.sharp_delta(schedule, schedule, ADD, epsilon),
     ):
         counted.clear()
         ask()
