@@ -8,7 +8,7 @@ from adascale.channel.floors import (
     RayleighFloors,
     SelectionFloors,
 )
-from adascale.channel.gains import GainLines, Reading, Trace, read_gains
+from adascale.channel.gains import GainLines, Trace, read_gains
 from adascale.channel.model import (
     Channel,
     ChannelModel,
@@ -24,6 +24,7 @@ from adascale.channel.multi_gain import (
     TappedDelayLine,
     effective_gain,
 )
+from adascale.channel.reading import Reading
 from adascale.channel.recorded import Recorded
 from adascale.channel.shadowing import Moving, Shadowed, UrbanMicro
 

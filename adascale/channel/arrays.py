@@ -1,30 +1,18 @@
 """Measured channels in array files: which axis is what, and which single gain a device has in a round."""
 
 import io
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adascale.channel.multi_gain import effective_gain
+from adascale.channel.reading import AXES, Reading
 from adascale.scenario import Scenario
 from adascale.tables import FloatArray, Table, error_at
 from adascale.text import short
 
-if TYPE_CHECKING:
-    from adascale.channel.gains import Reading
-
 Array = NDArray[Any]
-AXES = (
-    "round",
-    "device",
-    "antenna",
-    "subcarrier",
-    "even-subcarrier",
-    "transmit",
-    "path",
-)
-"""What an axis may be; every one after the first two becomes one gain, from the last to the third."""
 
 _MATLAB, _HDF5 = (b"MATLAB 5.0", b"MATLAB 7.3"), b"\x89HDF"
 _STARTS = (*_MATLAB, _HDF5, b"\x93NUMPY", b"PK\x03\x04")
@@ -35,7 +23,7 @@ def is_array(data: bytes) -> bool:
     return data.startswith(_STARTS)
 
 
-def read_array(data: bytes, path: str, scenario: Scenario, reading: "Reading") -> Table:
+def read_array(data: bytes, path: str, scenario: Scenario, reading: Reading) -> Table:
     """Read the content of a ``.npy``, ``.npz``, ``.mat`` or ``.h5`` file as a table with a row per round."""
     expected = f"expected numbers ({reading.unit})"
     try:
@@ -129,7 +117,7 @@ def _names(shape: tuple[int, ...], devices: int) -> list[str]:
     return names if shape[1] == devices else names[::-1]
 
 
-def _one_gain(array: Array, scenario: Scenario, reading: "Reading") -> FloatArray:
+def _one_gain(array: Array, scenario: Scenario, reading: Reading) -> FloatArray:
     r"""Return one value per round and device, shape (T, M), in the unit of the array.
 
     .. math:: |h_m|^2 = \min_n \sum_a \Big\lvert \sum_p h_{m,n,a,p} \Big\rvert^2
