@@ -104,7 +104,10 @@ class Joint(Selecting):
 
     @classmethod
     def of_total(cls, scenario: Scenario, gain: ArrayLike, total: ArrayLike) -> "Joint":
-        r"""Find the least price whose total noise energy is at most :math:`W`, as :meth:`Truncated.of_total`."""
+        """Find the least price whose total noise energy is at most :math:`W`; it **sees all rounds**.
+
+        Its parameters and errors are those of :meth:`~adascale.policies.Truncated.of_total`.
+        """
         scaled, total = scenario.scaled_gain(gain), check.positive("total", total)
         state = cls(1.0).start(replace(scenario, num_rounds=scaled.shape[-1]))
         batch = np.broadcast_shapes(total.shape, scaled.shape[:-2])
