@@ -14,8 +14,6 @@ from adascale.accounting.certified import (
 from adascale.accounting.events import DiscreteLoss, from_pmf
 from adascale.accounting.exact.epsilon import (
     ExactAccountant,
-    ExactDelta,
-    ExactEpsilon,
     exact_delta,
     exact_epsilon,
 )
@@ -41,8 +39,6 @@ __all__ = [
     "DiscreteLoss",
     "DpGuarantee",
     "ExactAccountant",
-    "ExactDelta",
-    "ExactEpsilon",
     "LargestCount",
     "OrdersTooFew",
     "RenyiAccountant",

@@ -167,7 +167,7 @@ def test_alarm_rates_at_threshold_0_differ_by_delta_at_epsilon_0():
         for present in (True, False)
     )
     delta, control = (
-        accounting.exact_delta(q, scale * sigma, 0.0).delta for scale in (1, 2)
+        accounting.exact_delta(q, scale * sigma, 0.0).upper for scale in (1, 2)
     )
     assert true - false == pytest.approx(delta, abs=4 * math.sqrt(0.5 / count))
     assert abs(true - false - control) > 0.02

@@ -92,7 +92,7 @@ def test_order_of_rows_and_columns_does_not_matter(written, answer):
 
 def test_one_rate_holds_for_all_rounds(written, answer):
     totals = answer("epsilon", written("sigma\n1\n2\n"), "--columns", "rate=0.1")
-    assert totals["epsilon"] == exact_epsilon(0.1, [1.0, 2.0]).epsilon
+    assert totals["epsilon"] == exact_epsilon(0.1, [1.0, 2.0]).upper
     assert totals["rdp"] == float(accounting.schedule_epsilon(0.1, [1.0, 2.0]).epsilon)
 
 

@@ -1,7 +1,6 @@
-"""Exact epsilon, delta and trade-off curve of a schedule of sampled Gaussian mechanisms."""
+"""Exact epsilon and delta of a schedule of sampled Gaussian mechanisms."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,37 +12,9 @@ from adascale.accounting.interval import CertifiedInterval
 from adascale.checks import FloatArray
 
 
-class ExactEpsilon(NamedTuple):
-    r"""Proven bounds of :math:`\varepsilon`, an estimate between them, and the ``direction`` (add or remove)."""
-
-    estimate: float
-    lower: float
-    upper: float
-    direction: str
-
-    @property
-    def epsilon(self) -> float:
-        r"""The proven :math:`\varepsilon`, ``upper``."""
-        return self.upper
-
-
-class ExactDelta(NamedTuple):
-    r"""Proven bounds of :math:`\delta`, an estimate between them, and the ``direction`` (add or remove)."""
-
-    estimate: float
-    lower: float
-    upper: float
-    direction: str
-
-    @property
-    def delta(self) -> float:
-        r"""The proven :math:`\delta`, ``upper``."""
-        return self.upper
-
-
 def exact_epsilon(
     sampling_rate: ArrayLike, noise_multiplier: ArrayLike, delta: float = 1e-5
-) -> ExactEpsilon:
+) -> CertifiedInterval:
     r"""Compute the smallest :math:`\varepsilon` with :math:`\delta(\varepsilon) \le \delta`, with proven bounds.
 
     It is for Poisson sampling and add/remove adjacency, in the larger direction (:eq:`eq:inversion`, :ref:`app-exact`).
@@ -61,24 +32,24 @@ def exact_epsilon(
     """
     events = schedule(sampling_rate, noise_multiplier)
     interval = certified.epsilon(events, delta)
-    return ExactEpsilon(*_if_narrow(interval, "epsilon", events, f"delta {delta:g}"))
+    return _narrow(interval, "epsilon", events, f"delta {delta:g}")
 
 
 def exact_delta(
     sampling_rate: ArrayLike, noise_multiplier: ArrayLike, epsilon: float
-) -> ExactDelta:
+) -> CertifiedInterval:
     r"""Compute :math:`\delta` at :math:`\varepsilon \ge 0`, with proven bounds; see :func:`exact_epsilon`."""
     events = schedule(sampling_rate, noise_multiplier)
     interval = certified.delta(events, epsilon)
-    return ExactDelta(*_if_narrow(interval, "delta", events, f"epsilon {epsilon:g}"))
+    return _narrow(interval, "delta", events, f"epsilon {epsilon:g}")
 
 
-def _if_narrow(
+def _narrow(
     interval: CertifiedInterval, quantity: str, events: FloatArray, place: str
-) -> tuple[float, float, float, str]:
-    """Return the interval's numbers; raise an error that names the schedule if it is wide."""
+) -> CertifiedInterval:
+    """Return the interval; raise an error that names the schedule if it is wide."""
     if interval.certified:
-        return interval.estimate, interval.lower, interval.upper, interval.direction
+        return interval
     rate, sigma = (f"{min(column):.4g} ... {max(column):.4g}" for column in events.T)
     schedule = f"{len(events)} rounds with rates {rate} and noise multipliers {sigma}"
     raise ValueError(
