@@ -250,7 +250,7 @@ def calibrate(
     epsilon : float, > 0
     delta : float, in (0, 1)
     fixed : events, optional
-        What is released besides and keeps its noise, such as a phase of the training that is over.
+        Events that are also released and keep their noise, such as a phase of the training that is over.
 
     Warns
     -----

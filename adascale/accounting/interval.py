@@ -55,7 +55,7 @@ class CertifiedInterval:
     safe : float
         The bound that does not understate the leakage: ``lower`` for a miss rate, else ``upper``.
     negligible : float, >= 0
-        A difference of the bounds that needs not be smaller.
+        A difference of the bounds that need not be smaller.
     """
 
     lower: float

@@ -1,7 +1,7 @@
 """Find the least common factor of all noise multipliers whose proven epsilon is at most a target.
 
-Give the noise multipliers as 1 to find the noise multiplier itself. Events given by --fixed are released besides and
-keep their noise. epsilon is the upper bound with the noise multipliers that are printed. Noise multipliers and upper
+Give the noise multipliers as 1 to find the noise multiplier itself. Events given by --fixed are also released and keep
+their noise. epsilon is the upper bound with the noise multipliers that are printed. Noise multipliers and upper
 bounds are rounded up to six digits; --json prints all digits. What FILE and --event are: adascale epsilon --help.
 
 example:

@@ -40,14 +40,14 @@ def add_events(parser: shared.Parser) -> None:
 
 
 def add_search(parser: shared.Parser) -> None:
-    """Add the mechanisms, the target of a search, and what is released besides."""
+    """Add the mechanisms, the target of a search, and what is also released."""
     add_events(parser)
     parser.add_argument(
         "--epsilon", help="largest epsilon that is allowed", type=float, required=True
     )
     parser.add_argument(
         "--fixed",
-        help="event that is released besides and stays as it is, such as an earlier phase; may be repeated",
+        help="event that is also released and stays as it is, such as an earlier phase; may be repeated",
         type=_to_event,
         metavar="Q,SIGMA[,COUNT]",
         action="append",

@@ -1,7 +1,7 @@
 """Find how often events can be repeated until their proven epsilon reaches a target.
 
-count is the number of repetitions: steps, if the event is one step. Events given by --fixed are released besides, such
-as the steps so far. epsilon is the upper bound with these repetitions. Upper bounds are rounded up to six digits;
+count is the number of repetitions: steps, if the event is one step. Events given by --fixed are also released, such as
+the steps so far. epsilon is the upper bound with these repetitions. Upper bounds are rounded up to six digits;
 --json prints all digits. What FILE and --event are: adascale epsilon --help.
 
 example:

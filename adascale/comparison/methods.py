@@ -99,7 +99,7 @@ def _tuned_on_realisation(
     mean_gain: FloatArray | None = None,
     *_: Any,
 ) -> Policy:
-    gains = _told(policy, needs, problem.scenario, mean_gain).values()
+    gains = _statistics(policy, needs, problem.scenario, mean_gain).values()
     if not is_tuned:
         return make(None, *gains)
     guess = policy.guess(problem)
@@ -162,16 +162,16 @@ def _tuned_on_model(
     policy, fixed = method.policy, method.fixed
     scenario, budget = problem.scenario, problem.budget
     model = channel or assumed or Rayleigh()
-    told = _told(policy, method.needs, scenario, mean_gain, model)
+    statistics = _statistics(policy, method.needs, scenario, mean_gain, model)
     if search is not None:
-        law = told.pop("law")
-        gains = told.values()
+        law = statistics.pop("law")
+        gains = statistics.values()
         make = partial(_make, policy, parameters, fixed)
         value = tuning.match_law(make, scenario, budget, law, *gains, **search)
         return make(value, *gains)
     if method.constructor is not None:
-        told |= {"scenario": scenario, "budget": budget}
-    return construct(policy, told | fixed, method.constructor)
+        statistics |= {"scenario": scenario, "budget": budget}
+    return construct(policy, statistics | fixed, method.constructor)
 
 
 def _choosing_senders(policy: type[Selecting], fixed: Arguments) -> Method:
@@ -203,7 +203,7 @@ def _of_total(
 def _declared(
     policy: type[Policy], fixed: Arguments
 ) -> tuple[list[str], frozenset[str]]:
-    """Return the parameters to tune, at most one, and the statistics of the channel that a class needs besides."""
+    """Return the parameters to tune, at most one, and the statistics of the channel that a class needs."""
     if not isinstance(policy, type) or not issubclass(policy, Policy):
         raise ValueError(f"policy must be {registry.KINDS['policies']}, got {policy!r}")
     parameters = [name for name in policy.tuned if name not in fixed]
@@ -220,7 +220,7 @@ def _declared(
     return parameters, frozenset(needs)
 
 
-def _told(
+def _statistics(
     policy: type[Policy],
     needs: frozenset[str],
     scenario: Scenario,
@@ -234,10 +234,10 @@ def _told(
         raise ValueError(
             f"{policy.__name__} needs mean_gain, the mean channel gain of every device"
         )
-    told: Arguments = {"mean_gain": mean_gain} if "mean_gain" in needs else {}
+    statistics: Arguments = {"mean_gain": mean_gain} if "mean_gain" in needs else {}
     if channel is not None and "law" in needs:
-        told["law"] = channel.floor_law(scenario, mean_gain)
-    return told
+        statistics["law"] = channel.floor_law(scenario, mean_gain)
+    return statistics
 
 
 def _make(
@@ -330,11 +330,11 @@ def _select_by_past(
 
 
 def _scale_by_past(
-    method: Method, min_gain: FloatArray, problem: Problem, *told: Any
+    method: Method, min_gain: FloatArray, problem: Problem, *statistics: Any
 ) -> Policy:
     budget = np.broadcast_to(problem.budget, problem.lanes)
     earlier = _last(method, min_gain, problem.num_rounds)
-    return method.build(Problem(problem.scenario, earlier, budget), *told)
+    return method.build(Problem(problem.scenario, earlier, budget), *statistics)
 
 
 def _last(method: Method, past: FloatArray, rounds: int) -> FloatArray:

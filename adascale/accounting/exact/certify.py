@@ -48,7 +48,7 @@ class Proof:
     """The best bounds proven so far of a number: from below of the larger direction, from above of each.
 
     ``estimate`` is near the number and not proven, ``direction`` is the one that determines it, and a difference of
-    the bounds below ``negligible`` needs not be smaller.
+    the bounds below ``negligible`` need not be smaller.
     """
 
     def __init__(self, largest: float, negligible: float) -> None:
