@@ -79,9 +79,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'adascale' has no attribute {name!r}")
     if name == "load_preset":
         return importlib.import_module("adascale.presets").load
-    modules = (
-        importlib.import_module(f"adascale.{home}") for home in _HOMES
-    )  # the lowest layer first
+    # the lowest layer first
+    modules = (importlib.import_module(f"adascale.{home}") for home in _HOMES)
     return next(getattr(module, name) for module in modules if hasattr(module, name))
 
 

@@ -98,9 +98,8 @@ def solve(
             b, c, at_b, at_c = a, b, at_a, at_b
         a, at_a, t = x, value, 0.5
         xi, phi = (a - b) / (c - b), (at_a - at_b) / (at_c - at_b)
-        if (
-            1 - math.sqrt(1 - xi) < phi < math.sqrt(xi)
-        ):  # inverse quadratic interpolation is safe
+        # inverse quadratic interpolation is safe
+        if 1 - math.sqrt(1 - xi) < phi < math.sqrt(xi):
             t = at_a / (at_a - at_b) * at_c / (at_c - at_b)
             t -= (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (at_b - at_c)
 
@@ -126,10 +125,8 @@ def widen(
             straight = np.minimum(below, above) / np.abs(above - below)
         widths = np.clip(np.nan_to_num(1.3 * straight, nan=4.0), 0.5, 4.0)
         ahead = (high - low) * widths
-        raised, lowered = (
-            np.minimum(high + ahead, limit),
-            np.maximum(low - ahead, -limit),
-        )
+        raised = np.minimum(high + ahead, limit)
+        lowered = np.maximum(low - ahead, -limit)
         x = np.where(up, raised, lowered)
         value, side = function(x, i), up.astype(np.intp)  # row 1 has the upper ends
         # so far, both ends had the same sign; where it changes, the old end stays on the other side
@@ -147,10 +144,9 @@ def find_roots(
     from scipy.optimize import elementwise  # slow to import
 
     low = np.asarray(low, dtype=float)
+    # an infinite value breaks scipy's tolerance
     root = elementwise.find_root(
-        lambda x, index: np.clip(
-            function(x, index), -1e300, 1e300
-        ),  # an infinite value breaks scipy's tolerance
+        lambda x, index: np.clip(function(x, index), -1e300, 1e300),
         (low, high),
         args=(np.arange(low.size),),
         tolerances={"xatol": 0.0, "xrtol": 1e-15, "fatol": tolerance, "frtol": 0.0},

@@ -20,9 +20,8 @@ from adascale.scenario import FloatArray, Scenario
 
 Index = NDArray[np.intp]
 
-_FARTHEST = (
-    600.0  # largest logarithm of a parameter: its exponential is far from overflow
-)
+# largest logarithm of a parameter: its exponential is far from overflow
+_FARTHEST = 600.0
 _STEP = 0.01  # of the logarithm of a parameter, over which the cost must change
 _FLAT = 1e-6  # distance of the cost from nu, in nu, that is none
 _FINER = 1e-3  # share of the tolerance to reach, which is nearly free because steps are so large near the root

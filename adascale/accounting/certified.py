@@ -282,9 +282,8 @@ def calibrate(
     proven = cache(lambda x: epsilon_interval(rounds(x), delta))
     x, slope = solve(too_much, low, high, 1e-3), -1.5
     with contextlib.suppress(ArithmeticError), np.errstate(all="ignore"):
-        x, slope = _by_secants(
-            roughly, 1.0012 * epsilon, x, low, high, slope, 8
-        )  # smoothing raises it by a thousandth
+        # smoothing raises it by a thousandth
+        x, slope = _by_secants(roughly, 1.0012 * epsilon, x, low, high, slope, 8)
     x, _ = _by_secants(lambda x: proven(x).upper, epsilon, x, low, high, slope, 200)
     scale = math.exp(x)
     if x - low < 1e-9:
@@ -342,10 +341,8 @@ def _to_target(
 ) -> tuple[Composition, Composition, float, float]:
     """Return the events, what is fixed, delta, and ln mu that is left by the central limit theorem."""
     varied, held = compose_events(events), compose_events(fixed)
-    delta, target = (
-        check.fraction("delta", delta),
-        check.number("epsilon", epsilon, 1e-300),
-    )
+    delta = check.fraction("delta", delta)
+    target = check.number("epsilon", epsilon, 1e-300)
     if varied.discrete or not (varied.rate * varied.number > 0).any():
         expected = "sampled Gaussian mechanisms, at least one, as others have no noise"
         raise InvalidInput(f"events must be {expected}", "events")

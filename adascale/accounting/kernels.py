@@ -172,13 +172,10 @@ def _peaks(s: float, q: float, alpha: float) -> tuple[float, float]:
     if alpha * s <= 4:
         only = _peak(0.0, end, s, q, alpha)
         return only, only
-    less = (
-        2 / (alpha * s) / (1 + math.sqrt(1 - 4 / (alpha * s)))
-    )  # the smaller r with alpha s r (1 - r) = 1
-    middle, reach = (
-        (math.log1p(-q) - math.log(q)) + 0.5 * s,
-        math.log((1 - less) / less),
-    )
+    # the smaller r with alpha s r (1 - r) = 1
+    less = 2 / (alpha * s) / (1 + math.sqrt(1 - 4 / (alpha * s)))
+    middle = (math.log1p(-q) - math.log(q)) + 0.5 * s
+    reach = math.log((1 - less) / less)
     first, last = (middle - reach) / root, (middle + reach) / root
     rising, falling = last < end * (1 - less), first > end * less
     if rising and falling:

@@ -21,21 +21,18 @@ from adascale.accounting.renyi import (
     conversion_offset,
 )
 
-_TINIEST = (
-    1e-300  # least 1 / sigma^2 of a round: anything smaller adds nothing to epsilon
-)
+# least 1 / sigma^2 of a round: anything smaller adds nothing to epsilon
+_TINIEST = 1e-300
 _HUGEST = 1e200  # above this 1 / sigma^2, entries of a table would overflow
 _TABLES = 100.0  # above this order the knots of a table are too many to be worth it
-_WORTH_IT = (
-    0.99  # no warning if an order beyond the list lowers epsilon by less than 1 %
-)
+# no warning if an order beyond the list lowers epsilon by less than 1 %
+_WORTH_IT = 0.99
 _KNOTS = 8  # of a table's spline in a unit of ln s, before there are more where they are needed
 _DEGREE = 7
 _REFINED = 12  # halvings at most
 _ACCURACY = 1e-11
-_SPAN = 8 * math.log(
-    2
-)  # ends of a table are rounded outwards to powers of 256, so that it can be reused
+# ends of a table are rounded outwards to powers of 256, so that it can be reused
+_SPAN = 8 * math.log(2)
 _STEPS = 81  # number of orders to try beyond the end, in ratios of the fourth root of 2, up to a million times as far
 
 
@@ -93,9 +90,8 @@ def schedule_epsilon(
     orders = np.unique(as_orders(orders))
     delta = check.fraction("delta", delta)
     with np.errstate(over="ignore"):  # refused below
-        s = np.sort(
-            np.maximum(sigma**-2.0, _TINIEST), axis=-1
-        )  # so that equal entries are adjacent
+        # so that equal entries are adjacent
+        s = np.sort(np.maximum(sigma**-2.0, _TINIEST), axis=-1)
     composed = _composed(q, orders, delta, s)
     batch_shape = sigma.shape[:-1]
     epsilon, best = np.empty(batch_shape), np.empty(batch_shape, dtype=np.intp)
@@ -146,9 +142,8 @@ def _composed(
     """Return the epsilon of one of many schedules at the i-th order, from tables if they save work."""
     offset = conversion_offset(orders, delta)
     ends = None
-    if (
-        s.size > 5000 and s.max() < _HUGEST
-    ):  # a table costs about as much as five thousand fractional orders
+    # a table costs about as much as five thousand fractional orders
+    if s.size > 5000 and s.max() < _HUGEST:
         low = math.floor(math.log(s.min()) / _SPAN)
         high = math.ceil(math.log(s.max()) / _SPAN)
         ends = _SPAN * low, _SPAN * max(high, low + 1)
@@ -186,9 +181,8 @@ def table(
     terms = kernels.moment_terms(q, alpha)
 
     def log_log_moment(x: FloatArray) -> FloatArray:
-        return np.log(
-            np.maximum(kernels.map_log_moment(np.exp(x), terms), 1e-300)
-        )  # zero has no logarithm
+        # zero has no logarithm
+        return np.log(np.maximum(kernels.map_log_moment(np.exp(x), terms), 1e-300))
 
     knot = np.linspace(low, high, math.ceil(_KNOTS * (high - low)) + 1)
     value, new = log_log_moment(knot), np.arange(knot.size - 1)
@@ -198,10 +192,11 @@ def table(
         exact = log_log_moment(middle)
         off = np.abs(spline(middle) - exact) > _ACCURACY
         if not off.any():
+            # faster to evaluate
             powers = [
                 spline(knot[:-1], nu=k) / math.factorial(k)
                 for k in range(_DEGREE, -1, -1)
-            ]  # faster to evaluate
+            ]
             return cast("Callable[[FloatArray], FloatArray]", PPoly(powers, knot))
         new = new[off]
         knot = np.insert(knot, new + 1, middle[off])

@@ -343,9 +343,8 @@ class SelectionFloors(FloorLaw):
 
     def __init__(self, scale: ArrayLike, antennas: int) -> None:
         self.scale = check.positive("scale", scale)
-        self.antennas = check.whole(
-            "antennas", antennas, most=16
-        )  # digits cancel in longer alternating sums
+        # digits cancel in longer alternating sums
+        self.antennas = check.whole("antennas", antennas, most=16)
         self.lanes = self.scale.shape
 
     def cdf(self, floor: ArrayLike) -> FloatArray:

@@ -47,13 +47,8 @@ def say(line: str) -> None:
             print(line, file=sys.stderr, flush=True)
 
 
-_UPPER = (
-    "epsilon",
-    "upper",
-    "accounted",
-    "rdp",
-    "renyi",
-)  # beginnings of the names of upper bounds
+# beginnings of the names of upper bounds
+_UPPER = ("epsilon", "upper", "accounted", "rdp", "renyi")
 
 
 def shown(totals: dict[str, Any], as_json: bool, **tables: Any) -> str:

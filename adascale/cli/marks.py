@@ -43,13 +43,11 @@ def digest(scenario: Scenario) -> str:
     """Return a digest of what epsilon depends on: neither the name nor the horizon nor the order."""
     constants = asdict(replace(scenario, name="any", num_rounds=1, order=2))
     for name, value in constants.items():
-        if (
-            isinstance(value, tuple) and len({*value}) == 1
-        ):  # devices that do not differ
+        # devices that do not differ
+        if isinstance(value, tuple) and len({*value}) == 1:
             constants[name] = value[0]
-    if (
-        constants["privacy_noise_power"] == scenario.noise_power
-    ):  # 0 dB, all of the noise
+    # 0 dB, all of the noise
+    if constants["privacy_noise_power"] == scenario.noise_power:
         constants["privacy_noise_power"] = None
     return hashlib.sha256(repr(constants).encode()).hexdigest()[:16]
 

@@ -39,9 +39,8 @@ PAPER = (
 )
 """The policies of the paper's figures, in its order."""
 
-_BLOCK = (
-    20  # realisations computed at once; more would only make the progress bar coarser
-)
+# realisations computed at once; more would only make the progress bar coarser
+_BLOCK = 20
 _TOLERANCE = 1.5e-5  # of ln epsilon, and of the ln nu at which it is reached
 _FARTHEST = 14.0  # largest distance of ln nu from the budget that guarantees epsilon
 _LEAKAGES = ["cost", "total", "participation", "participation_min"]

@@ -27,9 +27,8 @@ Index = NDArray[np.intp]
 _RATES = np.array(
     [0.05, 0.2, 0.5, 0.7, 0.85, 0.95, 1.0, 1.05, 1.15, 1.3, 1.7, 3.0, 6.0]
 )
-_PENALTIES = np.geomspace(
-    1e-5, 1e4, 19
-)  # in units of the cubed scaling at the water level
+# in units of the cubed scaling at the water level
+_PENALTIES = np.geomspace(1e-5, 1e4, 19)
 _ZOOMS = 2
 _TOLERANCE = 1e-9  # largest relative difference of a cost from its budget
 _TOGETHER = 16  # pairs computed at once, so that roots and quotients are vectorised
@@ -199,10 +198,8 @@ def mean_inverse(
     for first in range(0, lane.size, _TOGETHER):
         count = min(_TOGETHER, lane.size - first)
         queue[:], total[:] = 0.0, 0.0
-        V[:count], step[:count] = (
-            penalty[first : first + count],
-            rate[first : first + count],
-        )
+        V[:count] = penalty[first : first + count]
+        step[:count] = rate[first : first + count]
         for t in range(rounds):
             for n in range(count):
                 cap[n] = caps[lane[first + n], t]

@@ -236,10 +236,8 @@ def _curve(values: FloatArray, x: float) -> tuple[float, float]:
     rise = high - low
     slope_low = (high - values[i - 1]) / 2 if i > 0 else rise
     slope_high = (values[i + 2] - low) / 2 if i + 2 < values.size else rise
-    square, cube = (
-        3 * rise - 2 * slope_low - slope_high,
-        slope_low + slope_high - 2 * rise,
-    )
+    square = 3 * rise - 2 * slope_low - slope_high
+    cube = slope_low + slope_high - 2 * rise
     value = low + u * (slope_low + u * (square + u * cube))
     return value, slope_low + u * (2 * square + 3 * u * cube)
 

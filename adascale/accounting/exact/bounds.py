@@ -119,12 +119,8 @@ def _tilted(tilt: FloatArray, low: FloatArray, high: FloatArray) -> Bound:
         first = first * (1 - 1e-12) - 1e-300
         last = (high[k] - low[j] + math.log(4)) / (tilt[k] - tilt[j]) * (1 + 1e-12)
     finite = np.isfinite(first) & np.isfinite(last)
-    first, last, a, moment = (
-        first[finite],
-        last[finite],
-        tilt[j][finite],
-        low[j][finite],
-    )
+    first, last = first[finite], last[finite]
+    a, moment = tilt[j][finite], low[j][finite]
 
     def bound(epsilon: float) -> float:
         beyond = (first > epsilon) & (last > epsilon)

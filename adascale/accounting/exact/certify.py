@@ -33,10 +33,8 @@ from adascale.errors import CannotCertify
 _NO_EPSILON = 1e-6  # an epsilon proven to be below this needs no lower bound above 0
 _NO_DELTA = 1e-290  # nor does such a delta
 _WIDTH = 9e-4  # the relative width to aim for
-_CUTS = (
-    (0.02, 1e-3),
-    (0.01, 1e-4),
-)  # cell width in L, and mass beyond the cells over delta
+# cell width in L, and mass beyond the cells over delta
+_CUTS = (0.02, 1e-3), (0.01, 1e-4)
 _FAR = 100, 2.0  # steps from an epsilon of 1e-6, and their growth: beyond 1e24
 _BEYOND = 1e30  # an epsilon above every loss
 _OUTWARD = 1e-12  # how far the last roundings may move a bound

@@ -10,9 +10,8 @@ from scipy.special import erfcx, log_ndtr
 from adascale.accounting.exact.moments import ULP, log_ratio
 from adascale.rootfind import solve
 
-TINY = (
-    1e-300  # numbers near the smallest of a double are not rounded by a relative error
-)
+# numbers near the smallest of a double are not rounded by a relative error
+TINY = 1e-300
 
 
 def delta(energy: Any, epsilon: Any) -> tuple[Any, Any, Any]:

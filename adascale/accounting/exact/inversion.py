@@ -22,13 +22,10 @@ from adascale.accounting.exact.rounds import (
 from adascale.checks import FloatArray
 from adascale.errors import CannotCertify
 
-ADD, REMOVE = DIRECTIONS = (
-    "add",
-    "remove",
-)  # mixture against null (one sample is added), and null against mixture
-_MOVED = (
-    2.0**-48 + 4 * ULP
-)  # relative error of the energy of the Gaussian rounds: u has 48 binary digits
+# mixture against null (one sample is added), and null against mixture
+ADD, REMOVE = DIRECTIONS = "add", "remove"
+# relative error of the energy of the Gaussian rounds: u has 48 binary digits
+_MOVED = 2.0**-48 + 4 * ULP
 _RATIO = 1.25  # ratio of successive tilts to try
 _MOST_TILTS = 150
 _AT_ONCE = 8  # tilts at which moments are computed together
@@ -314,9 +311,8 @@ class Inversion:
         """Bound ln of the aliases to the right at epsilon = 0 by Chernoff's bound at the larger tilt."""
         b, kappa = self.where.beyond, self.gaussian
         top = proven_log_moment_at(self.rounds, self.direction, b)
-        if (
-            self.rounds.atoms
-        ):  # their aliases may be negative, but not below those of the Gaussian rounds
+        # their aliases may be negative, but not below those of the Gaussian rounds
+        if self.rounds.atoms:
             top = max(top, 0.0)
         top += gaussian_log_moment(kappa, b)
         gap = (b - self.where.tilt) * self.where.period

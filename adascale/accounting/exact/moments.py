@@ -15,24 +15,20 @@ ComplexArray = NDArray[np.complex128]
 Numbers = float | FloatArray
 
 MOST_NODES = 200_000  # for one round; a round that needs more is not certified
-MOST_WORK = (
-    1e9  # nodes times points on the line, over all rounds of a call: a second or two
-)
-ULP = (
-    2.0**-52
-)  # elementary functions are assumed accurate to two of these, four times the documented error
+# nodes times points on the line, over all rounds of a call: a second or two
+MOST_WORK = 1e9
+# elementary functions are assumed accurate to two of these, four times the documented error
+ULP = 2.0**-52
 _DEPTH = 42.0  # logarithms below the peak down to which the integrand is summed: exp(-42) = 6e-19
 _REACH = 9.2  # beyond 0 and c sqrt(u) by this much, it is below that
 _FEW = 2048  # nodes that are summed without looking where the integrand is large; and of a search for it at each stride
 _STRIDE = 64  # from one stride of that search to the next
 _ROOT = math.sqrt(2 * math.pi)
-QUIET = np.errstate(
-    over="ignore", divide="ignore", invalid="ignore"
-)  # beyond floating point nothing is proven
+# beyond floating point nothing is proven
+QUIET = np.errstate(over="ignore", divide="ignore", invalid="ignore")
 _BLOCK = 512  # angles at a time, to stay in the cache
-_ONE_CORE = (
-    2**15
-)  # multiplications in each product of matrices: for larger ones OpenBLAS uses several threads
+# multiplications in each product of matrices: for larger ones OpenBLAS uses several threads
+_ONE_CORE = 2**15
 _MOST_ANGLES = 2**14  # in one sum by products of matrices
 _SHORT = 16  # sums of so few terms are not worth a transform
 _TERMS = 17  # of a series in at most pi / 4: the remainder is below a quarter of a unit in the last place
@@ -46,10 +42,8 @@ def log_ratio(loss: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
         y, slope = np.empty(loss.shape), np.empty(loss.shape)
         y[~far], slope[~far] = log_ratio(loss[~far], q[~far])
         rest = (1.0 - q[far]) / q[far] * np.exp(-loss[far])
-        y[far], slope[far] = (
-            loss[far] + np.log(q[far]) + np.log1p(rest),
-            1.0 / (1.0 + rest),
-        )
+        y[far] = loss[far] + np.log(q[far]) + np.log1p(rest)
+        slope[far] = 1.0 / (1.0 + rest)
         return y, slope
     w = q * np.expm1(loss)
     slope = (q + w) / (1.0 + w)
@@ -95,10 +89,8 @@ def _lattice(root: float, q: float, c: float, dx: float) -> FloatArray:
     while stride > 1:
         x = low + dx * np.array([first, first + stride])
         f = c * log_ratio(root * (x - 0.5 * root), np.asarray(q))[0] - 0.5 * x * x
-        peak, most = (
-            max(peak, float(f.max())),
-            f.max(axis=0) + (0.125 * (dx * stride) ** 2 if c > 0 else 0.0),
-        )
+        peak = max(peak, float(f.max()))
+        most = f.max(axis=0) + (0.125 * (dx * stride) ** 2 if c > 0 else 0.0)
         stride //= _STRIDE
         first = (
             first[most >= peak - _DEPTH, None] + stride * np.arange(_STRIDE)
@@ -205,10 +197,8 @@ def waves_by_products(
             np.cos(turn) + 1j * np.sin(turn)
             for turn in (angle[block], side * angle[block])
         )
-        fine, coarse = (
-            _up_to(side - 1, np.ones(fine.size), fine),
-            _up_to(side - 1, weight[block], coarse),
-        )
+        fine = _up_to(side - 1, np.ones(fine.size), fine)
+        coarse = _up_to(side - 1, weight[block], coarse)
         for first in range(0, fine.shape[1], some):
             part = slice(first, first + some)
             total += coarse[:, part] @ fine[:, part].T

@@ -18,12 +18,10 @@ from adascale.checks import FloatArray
 from adascale.errors import CannotCertify
 
 _MOST = 65  # a panel must have fewer nodes
-_ELLIPSES = np.array(
-    [1.4, 1.7, 2.1, 2.6, 3.4, 4.8, 7.0, 11.0]
-)  # the parameters rho to try
-_STEEP = (
-    6.0  # ln of the largest growth of a moment over a panel, as rounding grows with it
-)
+# the parameters rho to try
+_ELLIPSES = np.array([1.4, 1.7, 2.1, 2.6, 3.4, 4.8, 7.0, 11.0])
+# ln of the largest growth of a moment over a panel, as rounding grows with it
+_STEEP = 6.0
 _DEPTH = 6  # largest number of halvings of the range of ln u
 _NARROW = 1e-3  # width of a range of ln u below which rounding dominates
 _DIGITS_OF_U = 48  # binary
@@ -31,9 +29,8 @@ _DIGITS_OF_U = 48  # binary
 MOVED = 0.505 * (2.0**-_DIGITS_OF_U + 4 * ULP)
 TOO_MUCH = "the moments of a round would take too many nodes, or overflow"
 _BLOCK = 2048  # rounds at a time, to bound the memory
-_ONE_CORE = (
-    2**17
-)  # multiplications in each product of matrices: for larger ones OpenBLAS uses several threads
+# multiplications in each product of matrices: for larger ones OpenBLAS uses several threads
+_ONE_CORE = 2**17
 
 
 class Atoms(NamedTuple):
@@ -56,9 +53,8 @@ class Rounds(NamedTuple):
     """A schedule as its moments need it; equal rounds appear once."""
 
     rates: tuple[float, ...]  # the sampling rates in (0, 1)
-    energies: tuple[
-        FloatArray, ...
-    ]  # for each rate, the distinct u = 1 / sigma^2, ascending
+    # for each rate, the distinct u = 1 / sigma^2, ascending
+    energies: tuple[FloatArray, ...]
     counts: tuple[FloatArray, ...]  # how often each u appears in the schedule
     gaussian: float  # the sum of u over the rounds without sampling, which are one Gaussian mechanism together
     size: int  # total number of rounds
