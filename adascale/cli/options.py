@@ -130,7 +130,7 @@ def add_split(parser: Parser, more: str) -> None:
 
 
 def add_causal_policy(parser: Parser) -> None:
-    """Add the policy that decides round by round, and what it may be told before."""
+    """Add the policy that decides round by round, and what it may know before the first round."""
     add_policy(parser, " (default: learn, or equalalloc with --epsilon)")
     parser.add_argument(
         "--past",
@@ -146,7 +146,7 @@ def add_causal_policy(parser: Parser) -> None:
 
 
 def add_policy(parser: Parser, more: str = "", **how: Any) -> None:
-    """Add the policy; ``more`` is what its help text says besides."""
+    """Add the policy; ``more`` is added to its help text."""
     text = f"one of {_names('policies')}{more}"
     parser.add_argument("--policy", help=text, metavar="NAME", **how)
 

@@ -96,8 +96,8 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError("--split cannot be combined with --hindsight")
     rounds = trace.min_gain.size
     horizon = replace(scenario, num_rounds=rounds)
-    told = trace if options.hindsight else trace.past
-    name, policy, budget_mode = causal.choose(options, horizon, told)
+    observed = trace if options.hindsight else trace.past
+    name, policy, budget_mode = causal.choose(options, horizon, observed)
     nu = options.nu
     problem = adascale.Problem(scenario, trace.min_gain, 1.0 if nu is None else nu)
     with common.noting_orders():
