@@ -1,9 +1,13 @@
 """The first page, the calculator and the bet in a browser: their numbers are the package's, by mouse and keyboard."""
 
+import json
+import shlex
+
 import numpy as np
 import pytest
 
 from adascale.accounting import beta, calibrate, epsilon
+from adascale.cli import main
 from adascale.policies import water_level
 from adascale.problem import RoundLeakage
 from companion import explorer
@@ -119,7 +123,7 @@ CALCULATED = [
 
 
 @pytest.mark.parametrize(("state", "phases"), CALCULATED)
-def test_calculator_computes_what_the_package_proves(page, html, state, phases):
+def test_calculator_computes_what_the_package_proves(page, html, state, phases, capsys):
     page.goto(f"file://{html}/book/epsilon.html#{state}")
     told = dict(part.split("=") for part in state.split("&"))
     page.wait_for_function("() => document.querySelector('#calc').dataset.factor")
@@ -127,9 +131,11 @@ def test_calculator_computes_what_the_package_proves(page, html, state, phases):
     assert shown["epsilon"] == pytest.approx(epsilon(phases, delta).estimate, rel=1e-4)
     scale = calibrate(phases, epsilon=float(told["want"]), delta=delta).scale
     assert shown["factor"] == pytest.approx(scale, rel=2e-3)
-    code = page.locator("#calc-python").inner_text()
-    for phase in phases:
-        assert ", ".join(f"{part:g}" for part in phase) in code
+    exec(page.locator("#calc-python").inner_text(), {})
+    lower, upper = json.loads(capsys.readouterr().out)
+    assert lower < shown["epsilon"] < upper
+    program, *arguments = shlex.split(page.locator("#calc-shell").inner_text())
+    assert (program, main(arguments)) == ("adascale", 0)
     assert page.url.endswith(state)
 
 

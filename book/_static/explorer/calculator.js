@@ -104,7 +104,7 @@
     byId("calc-python").textContent =
       `from adascale.accounting import epsilon\nprint(epsilon([${python}], delta=${written}))`;
     byId("calc-shell").textContent =
-      `adascale accounting epsilon ${list.map((event) => `--event ${event.join()}`).join(" ")} --delta ${written}`;
+      `adascale epsilon ${list.map((event) => `--event ${event.join()}`).join(" ")} --delta ${written}`;
     Object.assign(root.dataset, { epsilon, hits, milliseconds: (performance.now() - begun).toFixed(1) });
     timer = setTimeout(() => rest(list, delta, epsilon, renyi), 150);
   }
