@@ -175,8 +175,11 @@ def open_executor(
         executor: Executor | None = None
         if scheduler is not None:
             from dask.distributed import Client
+            from distributed.comm import get_address_host_port
 
             try:
+                # a client with a wrong address would take a minute to close
+                get_address_host_port(scheduler)
                 client = Client(scheduler, set_as_default=False)
             except (OSError, ValueError) as error:
                 raise ValueError(f"scheduler {scheduler}: {error}") from error

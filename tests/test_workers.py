@@ -19,7 +19,7 @@ from adascale import workers
 from adascale.errors import OtherCode, WorkerLost
 from adascale.workers import Processes, map_tasks, run_tasks
 
-from .command import alive, refused
+from .command import alive
 from .command import run as adascale
 
 
@@ -239,10 +239,24 @@ def test_scheduler_gives_the_table_of_this_process(scheduler, tmp_path):
     assert alone.read_bytes() == together.read_bytes()
 
 
-def test_scheduler_that_does_not_answer_is_named(capsys):
-    dask = pytest.importorskip("dask")
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("tcp://127.0.0.1:9", "Timed out"),
+        ("localhost", "missing port number"),
+        ("http://127.0.0.1:9", "unknown address scheme"),
+    ],
+)
+def test_scheduler_without_an_answer_is_one_error(address, reason):
+    """In a process of its own, as a client that is left open is told at its end."""
     pytest.importorskip("distributed")
-    with dask.config.set({"distributed.comm.timeouts.connect": "100ms"}):
-        command = "--nu 1 --scheduler tcp://127.0.0.1:9"
-        message = refused(capsys, "leakage", *command.split())
-    assert "scheduler tcp://127.0.0.1:9: Timed out" in message
+    command = [sys.executable, "-m", "adascale", "leakage", "--nu", "1"]
+    done = subprocess.run(
+        [*command, "--scheduler", address],
+        env=os.environ | {"DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "100ms"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert f"scheduler {address}: {reason}" in line
