@@ -25,16 +25,16 @@ def is_array(data: bytes) -> bool:
 
 def read_array(data: bytes, path: str, scenario: Scenario, reading: Reading) -> Table:
     """Read the content of a ``.npy``, ``.npz``, ``.mat`` or ``.h5`` file as a table with a row per round."""
-    expected = f"expected numbers ({reading.unit})"
     try:
         array = _variable(_load(data), reading.variable)
         kinds = {"linear": "iufc", "csi": "c"}.get(reading.unit, "iuf")
         if array.dtype.kind not in kinds or not array.size:
-            raise ValueError(f"{array.dtype} of shape {array.shape}")
+            raise ValueError(f"got {array.dtype} of shape {array.shape}")
         values = _one_gain(_in_order(array, reading.axes, scenario), scenario, reading)
     except Exception as error:  # each of the libraries raises many different errors
-        got = short(" ".join(str(error).split()))[1:-1]
-        raise error_at(path, 0, f"{expected}, got {got}") from None
+        reason = short(" ".join(str(error).split()))[1:-1]
+        message = f"cannot be read as numbers ({reading.unit}): {reason}"
+        raise error_at(path, 0, message) from None
     links = [f"device {m + 1}" for m in range(scenario.num_devices)]
     return Table(values, links, path, np.zeros(len(values), dtype=int))
 
@@ -53,7 +53,7 @@ def _load(data: bytes) -> dict[str, Array]:
         return {name: loaded[name] for name in loaded.files if "/" not in name}
     rest = len(data) - stream.tell()
     if rest:
-        raise ValueError(f"{rest} bytes after an array of shape {loaded.shape}")
+        raise ValueError(f"got {rest} bytes after an array of shape {loaded.shape}")
     return {"": loaded}
 
 
@@ -63,7 +63,7 @@ def _load_hdf5(stream: io.BytesIO, from_matlab: bool) -> dict[str, Array]:
         import h5py
     except ImportError:
         way = "run 'pip install h5py', or save it in MATLAB with the option -v7"
-        raise ValueError(f"an HDF5 file, as of MATLAB 7.3; {way}") from None
+        raise ValueError(f"it is an HDF5 file, as of MATLAB 7.3; {way}") from None
     arrays = dict[str, Array]()
 
     def add(name: str, item: Any) -> None:
@@ -100,11 +100,11 @@ def _in_order(array: Array, axes: str | None, scenario: Scenario) -> Array:
     devices = scenario.num_devices
     names = _names(array.shape, devices) if axes is None else axes.split(",")
     if len(names) != array.ndim:
-        raise ValueError(f"shape {array.shape}, with {len(names)} axes in --axes")
+        raise ValueError(f"got {array.ndim} axes, and {len(names)} in --axes")
     places = [[i for i, name in enumerate(names) if name == axis] for axis in AXES]
     sizes = [int(np.prod([array.shape[i] for i in place])) for place in places]
     if sizes[1] != devices:
-        raise ValueError(f"{sizes[1]} devices, where the scenario has {devices}")
+        raise ValueError(f"got {sizes[1]} devices, where the scenario has {devices}")
     return array.transpose([i for place in places for i in place]).reshape(sizes)
 
 
@@ -112,7 +112,7 @@ def _names(shape: tuple[int, ...], devices: int) -> list[str]:
     """Return what the two axes are, of which one alone has the number of devices."""
     if len(shape) != 2 or shape.count(devices) != 1:
         more = "say what each axis is, as by --axes round,device"
-        raise ValueError(f"shape {shape} for {devices} devices; {more}")
+        raise ValueError(f"got shape {shape} for {devices} devices; {more}")
     names = ["round", "device"]
     return names if shape[1] == devices else names[::-1]
 
@@ -128,7 +128,7 @@ def _one_gain(array: Array, scenario: Scenario, reading: Reading) -> FloatArray:
     """
     is_complex = array.dtype.kind == "c"
     if array.shape[-1] > 1 and not is_complex:
-        raise ValueError("real numbers, but paths add up only as complex ones")
+        raise ValueError("got real numbers, but paths add up only as complex ones")
     decibels = reading.unit in ("db", "dbm") and max(array.shape[2:]) > 1
     amplitude = array.astype(complex).sum(axis=-1)
     with np.errstate(all="ignore"):

@@ -80,7 +80,9 @@ class Reading:
             check.positive("round_time", self.round_time)
         if self.resource_blocks is not None:
             check.whole("resource_blocks", self.resource_blocks)
-            check.one_of("unit with resource_blocks", self.unit, "dbm")
+            if self.unit != "dbm":
+                message = "resource_blocks must be given only if unit is dbm"
+                raise InvalidInput(message, "resource_blocks")
         for axis in self.axes.split(",") if self.axes is not None else ():
             check.one_of("axes", axis, *AXES)
 

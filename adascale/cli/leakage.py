@@ -221,8 +221,11 @@ def _check(options: argparse.Namespace) -> None:
             f"--realisations must be 1 ... {MOST_REALISATIONS}, got {number}"
         )
     if options.gains is None:
-        if options.split or common.reading(options) != adascale.channel.Reading():
-            raise ValueError("--split and the reading of a trace apply only to --gains")
+        defaults = vars(adascale.channel.Reading()) | {"split": None}
+        for name, default in defaults.items():
+            if getattr(options, name) != default:
+                option = f"--{name.replace('_', '-')}"
+                raise ValueError(f"{option} applies only to --gains")
     elif options.channel is not None or options.seed:
         raise ValueError("--gains cannot be combined with --channel or --seed")
 

@@ -230,7 +230,9 @@ def test_options_that_do_not_fit_a_trace_are_refused(trace, capsys, more, messag
 
 def test_options_of_a_trace_are_refused_without_one(place, capsys):
     how = ["--scenario", "my.toml", "--nu", 1]
-    assert "only to --gains" in refused(capsys, "leakage", *how, "--split", 0.5)
+    for option in (["--split", 0.5], ["--unit", "db"], ["--variable", "H"]):
+        message = refused(capsys, "leakage", *how, *option)
+        assert f"{option[0]} applies only to --gains" in message
     (place / "least.csv").write_text("min_gain\n1e-12\n")
     message = refused(capsys, "leakage", *how, "--gains", "least.csv")
     assert "gains of every device" in message
