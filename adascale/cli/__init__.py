@@ -187,7 +187,7 @@ class _Visible:
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        shown = action.default not in (None, False, argparse.SUPPRESS)
+        shown = action.default not in (None, False, [], argparse.SUPPRESS)
         return f"{action.help} (default: %(default)s)" if shown else action.help
 
 
