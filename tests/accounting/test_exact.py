@@ -48,7 +48,7 @@ def test_distinct_noises_are_certified_below_a_thousandth():
     assert found.lower <= found.estimate <= found.upper <= found.lower * 1.001
     assert exact_epsilon(0.01, DISTINCT[::-1]) == found
     assert 1.05 < accounting.schedule_epsilon(0.01, DISTINCT).epsilon / found.upper < 2
-    # negative control: with a share of 1e-3 more noise energy, the certify misses the value of the true schedule
+    # negative control: with a share of 1e-3 more noise energy, the interval misses the value of the true schedule
     assert exact_epsilon(0.01, DISTINCT * 1.002).upper < found.estimate
 
 
@@ -97,7 +97,8 @@ def test_the_trade_off_curve_is_a_guarantee_near_the_gaussian_one():
     assert (curve <= exact + 1e-12).all()
     assert np.abs(curve - exact).max() < 1e-3
     sampled = beta([(0.1, 2.0)], alpha).astype(float)
-    assert (sampled > curve - 1e-3).all()  # sampling can only help
+    # sampling can only help, up to the width of an interval
+    assert (sampled > curve - 1e-3).all()
     without = beta([(0.0, 2.0)], alpha).astype(float)
     np.testing.assert_allclose(without, 1 - alpha, atol=1e-12)  # every test is a guess
     with pytest.raises(ValueError, match=r"^alpha must be"):
@@ -235,7 +236,7 @@ def schedules(draw):
 
 
 def certified(function, *arguments):
-    """A certify; a draw that cannot be certified is left out, if that is what the error says."""
+    """An interval; a draw that cannot be certified is left out, if that is what the error says."""
     try:
         return function(*arguments)
     except ValueError as error:
