@@ -108,7 +108,7 @@ def test_the_wheel_has_every_file_of_the_library_and_is_small(wheels):
         if path.is_file() and "__pycache__" not in path.parts
     )
     assert {name for name in names if ".dist-info/" not in name} == {*files}
-    assert wheels[0].stat().st_size < 360_000
+    assert wheels[0].stat().st_size < 340_000
 
 
 PAGE = """
