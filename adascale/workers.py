@@ -175,7 +175,7 @@ def open_executor(
         executor: Executor | None = None
         if scheduler is not None:
             from dask.distributed import Client
-            from distributed.comm import get_address_host_port
+            from distributed.comm.addressing import get_address_host_port
 
             try:
                 # a client with a wrong address would take a minute to close
