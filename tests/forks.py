@@ -2,8 +2,8 @@
 
 A fault of any run is ``signal``, sent before the change of the file system that has the number ``at``, or ``after`` so
 many seconds; ``torn``, the number of bytes after which the system kills the process while it writes a file, from the
-change ``at`` on; ``largest``, the size in bytes that no file may exceed; ``frozen``, a folder that is read-only.  Of a
-stream it is ``slow``, where it writes slowly, and ``dies``, the moment at which it kills itself and the line.
+change ``at`` on; ``largest``, the size in bytes that no file may exceed; ``frozen``, a folder that is read-only; and
+``slow``, where it writes slowly.
 """
 
 import errno
@@ -92,35 +92,6 @@ class Forks:
 # In the process -------------------------------------------------------------------------------------------------------
 
 
-def dying(moment, number):
-    """Kill this process at that moment of the writing of the line of a state with that number, from 1."""
-    write, sync, count = os.write, os.fsync, 0
-    what = ""
-
-    def die(now, part=None):
-        if count == number and moment == now:
-            if part:
-                write(*part)
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def writing(file, data):
-        nonlocal count, what
-        what = "dot" if data == b"." else "line" if data.endswith(b"\n") else ""
-        count += what == "line"
-        die(f"before the {what}")
-        die(f"in the {what}", (file, data[: len(data) // 2]))
-        size = write(file, data)
-        die(f"behind the {what}")
-        return size
-
-    def syncing(file):
-        sync(file)
-        if what == "line":
-            die("on the disk")
-
-    os.write, os.fsync = writing, syncing
-
-
 def slowly():
     """Write a few bytes at a time, with pauses, so that a kill at any moment is likely to interrupt a write."""
     write, sync = os.write, os.fsync
@@ -164,8 +135,6 @@ def child(task, streams, says):
         resource.setrlimit(resource.RLIMIT_FSIZE, (task["largest"], task["largest"]))
     if "slow" in task:
         slowly()
-    if "dies" in task:
-        dying(*task["dies"])
     made = 0
 
     def hook(event, arguments):

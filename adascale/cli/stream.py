@@ -23,10 +23,8 @@ Its numbers begin at 0 or 1 and are consecutive across all starts, and the last 
 state that was corrupted or begun with other options is refused, but one that was cut short, or an older copy of it,
 cannot be recognised: what was spent since is spent again. One process at a time can use a state.
 
-An answer counts as passed on once standard output has taken it. If that is closed at the start, nothing is answered. If
-its reader has gone, the command ends with exit code 141, and with 2 if it is on a full disk; the answer that it could
-not write is given again when its line is sent again. Notes that standard error does not take are lost, and end nothing.
-Input and output that do not block are waited for. A line far longer than a row of gains ends the command with an error.
+An answer counts as passed on once standard output has taken it. If its reader has gone, the command ends with exit code
+141, and with 2 if it is on a full disk; the answer that it could not write is given again when its line is sent again.
 
 Policies, --past and --epsilon are as in 'adascale schedule'; T and nu are those of the first start. Epsilon is taken at
 the best of the orders 1.1 to 63; over few rounds, --orders 1024 lowers it. It exceeds that of the exact accountant,
@@ -43,20 +41,13 @@ example:
 from __future__ import annotations
 
 import argparse
-import io
-import os
-import select
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import adascale
 from adascale.cli import causal, common, marks
 from adascale.cli import options as shared
-
-_LONGEST = 1 << 16
-_LONGEST_VALUE = 256  # bytes of a line for each device
 
 
 def add_options(parser: shared.Parser) -> None:
@@ -77,12 +68,10 @@ def add_options(parser: shared.Parser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Answer every line of standard input."""
-    if sys.stdin is None:
+    if sys.stdin is None or sys.stdout is None:
         raise ValueError(
-            "standard input is closed; expected a header and one line of gains per round"
+            "standard input or output is closed; lines are read from one, and answers written to the other"
         )
-    if sys.stdout is None:
-        raise ValueError("standard output is closed; it is needed for the answers")
     inputs = common.input_files("--scenario", options.scenario) | {
         "--past": options.past
     }
@@ -112,7 +101,7 @@ def run(options: argparse.Namespace) -> None:
         if stream.last is not None:
             last = f"{stream.last.line()},{made_with}"
             common.note(f"{options.state} {_goes_on(stream, last)}")
-        _send(",".join([*stream.columns, marks.COLUMN]))
+        print(*stream.columns, marks.COLUMN, sep=",", flush=True)
         chooses = isinstance(policy, adascale.policies.Selecting)
         lines = adascale.channel.GainLines(
             "standard input", scenario, common.reading(options), each_device=chooses
@@ -153,10 +142,8 @@ class _Server:
     def serve(self) -> None:
         """Answer each line; the answer to a wrong line is an error."""
         stream = self.stream
-        most = _LONGEST + _LONGEST_VALUE * stream.scenario.num_devices
-        sent = _read_lines(sys.stdin.buffer, most)
         while stream.pending or not stream.finished:
-            line = next(sent, b"")
+            line = sys.stdin.buffer.readline()
             if not line:
                 break
             before = stream.last
@@ -169,7 +156,7 @@ class _Server:
                 continue
             if answer is None:
                 continue
-            _send(f"{answer.line()},{self.made_with}")
+            print(f"{answer.line()},{self.made_with}", flush=True)
             self.refused = False
             stream.passed_on()
             self._note(answer, before, trace)
@@ -208,7 +195,7 @@ class _Server:
         quoted = common.visible(reason).replace('"', '""')
         ascii_text = quoted.encode("ascii", "backslashreplace").decode()
         number = self.stream.round - self.stream.pending
-        _send(f'error,{number},"{ascii_text}"')
+        print(f'error,{number},"{ascii_text}"', flush=True)
 
     def _note(self, answer: Any, before: Any, trace: Any) -> None:
         """Print what is to be known of an answer."""
@@ -225,42 +212,3 @@ class _Server:
             if kind not in self.noted:
                 common.note(text)
             self.noted.add(kind)
-
-
-def _read_lines(source: Any, most: int) -> Iterator[bytes]:
-    """Yield the lines of an input, each as soon as it is there; one of more than ``most`` bytes is an error."""
-    raw = getattr(source, "raw", source)
-    rest = b""
-    while True:
-        data = raw.read(_LONGEST)
-        if data is None:  # a non-blocking input has nothing yet
-            select.select([raw], [], [])
-            continue
-        *complete, rest = (rest + data).split(b"\n")
-        for line in complete:
-            yield line + b"\n"
-        if not data:
-            break
-        if len(rest) > most:
-            raise ValueError(
-                f"standard input has a line of more than {most:,} bytes, which begins with {rest[:40]!r}"
-            )
-    if rest:
-        yield rest
-
-
-def _send(line: str) -> None:
-    """Write a line to standard output before anything else happens, and wait while it takes nothing."""
-    buffer = getattr(sys.stdout, "buffer", None)
-    # with PYTHONUNBUFFERED it is the raw stream, of which print would lose lines
-    raw = getattr(buffer, "raw", buffer)
-    if not isinstance(raw, io.FileIO):  # not that of a process
-        print(line, flush=True)
-        return
-    sys.stdout.flush()
-    data = f"{line}{os.linesep}".encode("ascii")
-    while data:
-        size = raw.write(data)
-        if size is None:
-            select.select([], [raw], [])
-        data = data[size or 0 :]

@@ -17,7 +17,7 @@ _DONE = b"."
 
 
 class Journal:
-    """Lines of text after a heading, locked by the process that opened the file.
+    """Lines of text after a heading, in a file that no other process can open meanwhile.
 
     Each line ends in the CRC of all lines so far.  The line after one that is done begins with a dot, which is there as
     soon as this is known.  A last line without its line break is dropped, as a killed process leaves it.  Lines that
@@ -36,7 +36,7 @@ class Journal:
         """The lines after the heading when the file was opened."""
         self.pending = False
         """Whether the last line is not done yet."""
-        self._place, self._owner = os.path.abspath(path), os.getpid()
+        self._place = self.path.absolute()
         self._size = self._crc = 0
         self._file = _open_locked(self.path)
         try:
@@ -51,6 +51,7 @@ class Journal:
         """Check every line, and drop one that is not finished."""
         self._file.seek(0)
         data = self._file.read()
+        self._size = len(data)
         *lines, rest = data.split(b"\n")
         if not lines and not _sealed(self.heading, 0)[0].startswith(data):
             raise self._damaged("is no journal", 1)
@@ -65,80 +66,49 @@ class Journal:
             self.heading = self.lines.pop(0)
         is_done = rest.startswith(_DONE)
         self.pending = bool(self.lines) and not is_done
-        self._size = len(data) - len(rest) + is_done
-        os.ftruncate(self._file.fileno(), self._size)
+        self._size += is_done - len(rest)
+        self._file.truncate(self._size)
 
     def _damaged(self, message: str, line: int) -> InvalidFile:
         return InvalidFile(f"{self.path} {message}", str(self.path), line)
 
-    @property
-    def usable(self) -> bool:
-        """Whether this process opened the file and has not closed it."""
-        return self._owner == os.getpid() and not self._file.closed
-
-    def check_usable(self) -> None:
-        """Raise an error unless this process opened the file and has not closed it."""
-        if self._owner != os.getpid():
-            raise RuntimeError(
-                f"{self.path} belongs to the process {self._owner}, which opened it; "
-                "a process that was forked from it must open its own"
-            )
+    def append(self, text: str) -> None:
+        """Add a line, which is on the disk and pending on return; after an error the file has no such line."""
         if self._file.closed:
             raise ValueError(f"{self.path} is closed")
-
-    def append(self, text: str) -> None:
-        """Add a line, which is on the disk and pending on return; after an ``OSError`` the file has no such line."""
-        self.check_usable()
-        if not self._is_in_place():
-            raise OSError(
-                f"{self.path} was removed, replaced or changed by another process"
-            )
         data, crc = (b"", self._crc) if self._size else _sealed(self.heading, 0)
         line, crc = _sealed(text, crc)
         data += _DONE * self.pending + line
         try:
             self._write(data)
         except BaseException:
-            # if this fails, the file has another size than is known here, and takes no more lines
             with contextlib.suppress(OSError):
-                os.ftruncate(self._file.fileno(), self._size)
+                self._file.truncate(self._size)
             raise
         self._size += len(data)
         self._crc, self.count, self.pending = crc, self.count + 1, True
 
     def done(self) -> None:
         """Record that the last line is done."""
-        self.check_usable()
-        if self.pending:
-            os.write(self._file.fileno(), _DONE)
+        if self.pending and not self._file.closed:
+            self._file.write(_DONE)
             self._size += 1
             self.pending = False
-
-    def _is_in_place(self) -> bool:
-        """Check that the file is where it was opened, and as it was left here."""
-        here = os.fstat(self._file.fileno())
-        try:
-            there = os.stat(self._place)
-        except OSError:
-            return False
-        return os.path.samestat(here, there) and here.st_size == self._size
 
     def _write(self, data: bytes) -> None:
         """Write to the disk, and name the file in an ``OSError``."""
         try:
             while data:
-                data = data[os.write(self._file.fileno(), data) :]
+                data = data[self._file.write(data) :]
             os.fsync(self._file.fileno())
         except OSError as error:
             reason = os.strerror(error.errno or 0)
             raise OSError(error.errno, reason, str(self.path)) from None
 
     def close(self) -> None:
-        """Unlock the file, which goes if it is empty; in a forked process, nothing that its parent would notice."""
-        if self.usable:  # also for a process that was forked, and knows nothing of it
-            if not self._size and self._is_in_place():
-                os.unlink(self._place)
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+        """Release the file, which goes if it is empty."""
+        if not self._file.closed and not self._size:
+            self._place.unlink(missing_ok=True)
         self._file.close()
 
 
@@ -153,18 +123,17 @@ def _open_locked(path: Path) -> BinaryIO:
     """Open or create a file, lock it, and see to it that its folder has it."""
     if sys.platform == "win32":
         raise ValueError("a journal needs file locks, which this system does not have")
-    with open(path, "a+b", buffering=0) as opened:
-        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+    with contextlib.ExitStack() as opened:
+        file = opened.enter_context(open(path, "a+b", buffering=0))
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError(f"{path} is not a regular file")
-        # not the number of a standard stream that is closed, to which a library may print
-        number = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, 3)
-    file = os.fdopen(number, "a+b", buffering=0)
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        raise ValueError(f"{path} is in use by another process or stream") from None
-    folder = os.open(os.path.dirname(os.path.realpath(path)), os.O_RDONLY)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            message = f"{path} is in use by another process or stream"
+            raise ValueError(message) from None
+        opened.pop_all()
+    folder = os.open(path.absolute().parent, os.O_RDONLY)
     with contextlib.suppress(OSError):  # some file systems cannot do this, and need not
         os.fsync(folder)
     os.close(folder)

@@ -213,7 +213,7 @@ REFUSED = {
     ],
     "stream --scenario my.toml --state new": [
         ("--nu 1", "standard input is empty", ""),
-        ("--nu 1", "standard input is closed", None),
+        ("--nu 1", "standard input or output is closed", None),
         ("--nu 1", "b'min_gain' may be cut off", "min_gain"),
         ("--nu 1 --policy optimal", "Optimal needs all rounds in advance"),
         ("--nu 1 --state .", "it is not a regular file"),

@@ -236,3 +236,9 @@ def test_a_first_number_names_round_0_or_1(stream, number):
     assert (code, len(answered)) == (int(number > 1), 2)
     message = f"expected round 0 or 1, got {number}; round 0 is to be sent again"
     assert (message in "".join(messages)) == (number > 1)
+
+
+def test_lines_may_end_as_on_windows(stream):
+    sent = "\r\n".join([*WHOLE.splitlines()[:4], "# a comment", "skip", ""])
+    code, answered, _ = stream(sent.encode())
+    assert (code, len(rows(answered))) == (0, 4)

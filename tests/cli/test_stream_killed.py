@@ -1,5 +1,6 @@
 """``adascale stream``, killed at any moment: no round is lost or counted twice."""
 
+import contextlib
 import os
 import random
 import signal
@@ -11,7 +12,17 @@ import numpy as np
 import pytest
 
 from ..forks import Forks
-from .streams import GAINS, HEADER, LONG, NEW, NU, lines, measured, write_inputs
+from .streams import (
+    GAINS,
+    HEADER,
+    LONG,
+    NEW,
+    NU,
+    lines,
+    measured,
+    opened,
+    write_inputs,
+)
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +33,19 @@ def forks():
 
 
 COMMAND = ["stream", "--nu", NU, "--scenario", "long.toml", "--state", "s"]
+
+
+@contextlib.contextmanager
+def piped(forks, folder):
+    """A command that runs: the pipes to it and from it, and a function that waits for its exit code."""
+    write_inputs(folder)
+    (read, sends), (answers, write) = os.pipe(), os.pipe()
+    with open(folder / "err", "w") as err:
+        pid = forks.begin(folder, COMMAND, [read, write, err.fileno()])
+    os.close(read)
+    os.close(write)
+    with open(sends, "w") as driver, open(answers) as reader:
+        yield driver, reader, lambda: forks.wait(pid)
 
 
 KINDS = {
@@ -109,37 +133,25 @@ def test_killed_at_random_no_round_is_lost_or_spent_twice(forks, tmp_path, kind,
     assert len(stages) > 1  # the control
 
 
-PLACES = ("before the line", "in the line", "behind the line", "on the disk")
-MOMENTS = [(place, line) for place in PLACES for line in (1, 4)]
-MOMENTS += [("before the dot", 4), ("behind the dot", 4)]
-
-
-@pytest.mark.parametrize(("moment", "line"), MOMENTS)
-def test_killed_at_each_moment_no_round_is_lost(
-    forks, unkilled, tmp_path, moment, line
-):
-    write_inputs(tmp_path)
-    header, rounds = unkilled.header, unkilled.rounds[:8]
-    text = "".join([header, *rounds])
-    pid = forks.start(tmp_path, COMMAND, text, dies=(moment, line))
-    assert forks.wait(pid) == -signal.SIGKILL
-    before = answers_in(tmp_path)
-    is_answered = moment.endswith("dot")
-    assert len(before) == line - (not is_answered)
-    text = "".join([header, *rounds[len(before) :]])
-    assert forks.wait(forks.start(tmp_path, COMMAND, text)) == 0
-    assert before + answers_in(tmp_path) == unkilled.answers[:8]
-    messages = (tmp_path / "err").read_text()
-    is_whole = moment not in ("before the line", "in the line")
-    if is_whole and moment != "behind the dot":  # the answer may be lost
-        last = unkilled.answers[line - 1]
-        start = f"round {line}, or {line - 1} if its line comes again; the last answer was {last}\n"
-        assert start in messages
-        again = f"note: round {line - 1} was answered again"
-        assert (again in messages) == (not is_answered)
-    else:
-        spent = line if is_whole else line - 1
-        assert (f"goes on with round {spent};" in messages) == (spent > 0)
+@pytest.mark.parametrize("count", [0, 5])
+def test_an_answer_that_nobody_could_read_is_given_again(forks, tmp_path, count):
+    """The client reads so many answers, closes their pipe, and sends one more line."""
+    sent = lines(measured(40, 0))
+    with piped(forks, tmp_path) as (driver, reader, ended):
+        driver.write("h2_1,h2_2\n")
+        assert reader.readline() == f"{HEADER}\n"  # before anything is sent
+        for t, line in enumerate(sent[:count]):
+            driver.write(line)
+            driver.flush()
+            assert reader.readline().startswith(f"{t},")
+        reader.close()
+        driver.write(sent[count])
+        driver.close()
+        assert ended() == 141
+    with opened(tmp_path / "s") as stream:
+        assert (stream.round, stream.pending) == (count + 1, True)
+        gain = LONG.min_gain(measured(40, 0)[count][:, None])[0]
+        assert stream.answer(gain).round == count
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -171,21 +183,3 @@ def test_a_disk_that_fills_up_under_way_ends_it_before_the_answer(
     assert 0 < len(answers) < 8
     assert answers == unkilled.answers[: len(answers)]
     assert unkilled.state.startswith((tmp_path / "s").read_bytes())
-
-
-def test_each_answer_is_there_before_the_next_line_is_sent(forks, tmp_path):
-    """A driver that sends a line and waits for its answer."""
-    write_inputs(tmp_path)
-    (read, sends), (answers, write) = os.pipe(), os.pipe()
-    with open(tmp_path / "err", "w") as err:
-        pid = forks.begin(tmp_path, COMMAND, [read, write, err.fileno()])
-    os.close(read)
-    os.close(write)
-    with open(sends, "w") as driver, open(answers) as reader:
-        assert reader.readline() == f"{HEADER}\n"  # before anything is sent
-        driver.write("h2_1,h2_2\n")
-        for t, line in enumerate(lines(GAINS)):
-            driver.write(line)
-            driver.flush()
-            assert reader.readline().startswith(f"{t},")
-    assert forks.wait(pid) == 0

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from adascale.channel import EmpiricalFloors
 from adascale.errors import InvalidFile
 from adascale.policies import Best, Truncated
-from adascale.streaming import Journal, Stream
+from adascale.streaming import Stream
 
 from .streams import (
     FLOORS,
@@ -205,17 +205,6 @@ def test_after_the_horizon_every_start_says_so(stream):
             f"note: s goes on with round 12; the last answer was {again}",
             "note: all 12 rounds are answered",
         ]
-
-
-def test_a_journal_holds_lines_of_any_text(tmp_path):
-    for text in ("ü, and blanks ", "", ".", "x" * 10_000):
-        journal = Journal(tmp_path / "j", "a heading")
-        journal.append(text)
-        lines = [*journal.lines, text]
-        journal.close()
-        journal = Journal(tmp_path / "j", "another")
-        assert (journal.heading, journal.lines) == ("a heading", lines)
-        journal.close()
 
 
 SELECTING = [Truncated(1e-12), Best(1, 0.5)]
