@@ -117,6 +117,8 @@ class Lines:
             text = line.decode(coding).rstrip("\r\n")
         except UnicodeDecodeError:
             raise self.error("not UTF-8 text; save the table as UTF-8") from None
+        if _IGNORED in text:
+            raise self.error("has a NUL character; expected text")
         bare = text.strip()
         if self.number == 1 and re.fullmatch("sep=.", bare):  # of Excel
             return None

@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 from adascale.accounting import read_events
@@ -190,6 +190,7 @@ def outcome(data, path, read=read_events):
 
 
 @given(tables())
+@example(b"sigma,rate,\0steps\n1.0,0.0,1\n")
 @settings(suppress_health_check=[HealthCheck.too_slow])
 def test_tables_are_read_right_or_refused(tmp_path_factory, data):
     result = outcome(data, tmp_path_factory.getbasetemp() / "t.csv")
