@@ -14,3 +14,20 @@ var Scorer = {
   term: 5,
   partialTerm: 2,
 };
+
+// Excerpts are of the text alone: without code, formulas in TeX, and the list of sections.
+const ofPage = Search.htmlToText;
+Search.htmlToText = (text, anchor) => {
+  const page = new DOMParser().parseFromString(text, "text/html");
+  page.querySelectorAll("pre, div.math, summary, .figure-files, #print-main-content").forEach((each) => each.remove());
+  page.querySelectorAll("span.math").forEach((each) => each.replaceWith("…"));
+  return ofPage(page.documentElement.outerHTML, anchor);
+};
+
+// A chapter is found once, at its best place.
+const allResults = Search._performSearch;
+Search._performSearch = (...query) => {
+  const results = allResults(...query);
+  const best = ([page], place) => results.findLastIndex((other) => other[0] === page) === place;
+  return results.filter((result, place) => !result[0].startsWith("notebooks/") || best(result, place));
+};

@@ -20,12 +20,13 @@ from sphinx.search.en import SearchEnglish
 NAMES = "alpha delta epsilon eta lambda nu rho sigma varepsilon le ge times cdot"
 LETTERS = dict(zip(NAMES.split(), "αδεηλνρσε≤≥×·", strict=True))
 SUBJECTS = {
-    "notebooks/02_privacy": ("renyi", "rényi", "epsilon", "what does epsilon mean"),
-    "book/epsilon": ("what is my epsilon", "calculator"),
-    "notebooks/04_problem": ("water filling", "water-filling", "waterfilling"),
-    "notebooks/H1_accountant": ("opacus",),
+    "chap-privacy": ("renyi", "rényi"),
+    "sec-epsilon-means": ("epsilon", "what does epsilon mean"),
+    "chap-calculator": ("what is my epsilon", "calculator"),
+    "chap-problem": ("water filling", "water-filling", "waterfilling"),
+    "how-accountant": ("opacus",),
 }
-"""What readers look for under a word that many pages have: the page to begin with."""
+"""What readers look for under a word that many pages have, by the section to begin with."""
 
 
 def add_launch_buttons(app, config):
@@ -62,10 +63,10 @@ def main_entries(target, names):
 
 
 def index_subjects(app, doctree):
-    """Index the subjects of a page."""
-    if names := SUBJECTS.get(app.env.docname):
-        section = next(doctree.findall(nodes.section))
-        section.insert(1, main_entries(section["ids"][0], names))
+    """Index the subjects of the sections of a page."""
+    for section in [*doctree.findall(nodes.section)]:
+        for place in SUBJECTS.keys() & {*section["ids"]}:
+            section.insert(1, main_entries(section["ids"][0], SUBJECTS[place]))
 
 
 def index_items(app, doctree):

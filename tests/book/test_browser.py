@@ -218,7 +218,8 @@ FOUND = """document.querySelector('.search-summary')?.innerText.match(/finished|
     [
         ("renyi", "notebooks/02_privacy.html"),
         ("rényi", "notebooks/02_privacy.html"),
-        ("epsilon", "notebooks/02_privacy.html"),
+        ("epsilon", "notebooks/02_privacy.html#what-an-epsilon-means"),
+        ("what does epsilon mean", "notebooks/02_privacy.html#what-an-epsilon-means"),
         ("waterfilling", "notebooks/04_problem.html"),
         ("water-filling", "notebooks/04_problem.html"),
         ("water filling", "notebooks/04_problem.html"),
@@ -252,6 +253,23 @@ def test_search_finds_an_item_of_the_paper_by_its_number(page, html, item, text)
     assert address == "book/paper-map.html"
     rows = BeautifulSoup((html / address).read_text(), "html.parser")
     assert rows.find(id=place).get_text().strip().lower().startswith(text)
+
+
+def test_search_lists_a_chapter_once(page, html):
+    links = results(page, html, "what does epsilon mean")
+    chapters = [
+        link.partition("#")[0] for link in links if link.startswith("notebooks")
+    ]
+    assert len(chapters) > 5
+    assert len(chapters) == len({*chapters})
+
+
+def test_search_excerpts_have_no_code_and_no_formulas(page, html):
+    page.goto((html / "search.html").as_uri())
+    text = (html / "notebooks" / "05_adascale.html").read_text()
+    excerpt = page.evaluate("(text) => Search.htmlToText(text)", text)
+    assert "A virtual queue connects the two." in " ".join(excerpt.split())
+    assert not re.search(r"\\\(|\\begin|import numpy|Download:|Contents", excerpt)
 
 
 def test_search_finds_nothing_where_there_is_nothing(page, html):
