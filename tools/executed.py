@@ -3,13 +3,16 @@
 A figure is SVG, with SVG, PNG and CSV to download in a line under it, from the outputs of the notebook
 (:mod:`companion.figures.files`); a picture that has none stays as it is.  The download button of a chapter has its
 ``.ipynb``.  ``{committed} FILE.csv`` shows the columns of a table that its lines name, as ``column: heading``.
+``{gallery} A`` shows small the figures of all chapters whose files begin with A, each with its finding.
 """
 
+import posixpath
 import re
 import shutil
 from base64 import b64decode
 from contextlib import suppress
 from hashlib import sha256
+from html import escape
 from pathlib import Path
 
 import nbformat
@@ -36,14 +39,16 @@ def executed(notebook: Path, cache: str) -> nbformat.NotebookNode:
     return written
 
 
-def stored_files(notebook: nbformat.NotebookNode) -> dict[str, dict[str, str]]:
-    """Return SVG and CSV of each figure of an executed notebook, by the name that myst-nb gives to its picture."""
+def stored_files(notebook: nbformat.NotebookNode) -> dict[str, tuple[str, dict]]:
+    """Return the finding of each figure, and its SVG and CSV, by the name that myst-nb gives to its picture."""
     files = {}
     for cell in notebook.cells:
+        finding = re.search(r'\bsay\("(.*)"\)', cell.source)
         for output in cell.get("outputs", []):
             if KEY in output.get("metadata", {}):
                 picture = sha256(b64decode(output["data"]["image/png"]))
-                files[f"{picture.hexdigest()}.png"] = unpacked(output["metadata"][KEY])
+                texts = unpacked(output["metadata"][KEY])
+                files[f"{picture.hexdigest()}.png"] = finding and finding[1], texts
     return files
 
 
@@ -75,7 +80,9 @@ class FigureFiles(SphinxTransform):
                 if title in names:  # of a cell with two figures
                     title = f"{title}-{count}"
                 names.add(title)
-                self.offer(title, files[picture.name], picture, bundle, image)
+                finding, texts = files[picture.name]
+                bundle.parent["finding"] = finding
+                self.offer(title, texts, picture, bundle, image)
 
     def offer(self, title, texts, picture, bundle, image) -> None:
         """Write the files of a figure beside its picture, show its SVG, and add the line that has them."""
@@ -129,6 +136,48 @@ class Committed(SphinxDirective):
         return self.parse_text_to_nodes(text)
 
 
+class gallery(nodes.Element):
+    """Where a gallery will be, of the chapters whose files begin with ``of``."""
+
+
+class Gallery(SphinxDirective):
+    """Figures of chapters, small."""
+
+    required_arguments = 1
+
+    def run(self):
+        return [gallery(of=self.arguments[0])]
+
+
+def fill_galleries(app, doctree, docname):
+    """Show each figure by the file of its own page, over its number and its finding."""
+    env = app.env
+    for place in [*doctree.findall(gallery)]:
+        items = []
+        for page in env.toctree_includes[env.config.root_doc]:
+            if re.match(f"notebooks/{place['of']}", page):
+                for figure in env.get_doctree(page).findall(nodes.figure):
+                    items.append(thumbnail(app, docname, page, figure))
+        text = f'<ul class="gallery">{"".join(items)}</ul>'
+        place.replace_self(nodes.raw("", text, format="html"))
+
+
+def thumbnail(app, docname, page, figure):
+    """Return a figure as an item of a list that leads to it."""
+    numbers = app.env.toc_fignumbers[page]["figure"]
+    label = next(iter(numbers.keys() & {*figure["ids"]}))
+    image = next(figure.findall(nodes.image))
+    picture = posixpath.join("_images", app.env.images[image["uri"]][1])
+    src = posixpath.relpath(picture, posixpath.dirname(docname))
+    address = f"{app.builder.get_relative_uri(docname, page)}#{label}"
+    finding = figure.get("finding") or next(figure.findall(nodes.caption)).astext()
+    number = ".".join(map(str, numbers[label]))
+    return (
+        f'<li><a href="{address}"><img loading="lazy" src="{src}" alt="{escape(image["alt"])}">'
+        f"<b>{number}</b> {escape(finding)}</a></li>"
+    )
+
+
 def offer_notebook(app, pagename, templatename, context, doctree):
     """Hand the notebook to the theme's download button, copied into ``_sources``."""
     notebook = Path(app.srcdir) / f"{pagename}.ipynb"
@@ -142,6 +191,9 @@ def offer_notebook(app, pagename, templatename, context, doctree):
 def setup(app):
     app.add_transform(FigureFiles)
     app.add_directive("committed", Committed)
+    app.add_node(gallery)
+    app.add_directive("gallery", Gallery)
+    app.connect("doctree-resolved", fill_galleries)
     # the theme makes its buttons at 501
     app.connect("html-page-context", offer_notebook, priority=400)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -56,7 +56,7 @@ def test_figures_keep_their_files_in_the_cache(tmp_path):
         tool.executed(tmp_path / "page.ipynb", str(cache))
     ).items()
     assert name.endswith(".png")
-    assert {*stored} == {"svg", "csv"}
+    assert {*stored[1]} == {"svg", "csv"}
     notebook.cells[0].source = "draw_another()"
     nbformat.write(notebook, tmp_path / "page.ipynb")
     assert tool.stored_files(tool.executed(tmp_path / "page.ipynb", str(cache))) == {}
@@ -98,8 +98,8 @@ def colours(svg):
 @cache
 def figures_of(path):
     return [
-        each["svg"]
-        for each in tool.stored_files(nbformat.read(path, as_version=4)).values()
+        texts["svg"]
+        for _, texts in tool.stored_files(nbformat.read(path, as_version=4)).values()
     ]
 
 
