@@ -19,7 +19,6 @@ from companion.figures.learning import learning_curves as learning_curves
 from companion.figures.markup import download_link as download_link
 from companion.figures.markup import embedded as embedded
 from companion.figures.privacy import gap as gap
-from companion.figures.privacy import leakage as leakage
 from companion.figures.privacy import paper_panel as paper_panel
 from companion.figures.privacy import realisations as realisations
 from companion.figures.style import CONTEXT as CONTEXT

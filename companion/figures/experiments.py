@@ -183,53 +183,27 @@ def falls(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float]) -> Fi
 
 
 def weights(
-    responses: pd.DataFrame,
-    fitted: Mapping[str, NDArray[np.float64]],
-    lost: pd.DataFrame,
+    responses: pd.DataFrame, fitted: Mapping[str, NDArray[np.float64]]
 ) -> Figure:
-    r"""Draw when noise hurts: the response to noise in one round, and all noise in one third of the rounds.
+    r"""Draw when noise hurts: the response to the noise of one round, in units of the largest.
 
-    ``responses`` has ``setting, seed, later, response``; ``fitted`` the weights of the rounds of each setting, (T,);
-    ``lost`` points of accuracy against no noise, by ``setting, seed``, in columns ``early, middle, late, even``.
+    ``responses`` has ``setting, seed, later, response``; ``fitted`` the weights of the rounds of each setting, (T,).
     """
-    figure, (above, below) = panels(2, 2.7)
+    figure, axis = plt.subplots()
     looks = dict(zip(("momentum 0.9", "no momentum"), shades(2), strict=True))
-    columns = ["early", "middle", "late", "even"]
-    for shift, (setting, curve) in enumerate(fitted.items()):
+    later = np.sort(responses["later"].unique())
+    for setting, curve in fitted.items():
         look = looks[setting] | {"linestyle": "none", "label": setting}
-        intervals = [
-            interval(rows)
-            for _, rows in responses[responses.setting == setting]
-            .groupby("later")
-            .response
-        ]
-        scale = max(mean.centre for mean in intervals)
-        later = np.sort(responses.later.unique())
-        above.plot(
-            np.arange(len(curve)) + 1,
-            curve[::-1] / scale,
-            color=look["color"],
-            linewidth=1,
-        )
-        bars(above, later + 1, (np.array(intervals) / scale).tolist(), look)
-        bars(
-            below,
-            np.arange(4) + 0.15 * shift,
-            [interval(lost.loc[setting, when]) for when in columns],
-            look,
-        )
-    above.set(
+        rows = responses[responses["setting"] == setting]
+        means = np.array([interval(of) for _, of in rows.groupby("later")["response"]])
+        scale = means[:, 0].max()
+        rounds = np.arange(len(curve)) + 1
+        axis.plot(rounds, curve[::-1] / scale, color=look["color"], linewidth=1)
+        bars(axis, later + 1, (means / scale).tolist(), look)
+    axis.set(
         xscale="log",
         xlabel="rounds from the noise to the end",
         ylabel="response (no unit)",
     )
-    below.axhline(0, color="0.45", linewidth=1)
-    below.set(
-        xticks=np.arange(4) + 0.07,
-        xticklabels=columns,
-        xlabel="noise",
-        ylabel="change of accuracy [points]",
-    )
-    name_curves(above)
-    name_curves(below)
+    name_curves(axis)
     return figure

@@ -26,54 +26,20 @@ from companion.figures.style import (
     policy_style,
 )
 
-PANELS = {
-    "rdp": "RDP leakage at order {order:g} [nats]",
-    "epsilon": "DP leakage $\\varepsilon$ at $\\delta$ = {delta}",
-}
-"""What is drawn of a leakage table, and what its axis says."""
-
-
-def leakage(table: pd.DataFrame) -> Figure:
-    r"""Draw the paper's Figures 1 and 2: mean RDP and DP leakage against :math:`\nu`, one line a policy.
-
-    ``table`` is of :func:`adascale.comparison.leakage_table`.  Rows that could not reach :math:`\nu` are not drawn; the
-    legend counts them.
-    """
-    figure, axes = panels(len(PANELS), 3.1, sharex=True)
-    for axis, column in zip(axes, PANELS, strict=True):
-        for policy, rows in _shown(table, column):
-            name = policy_label(policy, rows, table.attrs.get("labels"))
-            means = rows.dropna(subset=["cost"]).groupby("nu")[column].mean()
-            axis.plot(
-                means, label=name, linewidth=1, **policy_style(policy, table["policy"])
-            )
-        axis.set(xscale="log", yscale="log")
-        axis.set_ylabel(
-            PANELS[column].format(
-                order=table["order"].iloc[0],
-                delta=_power_of_ten(table["delta"].iloc[0]),
-            )
-        )
-        label_levels(axis)
-        label_budgets(axis, table["nu"])
-        name_curves(axis)
-    axes[-1].set_xlabel("noise budget $\\nu$")
-    return figure
-
 
 def realisations(table: pd.DataFrame) -> Figure:
-    r"""Draw what a handful of realisations say: AdaScale's RDP in each, and both leakages relative to Optimal's.
+    r"""Draw what a handful of realisations say: AdaScale's RDP in each, and every method's relative to Optimal's.
 
-    ``table`` is as for :func:`leakage`, with Optimal and AdaScale.  Points are realisations, lines geometric means, and
-    the band is the 95 % t interval of AdaScale's, on the logarithm.
+    ``table`` is of :func:`adascale.comparison.leakage_table`, with Optimal and AdaScale.  Points are realisations,
+    lines geometric means, and the band is the 95 % t interval of AdaScale's, on the logarithm.
     """
-    figure, axes = panels(1 + len(PANELS), 2.3, sharex=True)
+    figure, (above, below) = panels(2, 2.3, sharex=True)
     look = policy_style("AdaScale")
     by_seed = table[table["policy"] == "AdaScale"].pivot(
         index="nu", columns="seed", values="rdp"
     )
     band = np.array([log_interval(row) for row in by_seed.to_numpy()])
-    axes[0].fill_between(
+    above.fill_between(
         by_seed.index,
         band[:, 1],
         band[:, 2],
@@ -82,32 +48,29 @@ def realisations(table: pd.DataFrame) -> Figure:
         linewidth=0,
     )
     for seed, values in by_seed.items():
-        axes[0].plot(values, label=f"realisation {seed + 1}", **look | {"linewidth": 1})
-    axes[0].set_ylabel(
+        above.plot(values, label=f"realisation {seed + 1}", **look | {"linewidth": 1})
+    above.set_ylabel(
         f"AdaScale: RDP leakage\nat order {table['order'].iloc[0]:g} [nats]"
     )
-    for axis, column in zip(axes[1:], PANELS, strict=True):
-        best = table[table["policy"] == "Optimal"].set_index(["nu", "seed"])[column]
-        for policy, rows in _shown(table, column):
-            ratio = (rows.set_index(["nu", "seed"])[column] / best).dropna()
+    best = table[table["policy"] == "Optimal"].set_index(["nu", "seed"])["rdp"]
+    for policy, rows in table.groupby("policy", sort=False):
+        if policy not in NOT_IN_RDP:
+            ratio = (rows.set_index(["nu", "seed"])["rdp"] / best).dropna()
             look = policy_style(policy, table["policy"])
             means = np.exp(np.log(ratio).groupby("nu").mean())
-            axis.plot(means, label=label_of(policy), color=look["color"], linewidth=1)
+            below.plot(means, label=label_of(policy), color=look["color"], linewidth=1)
             points = look | {
                 "linestyle": "none",
                 "markersize": 3.5,
                 "label": f"_{policy}, realisations",
             }
-            axis.plot(ratio.index.get_level_values("nu"), ratio, **points)
-        axis.set_ylabel(
-            f"{'RDP' if column == 'rdp' else 'DP'} leakage\nrelative to Optimal"
-        )
-    for axis in axes:
+            below.plot(ratio.index.get_level_values("nu"), ratio, **points)
+    below.set(xlabel="noise budget $\\nu$", ylabel="RDP leakage\nrelative to Optimal")
+    for axis in (above, below):
         axis.set(xscale="log", yscale="log")
         label_levels(axis)
         label_budgets(axis, table["nu"])
         name_curves(axis)
-    axes[-1].set_xlabel("noise budget $\\nu$")
     return figure
 
 
@@ -170,16 +133,6 @@ def paper_panel(
     return figure
 
 
-def _shown(table: pd.DataFrame, column: str) -> list[tuple[str, pd.DataFrame]]:
-    """Return the rows of each policy that the paper's panel of this leakage has."""
-    groups = table.groupby("policy", sort=False)
-    return [
-        (name, rows)
-        for name, rows in groups
-        if not (column == "rdp" and name in NOT_IN_RDP)
-    ]
-
-
 def gap(table: pd.DataFrame, metric: str | Sequence[str] = "rdp") -> Figure:
     r"""Draw leakage over the optimum's, realisation by realisation: median and middle 90 %.
 
@@ -225,12 +178,3 @@ def _gap(axis: Axes, table: pd.DataFrame, metric: str) -> None:
     label_levels(axis)
     label_budgets(axis, middle.index)
     name_curves(axis)
-
-
-def _power_of_ten(value: float) -> str:
-    exponent = np.log10(value)
-    return (
-        f"$10^{{{exponent:.0f}}}$"
-        if np.isclose(exponent, round(exponent))
-        else f"{value:g}"
-    )
