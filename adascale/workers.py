@@ -144,10 +144,12 @@ def _attempt(function: Callable[[Task], Result], task: Task) -> Result | BaseExc
 
 def _outcome(future: "Future[Any]") -> Any:
     """Return the result or the error of a task that is done, after its warnings."""
-    cause = "it was cancelled" if future.cancelled() else future.exception()
+    if future.cancelled():
+        return WorkerLost("its scheduler was lost, or cancelled it twice")
+    cause = future.exception()
     if cause is not None:
-        kind = f"{type(cause).__name__}: " if isinstance(cause, BaseException) else ""
-        return WorkerLost(f"two workers were lost, the second with {kind}{cause}")
+        second = f"{type(cause).__name__}: {cause}"
+        return WorkerLost(f"two workers were lost, the second with {second}")
     result, messages = future.result()
     for message in messages:
         warnings.warn(message, stacklevel=3)

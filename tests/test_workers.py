@@ -220,14 +220,17 @@ def scheduler(tmp_path):
             env=environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         for command in commands
     ]
-    assert until(file.exists, 60)
-    yield json.loads(file.read_text())["address"]
-    for process in reversed(processes):
-        process.terminate()
-        process.wait(30)
+    try:
+        assert until(file.exists, 60)
+        yield json.loads(file.read_text())["address"]
+    finally:
+        for process in processes:
+            os.killpg(process.pid, signal.SIGKILL)  # with what it has begun
+            process.wait(30)
 
 
 @pytest.mark.slow

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +123,7 @@ class Run:
         }
         return json.dumps(content, indent=1, sort_keys=True) + "\n"
 
-    @property
+    @cached_property
     def address(self) -> str:
         """Return sixteen hexadecimal digits of the SHA-256 of the specification."""
         return hashlib.sha256(self.specification.encode()).hexdigest()[:16]

@@ -51,10 +51,14 @@ class Store:
         """Return the folder of a run."""
         return self.folder / run.address
 
+    def has(self, run: Run) -> bool:
+        """Return whether a run is finished, without reading its result."""
+        return (self.place(run) / "row.json").exists()
+
     def finished(self, run: Run) -> Finished | None:
         """Read the result of a run; None if it is not finished."""
         place = self.place(run)
-        if not (place / "row.json").exists():
+        if not self.has(run):
             return None
         try:
             row = json.loads((place / "row.json").read_text())

@@ -147,7 +147,7 @@ def sweep(
     find_device(device)
     distinct = {run.address: run for run in runs}
     outcomes = {address: Outcome(address, "finished") for address in distinct}
-    missing = [run for run in distinct.values() if store.finished(run) is None]
+    missing = [run for run in distinct.values() if not store.has(run)]
     if not missing:
         return list(outcomes.values())
     folder = store.folder.resolve()
