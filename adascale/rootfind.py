@@ -1,7 +1,8 @@
-"""Root finders: Newton steps for compiled code, and a vectorised bracketing search."""
+"""Root finders: Newton steps for compiled code, a vectorised bracketing search, and a search for a minimum."""
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -102,6 +103,21 @@ def solve(
         if 1 - math.sqrt(1 - xi) < phi < math.sqrt(xi):
             t = at_a / (at_a - at_b) * at_c / (at_c - at_b)
             t -= (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (at_b - at_c)
+
+
+def valley(value: Callable[[int], float], size: int, guess: int) -> tuple[int, float]:
+    """Find the minimum of unimodal value(0), ..., value(size - 1) by galloping from ``guess``, then bisection."""
+    at = cache(value)
+    low, high, middle, step = 0, size - 1, min(guess, size - 2), 1
+    while low < high:  # the deepest point is in low ... high
+        if at(middle) <= at(middle + 1):
+            high, middle = middle, middle - step
+        else:
+            low, middle = middle + 1, middle + step
+        step *= 2
+        if not low <= middle < high or (low > 0 and high < size - 1):
+            middle = (low + high) // 2
+    return low, at(low)
 
 
 def widen(

@@ -20,6 +20,7 @@ from adascale.accounting.renyi import (
     at_ends,
     conversion_offset,
 )
+from adascale.rootfind import valley
 
 # least 1 / sigma^2 of a round: anything smaller adds nothing to epsilon
 _TINIEST = 1e-300
@@ -205,18 +206,3 @@ def table(
         near = (new + np.arange(new.size))[:, None] + np.arange(-1, 3)
         new = np.unique(np.clip(near, 0, knot.size - 2))
     return None
-
-
-def valley(value: Callable[[int], float], size: int, guess: int) -> tuple[int, float]:
-    """Find the minimum of unimodal value(0), ..., value(size - 1) by galloping from ``guess``, then bisection."""
-    at = cache(value)
-    low, high, middle, step = 0, size - 1, min(guess, size - 2), 1
-    while low < high:  # the deepest point is in low ... high
-        if at(middle) <= at(middle + 1):
-            high, middle = middle, middle - step
-        else:
-            low, middle = middle + 1, middle + step
-        step *= 2
-        if not low <= middle < high or (low > 0 and high < size - 1):
-            middle = (low + high) // 2
-    return low, at(low)

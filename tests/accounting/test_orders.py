@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from adascale import accounting
+from adascale import accounting, rootfind
 from adascale.accounting import kernels, schedules
 
 from . import exact
@@ -59,7 +59,7 @@ def test_search_ends_in_the_valley_from_any_start():
                     for i in range(size)
                 ]
                 for guess in range(size):
-                    assert schedules.valley(slope.__getitem__, size, guess) == (
+                    assert rootfind.valley(slope.__getitem__, size, guess) == (
                         deepest,
                         0,
                     )
@@ -88,7 +88,7 @@ def test_search_cost_grows_with_the_distance_of_its_start(side, away):
             asked.append(i)
             return abs(i - size // 2)
 
-        assert schedules.valley(value, size, size // 2 + side * away) == (size // 2, 0)
+        assert rootfind.valley(value, size, size // 2 + side * away) == (size // 2, 0)
         return len(asked)
 
     # two orders a step: steps that double, then halve, and one more at each turn
