@@ -21,6 +21,7 @@ from adascale.accounting.exact.rounds import (
 )
 from adascale.checks import FloatArray
 from adascale.errors import CannotCertify
+from adascale.rootfind import valley
 
 # mixture against null (one sample is added), and null against mixture
 ADD, REMOVE = DIRECTIONS = "add", "remove"
@@ -47,6 +48,11 @@ def chernoff_offset(tilt: Any) -> Any:
 def gaussian_log_moment(energy: float, tilt: Any) -> Any:
     """Compute ln G of Gaussian rounds of this energy at a tilt."""
     return 0.5 * energy * tilt * (tilt + 1)
+
+
+def lost_in(rounds: Rounds, direction: str) -> float:
+    """Bound what an infinite loss adds to delta: only the mixture has one."""
+    return rounds.lost if direction == ADD else 0.0
 
 
 def proven_log_moment_at(rounds: Rounds, direction: str, tilt: float) -> float:
@@ -91,11 +97,16 @@ class Tilts(NamedTuple):
 
 @QUIET
 def scan_tilts(
-    rounds: Rounds, direction: str, log_delta: float | None, epsilon: float = 0.0
+    rounds: Rounds,
+    direction: str,
+    log_delta: float | None,
+    epsilon: float = 0.0,
+    enough: float = -math.inf,
 ) -> Tilts:
     """Evaluate ln G around the best tilt for this delta, or for this epsilon if ``log_delta`` is None.
 
-    Tilts are a geometric sequence, whose terms are numbered from that of the central limit theorem.
+    Tilts are a geometric sequence, whose terms are numbered from that of the central limit theorem; the search for
+    the best one ends at one whose Chernoff bound is ``enough``.
     """
     few_rounds = thinned(rounds)
     variance = _variance(rounds, *few_rounds)
@@ -123,13 +134,15 @@ def scan_tilts(
             rows.update(zip(block.tolist(), table, strict=True))
         return rows[i][2]
 
-    best = 0
-    while math.isinf(score(best)) and best > -_MOST_TILTS:
-        best -= 1
-    for step in (1, -1):
-        while abs(best) < _MOST_TILTS and score(best + step) < score(best):
-            best += step
+    def score_or_end(i: int) -> float:
+        is_found = any(row[2] <= enough for row in rows.values())
+        return -math.inf if is_found else score(i - _MOST_TILTS)
+
+    valley(score_or_end, 2 * _MOST_TILTS, _MOST_TILTS)
+    best = min(rows, key=score)
     near = range(min(best - 6, 0), max(best + 6, 0) + 1)
+    if score(best) <= enough:
+        near = sorted(rows)
     finite = [i for i in near if math.isfinite(score(i))]
     if len(finite) < 3:
         raise CannotCertify("its moments overflow near the best order")

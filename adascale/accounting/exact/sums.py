@@ -3,6 +3,7 @@
 import contextlib
 import math
 from collections.abc import Iterator
+from functools import cache
 
 from adascale.accounting.exact import bounds, inversion
 from adascale.accounting.exact.inversion import (
@@ -12,6 +13,7 @@ from adascale.accounting.exact.inversion import (
     choose_line,
     gaussian_log_moment,
     largest_smoothing,
+    lost_in,
     scan_tilts,
 )
 from adascale.accounting.exact.rounds import Rounds
@@ -121,12 +123,13 @@ def nearest(
     step: float,
     sign: int,
     most: int = 40,
-    growth: float = 1.5,
+    growth: float = 2.0,
 ) -> float:
     """Find the least epsilon (``sign`` 1) or the largest (-1) that the bound proves, or inf or 0 if there is none."""
+    at = cache(bound)
 
     def holds(epsilon: float) -> bool:
-        return bound(epsilon) <= delta if sign > 0 else bound(epsilon) >= delta
+        return at(epsilon) <= delta if sign > 0 else at(epsilon) >= delta
 
     proven, here = holds(start), start
     for _ in range(most):
@@ -138,7 +141,7 @@ def nearest(
         here, step = there, growth * step
     else:
         return here if proven else math.inf if sign > 0 else 0.0
-    root = solve(lambda x: bound(x) - delta, min(here, there), max(here, there))
+    root = solve(lambda x: at(x) - delta, min(here, there), max(here, there))
     for outward in (0.0, 1e-10, 1e-8, 1e-6):
         end = root * (1 + sign * outward)
         if holds(end):
@@ -158,7 +161,8 @@ def is_below(
         return True
     if delta <= 0:
         return False
-    tilts, log_delta = scan_tilts(rounds, direction, None, epsilon), math.log(delta)
+    log_delta = math.log(delta)
+    tilts = scan_tilts(rounds, direction, None, epsilon, log_delta - 0.1)
     a = tilts.best(epsilon)  # approximately the slope of -ln delta as well
     if tilts.log_bound(epsilon).min() < log_delta + 0.5:
         log_moment = inversion.proven_log_moment_at(rounds, direction, a)
@@ -203,7 +207,7 @@ def sharp_delta(
         is_first_plan = 0 < value < 0.3 * math.exp(log_delta)
         if is_first_plan:
             log_delta = math.log(value)
-        upper = min(high.upper(epsilon) + above.lost, 1.0)
+        upper = min(high.upper(epsilon) + lost_in(above, direction), 1.0)
         refinement.record(low.lower(epsilon), upper, is_first_plan)
     lower, upper = refinement.lower, refinement.upper
     if is_exact and upper > 0:  # smoothing has raised it slightly
