@@ -161,7 +161,9 @@ def nearby(lost):
     return (
         less,
         more,
-        lambda _, above, *__: coins(more, lost=lost / NUMBER) if above else coins(less),
+        lambda _, above, *__, **___: (
+            coins(more, lost=lost / NUMBER) if above else coins(less)
+        ),
     )
 
 

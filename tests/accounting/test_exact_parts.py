@@ -279,6 +279,11 @@ def test_shares_of_many_rounds_are_right_relative_to_themselves():
     assert line.off[7] < 0.1 * line.off[0]
 
 
+def fine_cut(schedule, above, log_lost, reach=math.inf, seldom=1e-300):
+    options = {"width": 0.02, "log_lost": log_lost, "seldom": seldom}
+    return discrete.cut(schedule, above, reach, **options)
+
+
 @pytest.mark.parametrize(
     ("above", "least", "largest"), [(True, 1.005, 8.0), (False, -8.0, -1.005)]
 )
@@ -289,7 +294,7 @@ def test_atoms_are_of_a_round_with_more_or_less_energy_than_its_digits_leave_ope
     of = []
     monkeypatch.setattr(discrete, "atoms_of", lambda q, u, *rest: of.append(u))
     schedule = rounds.rounds_of(np.full(3, 0.1), np.array([2.0, 3.0, 1.7]))
-    discrete.cut(schedule, above, 0.1, -20.0)
+    fine_cut(schedule, above, -20.0)
     moved = (np.array(of) / schedule.energies[0] - 1) * 2.0**48
     assert ((moved >= least) & (moved <= largest)).all()
 
@@ -349,14 +354,38 @@ def test_the_aliases_to_the_left_are_right_to_what_is_allowed_for_cancellation(
 
 def test_what_atoms_lose_is_what_was_asked_for():
     schedule = rounds.rounds_of(np.full(50, 1e-4), np.full(50, 2.0))
-    cut = discrete.cut(schedule, True, 0.02, math.log(1e-13))
+    cut = fine_cut(schedule, True, math.log(1e-13))
     assert 5e-15 < cut.lost <= 1.001e-13
-    assert discrete.cut(schedule, False, 0.02, math.log(1e-13)).lost == 0
+    assert fine_cut(schedule, False, math.log(1e-13)).lost == 0
     assert inversion.scan_tilts(cut, "add", math.log(1e-8)).top > 0
     rare = rounds.rounds_of(
         np.full(3, 1e-9), np.array([1.0, 2.0, 3.0])
     )  # all of them may be lost: half are kept
-    assert discrete.cut(rare, True, 0.02, math.log(1e-7)).lost < 1.5e-9
+    assert fine_cut(rare, True, math.log(1e-7)).lost < 1.5e-9
+
+
+@pytest.mark.parametrize("direction", ["add", "remove"])
+def test_atoms_that_end_early_bound_delta(direction):
+    """Of one round, whose delta is known; against the null no mass is lost, as there the ratio is zero."""
+    q, sigma, reach = 1e-4, 0.5, 1e-3
+    schedule = rounds.rounds_of(np.array([q]), np.array([sigma]))
+    low, high = (fine_cut(schedule, up, -40.0, reach, 0.1) for up in (False, True))
+    (below, _), (above, _) = low.atoms[0], high.atoms[0]
+    ends_early = math.exp(above.loss[-1]) - 1
+    assert ends_early == pytest.approx(reach, rel=0.1)
+    lost = inversion.lost_in(high, direction)
+    for epsilon in reach * np.array([0.0, 0.2, 0.9, 3.0]):
+        delta = float(exact.one_round(q, sigma, epsilon, direction))
+        assert hockey_stick(below, epsilon, direction) <= delta * (1 + 1e-12)
+        assert delta <= (hockey_stick(above, epsilon, direction) + lost) * (1 + 1e-12)
+    if direction == "add":  # most of delta is lost, and belongs to the upper end
+        assert lost > 0.5 * delta
+
+
+def hockey_stick(atom, epsilon, direction):
+    if direction == "add":
+        return (atom.mass * np.maximum(np.exp(atom.loss) - np.exp(epsilon), 0)).sum()
+    return (atom.mass * np.maximum(1 - np.exp(epsilon + atom.loss), 0)).sum()
 
 
 def test_atoms_whose_masses_floating_point_cannot_hold_are_refused_by_name():

@@ -12,10 +12,10 @@ from scipy.special import erf, gammaln, log_ndtr, logsumexp
 
 from adascale.accounting.exact import discrete, gaussian
 from adascale.accounting.exact.inversion import (
-    ADD,
     DIRECTIONS,
     chernoff_offset,
     gaussian_log_moment,
+    lost_in,
     moments_at,
     scan_tilts,
 )
@@ -69,7 +69,7 @@ def all_bounds(
         with contextlib.suppress(ArithmeticError):
             tilt = scan_tilts(rounds, direction, log_delta, epsilon).tilt
             low, high = _log_moments(rounds, direction, tilt)
-            lost = rounds.lost if direction == ADD else 0.0
+            lost = lost_in(rounds, direction)
             uppers += [("Renyi", (direction,), partial(_renyi, tilt, high, lost))]
             lowers += [("tilted", _tilted(tilt, low, high))]
     return uppers, lowers

@@ -6,6 +6,8 @@ leak less and more, and by bounds on delta in closed form or by real moments.
 
 import contextlib
 import math
+from collections.abc import Callable
+from functools import partial
 
 from adascale.accounting.exact import bounds, gaussian
 from adascale.accounting.exact.discrete import cut
@@ -14,6 +16,7 @@ from adascale.accounting.exact.inversion import (
     DIRECTIONS,
     REMOVE,
     largest_smoothing,
+    lost_in,
     scan_tilts,
 )
 from adascale.accounting.exact.moments import QUIET
@@ -33,8 +36,10 @@ from adascale.errors import CannotCertify
 _NO_EPSILON = 1e-6  # an epsilon proven to be below this needs no lower bound above 0
 _NO_DELTA = 1e-290  # nor does such a delta
 _WIDTH = 9e-4  # the relative width to aim for
-# cell width in L, and mass beyond the cells over delta
-_CUTS = (0.02, 1e-3), (0.01, 1e-4)
+# cell width in L, mass beyond the cells over delta, and chance of losses that count as one
+_CUTS = (0.02, 1e-3, 1e-2), (0.01, 1e-4, 1e-4), (0.01, 1e-4, 1e-300)
+_REACH = 2.0  # times epsilon: larger losses may count as one
+_MOST_REACHES = 8  # that are tried
 _FAR = 100, 2.0  # steps from an epsilon of 1e-6, and their growth: beyond 1e24
 _BEYOND = 1e30  # an epsilon above every loss
 _OUTWARD = 1e-12  # how far the last roundings may move a bound
@@ -143,6 +148,17 @@ class EpsilonProof(Proof):
         """Return the delta to which discrete rounds have to be right."""
         return self.delta
 
+    def near_epsilon(self, rounds: Callable[[float], Rounds]) -> float:
+        """Approximate epsilon by rounds whose losses have less and less reach."""
+        value = max(self.upper.values())
+        for _ in range(_MOST_REACHES):
+            near = rounds(_REACH * value)
+            tilts = scan_tilts(near, ADD, math.log(self.delta))
+            before, value = value, rough_epsilon(near, tilts, self.delta)
+            if value > 0.5 * before:
+                break
+        return value
+
     def of_other_rounds(self, rounds: Rounds) -> CertifiedInterval:
         """Bound epsilon of other rounds at this delta."""
         return epsilon_interval(rounds, self.delta)
@@ -171,7 +187,7 @@ class EpsilonProof(Proof):
             epsilons = {ADD: value}
         self._invert_direction(below, above, direction, value, name)
         other = REMOVE if direction == ADD else ADD
-        upper, rest = self.upper[direction], self.delta - above.lost
+        upper, rest = self.upper[direction], self.delta - lost_in(above, other)
         # delta(0) is the same in both directions
         if (
             upper == 0
@@ -191,7 +207,7 @@ class EpsilonProof(Proof):
     ) -> None:
         """Prove both bounds in one direction by sums around a value, smoothed less and less."""
         tilts = scan_both(below, above, direction, value)
-        slope, rest = tilts[0].best(value), self.delta - above.lost
+        slope, rest = tilts[0].best(value), self.delta - lost_in(above, direction)
         scale = max(value, 0.1 / slope)
         aim = _WIDTH if below is above else 3 * _WIDTH  # atoms are not nearer
         refinement = Refinement(0.8, aim, 0.1 * _NO_EPSILON)
@@ -207,7 +223,7 @@ class EpsilonProof(Proof):
             except CannotCertify as error:
                 refinement.record_failure(error)
                 continue
-            step = max(1e-4 * value, 1e-4 / low.where.tilt)
+            step = 0.3 * width * scale
             lower = nearest(low.lower, self.delta, value, step, -1)
             upper = 0.0
             if not high.upper(0.0) <= rest:
@@ -229,6 +245,10 @@ class DeltaProof(Proof):
     def least_delta(self) -> float:
         """Return the delta to which discrete rounds have to be right."""
         return max(self.lower, 1e-25 * max(self.upper.values()))
+
+    def near_epsilon(self, rounds: Callable[[float], Rounds]) -> float:
+        """Return epsilon, without a look at the rounds."""
+        return self.epsilon
 
     def of_other_rounds(self, rounds: Rounds) -> CertifiedInterval:
         """Bound delta of other rounds at this epsilon."""
@@ -253,8 +273,7 @@ class DeltaProof(Proof):
             self.reduce_upper(upper, name, direction)
             # delta(0) is the same in both directions
             if direction == ADD and (
-                epsilon == 0
-                or is_below(above, REMOVE, lower - above.lost, epsilon, None)
+                epsilon == 0 or is_below(above, REMOVE, lower, epsilon, None)
             ):
                 self.reduce_upper(upper, name, REMOVE)
                 return
@@ -296,9 +315,11 @@ def by_discretisation(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
         raise CannotCertify(
             "the moments of a round would take too many nodes, or overflow"
         )
-    for width, lost in _CUTS:
+    for width, lost, seldom in _CUTS:
         log_lost = math.log(proof.least_delta()) + math.log(lost)
-        below, above = (cut(rounds, up, width, log_lost) for up in (False, True))
+        cut_at = partial(cut, rounds, width=width, log_lost=log_lost, seldom=seldom)
+        reach = _REACH * proof.near_epsilon(partial(cut_at, False))
+        below, above = cut_at(False, reach), cut_at(True, reach)
         proof.invert(below, above, "minus one")
         if not proof.is_wide(proof.narrow):
             break

@@ -215,16 +215,40 @@ def log_moment_of_atoms(rounds: Rounds, c: FloatArray) -> FloatArray:
     return total
 
 
-def cut(rounds: Rounds, above: bool, width: float, log_lost: float) -> Rounds:
-    """Discretise: if ``above``, delta plus ``lost`` (at most e^log_lost) does not fall; else delta does not rise."""
+def cut(
+    rounds: Rounds,
+    above: bool,
+    reach: float,
+    *,
+    width: float,
+    log_lost: float,
+    seldom: float,
+) -> Rounds:
+    """Discretise: if ``above``, delta plus ``lost`` does not fall; else delta does not rise.
+
+    The last cell of a round begins where at most e^log_lost can be lost, or already at a loss of ``reach`` if the
+    null has larger ones in ``seldom`` of all schedules at most.
+    """
     end = max(-float(ndtri_exp(min(log_lost - math.log(rounds.expected), -0.7))), 0.0)
     # u was rounded, and delta increases with it
     factor = 1 + (4 if above else -4) * MOVED
-    atoms = tuple(
-        (atoms_of(q, factor * u, above, width, end), n)
-        for q, u, n in gathered(rounds, above).kinds
+    kinds = gathered(rounds, above).kinds
+    atoms = []
+    for q, u, n in kinds:
+        last = min(end, _end(q, u, reach, seldom / (n * len(kinds))))
+        atoms.append((atoms_of(q, factor * u, above, width, last), n))
+    return rounds._replace(
+        rates=(), energies=(), counts=(), atoms=rounds.atoms + tuple(atoms)
     )
-    return rounds._replace(rates=(), energies=(), counts=(), atoms=rounds.atoms + atoms)
+
+
+def _end(q: float, u: float, reach: float, chance: float) -> float:
+    """Find beyond the mean of the mixture where the loss exceeds ``reach`` and has this chance under the null."""
+    root = math.sqrt(u)
+    log_growth = reach if reach > 30 else math.log(math.expm1(reach) + q)
+    x = (log_growth - math.log(q)) / root + 0.5 * root
+    seldom = -float(ndtri_exp(math.log(min(chance, 0.5))))
+    return max(x - root, seldom - root, 0.0)
 
 
 def gathered(rounds: Rounds, above: bool) -> Rounds:
