@@ -140,7 +140,7 @@ def scan_tilts(
 
     valley(score_or_end, 2 * _MOST_TILTS, _MOST_TILTS)
     best = min(rows, key=score)
-    near = range(min(best - 6, 0), max(best + 6, 0) + 1)
+    near = [*range(min(best - 6, 0), max(best + 6, 0) + 1)]
     if score(best) <= enough:
         near = sorted(rows)
     finite = [i for i in near if math.isfinite(score(i))]
