@@ -270,7 +270,7 @@ def test_a_chernoff_bound_within_its_rounding_is_no_proof(
     assert sums.is_below(schedule, ADD, delta, epsilon, None) is below
 
 
-def refuse(*_):
+def refuse(*_, **__):
     raise CannotCertify("for a reason")
 
 
@@ -282,14 +282,10 @@ def refuse(*_):
     ],
 )
 def test_where_the_first_atoms_do_not_do_finer_ones_are_tried(monkeypatch, ask):
-    tried = []
-    monkeypatch.setattr(
-        certify,
-        "cut",
-        lambda *_: (
-            tried.append(1) or coins((0.78, 1.66) if len(tried) == 2 else RISING)
-        ),
-    )
+    def cut(_, above, *__, width, **___):
+        return coins((0.78, 1.66) if above and width > 0.01 else RISING)
+
+    monkeypatch.setattr(certify, "cut", cut)
     _, lower, upper, _ = ask()
     assert 0 < lower <= upper < 1.01 * lower
 

@@ -249,13 +249,14 @@ def test_gathered_rounds_leak_more_or_less_each(above):
     u, n = np.geomspace(0.4, 3.0, 2500), np.arange(2500.0) % 3 + 1
     many = rounds.Rounds((0.01, 0.2), (u, u[:7]), (n, n[:7]), 0.0, 1)
     few = discrete.gathered(many, above)
-    assert few.energies[0].size <= 150
+    assert few.energies[0].size <= 75
     for old, new in zip(many.by_rate(), few.by_rate(), strict=True):
         (_, u, n), (_, v, k) = old, new
         each = np.repeat(u, n.astype(int)), np.repeat(v, k.astype(int))
         change = (each[1] / each[0] - 1) * (1 if above else -1)
         assert change.min() >= 0
-        assert change.max() < 0.014 if u.size > 7 else change.max() == 0
+        most_leaky = change[each[0] > 2.0]
+        assert most_leaky.max() < 0.03 if u.size > 7 else change.max() == 0
 
 
 @pytest.mark.parametrize("q", [0.7, 0.99, 1 - 1e-6])

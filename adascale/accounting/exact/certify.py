@@ -71,10 +71,10 @@ class Proof:
             if value < self.upper[direction]:
                 self.upper[direction], self.names[direction] = value, name
 
-    def is_wide(self, widest: float = WIDEST) -> bool:
-        """Check whether the interval is wider than this, relative to its upper end."""
+    def is_wide(self) -> bool:
+        """Check whether the interval is too wide to be certified."""
         upper = max(self.upper.values())
-        narrow = max(widest * upper, self.negligible)
+        narrow = max(WIDEST * upper, self.negligible)
         return not (upper < math.inf and upper - self.lower <= narrow)
 
     def interval(self) -> CertifiedInterval:
@@ -138,11 +138,9 @@ def _known_interval(
 class EpsilonProof(Proof):
     """Bounds on epsilon at one delta."""
 
-    narrow = 5 * _WIDTH  # the width at which no finer discrete rounds are tried
-
     def __init__(self, delta: float) -> None:
         super().__init__(math.inf, _NO_EPSILON)
-        self.delta = delta
+        self.delta, self.near = delta, math.nan
 
     def least_delta(self) -> float:
         """Return the delta to which discrete rounds have to be right."""
@@ -150,14 +148,15 @@ class EpsilonProof(Proof):
 
     def near_epsilon(self, rounds: Callable[[float], Rounds]) -> float:
         """Approximate epsilon by rounds whose losses have less and less reach."""
-        value = max(self.upper.values())
-        for _ in range(_MOST_REACHES):
-            near = rounds(_REACH * value)
+        before = max(self.upper.values())
+        for _ in range(_MOST_REACHES * math.isnan(self.near)):
+            near = rounds(_REACH * before)
             tilts = scan_tilts(near, ADD, math.log(self.delta))
-            before, value = value, rough_epsilon(near, tilts, self.delta)
-            if value > 0.5 * before:
+            self.near = rough_epsilon(near, tilts, self.delta)
+            if self.near > 0.5 * before:
                 break
-        return value
+            before = self.near
+        return self.near
 
     def of_other_rounds(self, rounds: Rounds) -> CertifiedInterval:
         """Bound epsilon of other rounds at this delta."""
@@ -182,8 +181,7 @@ class EpsilonProof(Proof):
             value, direction, epsilons = sharp(below, self.delta)
             self.estimate, self.direction = value, direction
         else:
-            direction, tilts = ADD, scan_tilts(below, ADD, log_delta)
-            value = rough_epsilon(below, tilts, self.delta)
+            direction, value = ADD, self.near
             epsilons = {ADD: value}
         self._invert_direction(below, above, direction, value, name)
         other = REMOVE if direction == ADD else ADD
@@ -235,8 +233,6 @@ class EpsilonProof(Proof):
 
 class DeltaProof(Proof):
     """Bounds on delta at one epsilon."""
-
-    narrow = WIDEST  # the width at which no finer discrete rounds are tried
 
     def __init__(self, epsilon: float) -> None:
         super().__init__(1.0, _NO_DELTA)
@@ -321,7 +317,7 @@ def by_discretisation(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
         reach = _REACH * proof.near_epsilon(partial(cut_at, False))
         below, above = cut_at(False, reach), cut_at(True, reach)
         proof.invert(below, above, "minus one")
-        if not proof.is_wide(proof.narrow):
+        if not proof.is_wide():
             break
 
 

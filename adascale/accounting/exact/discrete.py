@@ -23,7 +23,7 @@ _START = -9.5  # the null has a mass of 1e-21 below this
 _WIDEST = 0.03  # largest width of a cell, in standard deviations
 _FARTHEST = 37.0  # up to here the mass of a cell of the null keeps all its digits
 _RULE = np.polynomial.legendre.leggauss(12)
-_MOST_KINDS = 300  # distinct rounds that are cut
+_MOST_KINDS = 150  # distinct rounds that are cut
 _MOST_POINTS = 60_000  # on the line: some seconds for a round of a thousand losses
 
 
@@ -257,7 +257,11 @@ def gathered(rounds: Rounds, above: bool) -> Rounds:
     most = max(_MOST_KINDS // max(len(rounds.rates), 1), 1)
     for u, n in zip(rounds.energies, rounds.counts, strict=True):
         if u.size > most:
-            bucket = np.ceil(np.log(u / u[0]) / math.log(u[-1] / u[0]) * (most - 1))
+            # steps are shorter where more depends on them; that the power is 3 is by trial
+            growth = np.expm1(np.minimum(u, 50.0)) / math.expm1(min(u[-1], 50.0))
+            gap = np.diff(np.log(u), prepend=math.log(u[0]))
+            place = np.cumsum(np.sqrt(n * growth**3 * gap))
+            bucket = np.ceil(place / place[-1] * (most - 1))
             first = np.flatnonzero(np.diff(bucket, prepend=-1.0))
             n = np.add.reduceat(n, first)
             u = u[np.append(first[1:], u.size) - 1] if above else u[first]

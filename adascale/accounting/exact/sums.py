@@ -52,7 +52,7 @@ class Refinement:
             self.width *= 0.05
             return
         gap, near = self.upper - self.lower, self.aim * self.upper
-        is_stuck = gap > 0.9 * before and not is_first_plan
+        is_stuck = gap > 0.75 * before and not is_first_plan
         self.is_done = gap <= max(near, self.negligible) or is_stuck
         if not self.is_done:
             self.width *= 0.8 * max(near / gap, 0.05)
