@@ -5,6 +5,7 @@ import inspect
 import logging
 import os
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -59,7 +60,7 @@ def _is_private(folder: str, source: str) -> bool:
 
     The owner of the source can do so anyway.
     """
-    if os.name == "nt":
+    if sys.platform == "win32":
         return True
     trusted = {0, os.geteuid(), os.stat(source).st_uid}
     innermost, *others = (Path(folder).resolve(), *Path(folder).resolve().parents)
