@@ -35,8 +35,8 @@ installed_from := $(made_from) $(shell cat pyproject.toml companion/pyproject.to
 
 venv: ## make or refresh .venv
 ifneq ($(shell cat .venv/made-from 2>/dev/null),$(made_from))
-	@case "$(python_version)" in 3.11.*|3.12.*|3.13.*) ;; *) \
-	  echo "$(PYTHON) $(if $(python_version),is Python $(python_version),cannot be run); what is needed is Python 3.11, 3.12 or 3.13, as in: make PYTHON=python3.12 test" >&2; exit 1;; esac
+	@case "$(python_version)" in 3.11.*|3.12.*|3.13.*|3.14.*) ;; *) \
+	  echo "$(PYTHON) $(if $(python_version),is Python $(python_version),cannot be run); what is needed is Python 3.11 to 3.14 (packages of the lock have no wheels for 3.15), as in: make PYTHON=python3.12 test" >&2; exit 1;; esac
 	rm -rf .venv
 	"$(PYTHON)" -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-deps --no-compile --require-hashes -r requirements.lock
@@ -121,7 +121,7 @@ clean: ## remove everything that a target made, .venv included
 	rm -rf .venv _build .pytest_cache .ruff_cache .mypy_cache .hypothesis build dist *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# For both platforms and all three Pythons at once. Pins stay as they are unless pyproject.toml asks otherwise.
+# For both platforms and Python 3.11 to 3.14 at once; 3.15 waits for wheels of cvxpy and h5py. Pins stay as they are unless pyproject.toml asks otherwise.
 lock: ## resolve requirements.lock from pyproject.toml (UPGRADE=--upgrade: newest versions)
 	rm -rf _build/uv && "$(PYTHON)" -m venv _build/uv && _build/uv/bin/python -m pip install --quiet uv
 	_build/uv/bin/uv pip compile --quiet --universal --python-version 3.11 --all-extras --generate-hashes \

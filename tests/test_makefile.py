@@ -88,7 +88,7 @@ def test_wrong_python_is_one_line_and_touches_nothing(checkout):
     shutil.rmtree(checkout / ".venv")
     result = make(checkout, "-s", "venv", f"PYTHON={checkout / 'absent'}", check=False)
     assert result.returncode != 0
-    assert "what is needed is Python 3.11, 3.12 or 3.13" in result.stderr
+    assert "what is needed is Python 3.11 to 3.14" in result.stderr
     assert not (checkout / ".venv").exists()
 
 
