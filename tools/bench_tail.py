@@ -4,8 +4,8 @@ Rates are log-uniform in 1e-7 ... 1, noise multipliers in 0.2 ... 50, counts up 
 1 to 30 events are distinct.  Prints a row per proof of the upper bound, and one of all.
 """
 
+import argparse
 import math
-import sys
 import time
 
 import numpy as np
@@ -47,11 +47,12 @@ def summary(rows):
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("number", nargs="?", type=int, default=100)
+    number = parser.parse_args().number
     epsilon([(0.01, 1.0, 10)], 1e-5)  # imports
     columns = ["proof", "is_open", "width", "cpu_seconds"]
-    rows = pd.DataFrame(
-        [row(*each) for each in schedules(int(sys.argv[1]))], columns=columns
-    )
+    rows = pd.DataFrame([row(*each) for each in schedules(number)], columns=columns)
     table = rows.groupby("proof").apply(summary, include_groups=False)
     table.loc["all"] = summary(rows)
     print(table.to_string(float_format="{:.2g}".format))

@@ -24,6 +24,7 @@ from adascale.accounting.logs import LEAST_NOISE, MOST_NOISE, MOST_ROUNDS
 from adascale.checks import FloatArray
 from adascale.errors import InvalidInput
 from adascale.rootfind import solve
+from adascale.text import shown
 
 _TOLERANCE = 1e-3  # relative, of calibrate and beta
 _LARGEST = 700.0  # largest epsilon of a point of the trade-off curve, as e^epsilon overflows beyond
@@ -344,8 +345,11 @@ def _to_target(
     delta = check.fraction("delta", delta)
     target = check.number("epsilon", epsilon, 1e-300)
     if varied.discrete or not (varied.rate * varied.number > 0).any():
-        expected = "sampled Gaussian mechanisms, at least one, as others have no noise"
-        raise InvalidInput(f"events must be {expected}", "events")
+        expected = (
+            "Gaussian mechanisms, at least one of them with a rate and a count above 0"
+        )
+        got = "discrete losses" if varied.discrete else shown(events)
+        raise InvalidInput(f"events must be {expected}, got {got}", "events")
     spent = epsilon_interval(held.rounds(), delta)
     if spent.upper >= target:
         raise InvalidInput(

@@ -192,7 +192,8 @@ def _choose(names: list[str], columns: Columns) -> dict[str, str | float]:
         got = short(",".join(map(str, names)))
         expected = "rate, sigma and, if a row stands for several rounds, count"
         raise InvalidInput(
-            f"got the columns {got}, expected one for each of {expected}; use columns to map other names",
+            f"got the columns {got}, expected one for each of {expected};"
+            " name others by columns, in a shell --columns rate=NAME,sigma=NAME",
             "columns",
         )
     return {role: chosen[role] for role in _NAMES}
