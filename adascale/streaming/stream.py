@@ -52,9 +52,9 @@ class Stream:
     A new stream with the same file continues after the last round.  While it is :attr:`pending`, the last gain gets the
     same answer again, once, and is not counted twice.
 
-    The file holds the gain and the answer of each round.  When it is opened again, the policy decides all of them anew,
-    which takes about .05 ms a round, and is refused if a decision differs.  A stream is for one thread of one process;
-    another stream cannot open the file until this one is closed or its process ends.
+    The file holds the gain and the answer of each round.  When it is opened again, the policy decides all rounds anew,
+    which takes a few milliseconds each, and the file is refused if a decision differs.  A stream is for one thread of
+    one process; no other stream can open the file until this one is closed or its process ends.
 
     Parameters
     ----------
