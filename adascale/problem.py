@@ -25,7 +25,7 @@ RENYI = accounting.RenyiAccountant()
 
 
 class LeakageTerms(NamedTuple):
-    """The K kinds of devices (equal rates and batch sizes) of a :class:`RoundLeakage`, as arrays of shape (K,)."""
+    """The K kinds of devices (equal rates and weighted batches) of a :class:`RoundLeakage`, as arrays of shape (K,)."""
 
     moments: MomentTerms
     unit: FloatArray
@@ -37,7 +37,7 @@ class LeakageTerms(NamedTuple):
 class RoundLeakage:
     r"""The leakage of a round, :math:`F(w) = \sum_m \rho_\alpha(q_m, \sigma_m(w))`, and its slope.
 
-    Here :math:`\sigma_m(w)^{-2} = 2 d G^2 / (s_n M^2 B_m^2 w)`, with :math:`s_n` from ``scenario.noise_share``, and
+    Here :math:`\sigma_m(w)^{-2} = 2 d G^2 p_m^2 / (s_n B_m^2 w)`, with :math:`s_n` from ``scenario.noise_share``, and
     :math:`\alpha > 1` defaults to ``scenario.order``.  F is strictly convex and decreasing (:prf:ref:`lem-convex`).
     """
 
@@ -83,8 +83,8 @@ def kinds_that_may_leak_most(leakage: RoundLeakage) -> NDArray[np.intp]:
 
 
 def _pairs(scenario: Scenario) -> FloatArray:
-    """Return sampling rate and batch size of each device, in a single row if all are alike."""
-    pairs = np.broadcast_arrays(scenario.sampling_rate, scenario.batch_size)
+    """Return sampling rate and weighted batch size of each device, in a single row if all are alike."""
+    pairs = np.broadcast_arrays(scenario.sampling_rate, scenario.weighted_batch_size)
     return np.stack(pairs, axis=-1).reshape(-1, 2)
 
 
@@ -207,9 +207,9 @@ class Problem:
         return w
 
     def noise_multiplier(self, w: ArrayLike) -> FloatArray:
-        r"""Compute :math:`\sigma_{m,t} = (M B_m / G) \sqrt{s_n w_t / (2d)}` (paper, eq. (15)), shape (..., M, T)."""
+        r"""Compute :math:`\sigma_{m,t} = B_m / (p_m G) \sqrt{s_n w_t / (2d)}` (paper, eq. (15)), shape (..., M, T)."""
         s = self.scenario
-        size = np.broadcast_to(np.asarray(s.batch_size, dtype=float), s.num_devices)
+        size = np.broadcast_to(s.weighted_batch_size, s.num_devices)
         root = np.sqrt(s.noise_share * self._energy(w) / (2 * s.num_parameters))
         sigma = s.num_devices / s.clip_norm * size[:, None] * root[..., None, :]
         return sigma if self.exposure is None else sigma / np.sqrt(self.exposure)

@@ -52,6 +52,9 @@ class Scenario:
     privacy_noise_power : float, in (0, noise_power], optional
         The part of ``noise_power`` in watts that protects: the server cannot decode or cancel it, but can the rest,
         which disturbs the update all the same.  Default: all of it.
+    weights : sequence of float, > 0, one per device, optional
+        Weights :math:`p_m` of the devices' gradients, up to a factor; the sum of :math:`p_m` is 1.  Those of FedAvg are
+        the ``dataset_size``.  Default: :math:`1/M`, as in the paper.  See :ref:`how-unequal`.
     """
 
     name: str
@@ -65,6 +68,7 @@ class Scenario:
     noise_power: float
     order: float = 3
     privacy_noise_power: float | None = None
+    weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -83,6 +87,13 @@ class Scenario:
             most = self.noise_power
             self._set("privacy_noise_power", check.number, _NUMBERS[0], most)
         self._set("order", check.order)
+        if self.weights is not None:
+            self._set("weights", _for_all_or_each, self.num_devices)
+            if not isinstance(self.weights, tuple):
+                message = (
+                    f"weights must be {self.num_devices} numbers, got {self.weights:g}"
+                )
+                raise InvalidInput(message, "weights")
         check.sampling_rate("batch_size / dataset_size", self.sampling_rate)
 
     def _set(
@@ -166,10 +177,23 @@ class Scenario:
         return 1 + (1 - self.sampling_rate) / self._array("batch_size")
 
     @property
+    def relative_weight(self) -> FloatArray:
+        r""":math:`M p_m`, shape () or (M,), whose mean is 1."""
+        if self.weights is None:
+            return np.ones(())
+        weights = self._array("weights")
+        return np.asarray(weights / weights.mean())
+
+    @property
+    def weighted_batch_size(self) -> FloatArray:
+        r""":math:`B_m / (M p_m)`, shape () or (M,): a sample moves the mean gradient by :math:`p_m G / B_m` at most."""
+        return np.asarray(self._array("batch_size") / self.relative_weight)
+
+    @property
     def power_share(self) -> FloatArray:
-        r""":math:`P_m / P_{\max}`, shape () or (M,); it scales the gain of a device with its own power limit."""
+        r""":math:`P_m / (P_{\max} (M p_m)^2)`, shape () or (M,): how power and weight scale a gain."""
         power = self._array("max_power")
-        return np.asarray(power / power.max())
+        return np.asarray(power / power.max() / self.relative_weight**2)
 
     def _array(self, name: str) -> FloatArray:
         return np.asarray(getattr(self, name), dtype=float)
@@ -198,7 +222,7 @@ class Scenario:
         return _GAINS
 
     def min_gain(self, gain: ArrayLike) -> FloatArray:
-        r"""Compute :math:`h_{\min,t}^2 = \min_m |h_{m,t}|^2 P_m / (P_{\max} k_m^2)` of linear gains (..., M, T)."""
+        r"""Compute :math:`h_{\min,t}^2`, the smallest scaled gain, of linear gains (..., M, T), shape (..., T)."""
         return np.asarray(self.scaled_gain(gain).min(axis=-2))
 
     def floor(self, min_gain: ArrayLike) -> FloatArray:
@@ -206,7 +230,7 @@ class Scenario:
         return np.asarray(self.noise_scale / (self.x_max * np.asarray(min_gain)))
 
     def scaled_gain(self, gain: ArrayLike) -> FloatArray:
-        r"""Compute :math:`|h_{m,t}|^2 P_m / (P_{\max} k_m^2)` of linear gains, both of shape (..., M, T)."""
+        r"""Compute :math:`|h_{m,t}|^2 P_m / (P_{\max} k_m^2 (M p_m)^2)` of linear gains, both of shape (..., M, T)."""
         gain = check.positive("gain", gain)
         if gain.ndim < 2 or gain.shape[-2] != self.num_devices:
             raise InvalidInput(
@@ -219,7 +243,7 @@ class Scenario:
         return check.positive("gain / k_m^2", scaled)
 
     def mean_gain(self, path_loss: ArrayLike) -> FloatArray:
-        r"""Compute :math:`P_m / (P_{\max} \mathrm{PL}_m k_m^2)` of linear path losses, shape (..., M)."""
+        r"""Compute the mean scaled gains, of :math:`1 / \mathrm{PL}_m`, of linear path losses, shape (..., M)."""
         path_loss = check.per_device("path_loss", path_loss, self.num_devices)
         with np.errstate(over="ignore", divide="ignore"):
             mean = self.power_share / (path_loss * self.batch_second_moment)

@@ -114,6 +114,7 @@ SCENARIO = {
     "noise_power": [INF, -90, 1e-320],
     "order": [0.9],
     "privacy_noise_power": [1.1e-12, 0.0, NAN, [1e-13] * 3],
+    "weights": [1.0, (1.0, 2.0), (1.0, 0.0, 1.0), "dataset_size"],
 }
 ENTRIES = [
     *(

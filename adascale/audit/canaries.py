@@ -19,16 +19,18 @@ COINS, PLACES, BATCHES, RUNS = range(4)
 
 
 def audited_devices(scenario: Scenario) -> Index:
-    """Return the devices with the sampling rate and the batch size of device 0."""
-    rate, size = np.broadcast_arrays(
-        scenario.sampling_rate, scenario.batch_size, np.empty(scenario.num_devices)
-    )[:2]
+    """Return the devices with the sampling rate and the weighted batch size of device 0."""
+    rate, size, _ = np.broadcast_arrays(
+        scenario.sampling_rate,
+        scenario.weighted_batch_size,
+        np.empty(scenario.num_devices),
+    )
     return np.flatnonzero((rate == rate[0]) & (size == size[0]))
 
 
 def unit(scenario: Scenario) -> float:
-    """Return the sensitivity :math:`C/(M B_m)` of the audited devices."""
-    size = float(np.ravel(scenario.batch_size)[0])
+    """Return the sensitivity :math:`p_m C / B_m` of the audited devices."""
+    size = float(np.ravel(scenario.weighted_batch_size)[0])
     return scenario.clip_norm / (scenario.num_devices * size)
 
 

@@ -49,6 +49,8 @@ def digest(scenario: Scenario) -> str:
     # 0 dB, all of the noise
     if constants["privacy_noise_power"] == scenario.noise_power:
         constants["privacy_noise_power"] = None
+    if constants["weights"] is None:  # the paper's
+        del constants["weights"]
     return hashlib.sha256(repr(constants).encode()).hexdigest()[:16]
 
 

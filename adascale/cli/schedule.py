@@ -32,8 +32,8 @@ A scenario file is TOML with the keys name, num_devices, num_rounds, num_paramet
 clip_norm, max_power (W) or max_power_dbm, noise_power (W) or noise_power_dbm, order, and optionally privacy_noise_power
 (W), the part of the noise that the server cannot cancel, for which --interference is another way. In place of the noise
 power it can have bandwidth_hz with noise_figure_db (default: 0), from which thermal noise follows, and
-interference_dbm, which is added to the noise but does not protect. In Python, adascale.Scenario.mnist().to_toml() shows
-a preset's.
+interference_dbm, which is added to the noise but does not protect. It may have weights of the devices. In Python,
+adascale.Scenario.mnist().to_toml() shows a preset's.
 
 epsilon is proven and holds for every device. epsilon_mean is the mean over devices, which is no guarantee, and rdp is
 the mean over devices of the Renyi leakage in nats. The column made_with of --out names the scenario, its digest, the

@@ -19,6 +19,7 @@ from adascale.learning.devices import find_device
 from adascale.learning.gradients import ClippedSum, check_model, clipped_sum
 from adascale.learning.seeding import DROPOUT, NOISE, poisson_batch, stream
 from adascale.learning.settings import Training
+from adascale.policies.selection import check_equal_weights
 from adascale.scenario import Scenario
 
 
@@ -128,6 +129,8 @@ class FedSGD:
         settings, count = self.training, self.scenario.num_devices
         senders = np.ones(count, bool) if senders_t is None else np.asarray(senders_t)
         after = state._replace(round=state.round + 1)
+        if not senders.all():
+            check_equal_weights(self.scenario)
         if not senders.any():
             return after, RoundRecord(0, math.nan, math.nan)
         with _exact(self.device), _seeded(self.device, self.seed, state.round):
@@ -153,7 +156,8 @@ class FedSGD:
         """
         scenario, batches = self.scenario, self.batches(round_index)
         count = scenario.num_devices
-        factor = np.broadcast_to(weight, count) * (1 / self.batch_size) / count
+        size = np.broadcast_to(scenario.weighted_batch_size, count)
+        factor = np.broadcast_to(weight, count) * (1 / size) / count
         senders = np.flatnonzero(factor)
         positions = np.concatenate([batches[m] for m in senders])
         weights = np.repeat(factor[senders], [batches[m].size for m in senders])
@@ -209,7 +213,7 @@ def effective_update(
 ) -> Tensor:
     r"""Return the update of the same round without the channel (:eq:`eq:decomposition`).
 
-    .. math:: \tilde{\mathbf r}_t = \frac1M \sum_m \mathbf g_{m,t} + \mathrm{Re}(\mathbf n_t) / \sqrt{\eta_t}
+    .. math:: \tilde{\mathbf r}_t = \sum_m p_m \mathbf g_{m,t} + \mathrm{Re}(\mathbf n_t) / \sqrt{\eta_t}
 
     Parameters
     ----------

@@ -68,6 +68,7 @@ class Selection(NamedTuple):
                 f"senders must be bool, got {self.senders.dtype}", "senders"
             )
         s = self.scenario
+        check_equal_weights(s)
         size = np.asarray(s.batch_size, dtype=float)[..., None]
         root = np.sqrt(s.noise_share * self.noise_energy / (2 * s.num_parameters))
         root = self.senders.sum(axis=-2) / s.clip_norm * root
@@ -101,6 +102,14 @@ class Selection(NamedTuple):
     def _rate(self) -> FloatArray:
         """The sampling rate of each device, shape (M,)."""
         return np.broadcast_to(self.scenario.sampling_rate, self.scenario.num_devices)
+
+
+def check_equal_weights(scenario: Scenario) -> None:
+    """Raise an ``InvalidInput`` if devices have weights, since the mean of those that send is one of equal weights."""
+    if scenario.weights is not None:
+        raise InvalidInput(
+            "weights must not be given if a policy chooses who sends", "weights"
+        )
 
 
 class Selecting(Policy):
@@ -168,6 +177,7 @@ class Truncated(Selecting):
     delta: float = 1e-5
 
     def start(self, scenario: Scenario) -> State:
+        check_equal_weights(scenario)
         if (self.threshold is None) == (self.epsilon is None):
             raise InvalidInput(
                 f"exactly one of threshold and epsilon must be given, got {self}",
@@ -259,6 +269,7 @@ class Best(Selecting):
     level: ArrayLike = 0.0
 
     def start(self, scenario: Scenario) -> State:
+        check_equal_weights(scenario)
         check.whole("number", self.number, most=scenario.num_devices)
         return State(scenario, check.at_least("level", self.level, 0))
 

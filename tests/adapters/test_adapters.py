@@ -86,6 +86,11 @@ def test_pages_show_only_the_programs_that_are_tested():
     assert pages.count("```") == 2 * (len(shown) + others)  # no code of their own
 
 
+def test_page_shows_what_its_program_prints(capsys):
+    runpy.run_path(HOWTO / "unequal.py", run_name="__main__")
+    assert capsys.readouterr().out == (HOWTO / "unequal.out").read_text()
+
+
 @pytest.mark.parametrize("selecting", [False, True])
 def test_own_loop_steps_along_the_mean_of_clipped_gradients_of_senders(
     program, selecting

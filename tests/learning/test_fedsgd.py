@@ -46,11 +46,13 @@ def assert_equal_states(first, second):
 
 
 @pytest.mark.parametrize("senders", [None, np.arange(10) % 3 != 0])
-def test_round_is_the_average_of_averages_by_plain_loops(senders):
+def test_round_is_the_weighted_mean_of_averages_by_plain_loops(senders):
     sizes = (30.0,) * 10 if senders is None else tuple(20.0 + m for m in range(10))
-    federation = federation_of(clip_norm=CLIP, batch_size=sizes)
+    weights = tuple(1.0 + m for m in range(10)) if senders is None else None
+    federation = federation_of(clip_norm=CLIP, batch_size=sizes, weights=weights)
     state, model, received = federation.start(), build("digits_cnn", 0), 0.0
     indices = np.arange(10) if senders is None else np.flatnonzero(senders)
+    share = np.full(10, 1 / len(indices)) if weights is None else np.array(weights) / 55
     for m in indices:
         for i in federation.batches(0)[m]:
             logits = model(DIGITS.images[i : i + 1])
@@ -58,7 +60,7 @@ def test_round_is_the_average_of_averages_by_plain_loops(senders):
             rows = torch.autograd.grad(loss, list(model.parameters()))
             gradient = torch.cat([row.flatten() for row in rows])
             clipped = gradient * min(1.0, CLIP / float(gradient.norm()))
-            received = received + clipped / sizes[m] / len(indices)
+            received = received + clipped / sizes[m] * share[m]
     after, record = federation.step(state, np.inf, senders_t=senders)
     assert record.batch_size == sum(federation.batches(0)[m].size for m in indices)
     assert 0 < record.clipped < 1

@@ -1,0 +1,109 @@
+"""Devices that count differently: sensitivity, power limit and privacy, against the sums over devices written out."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+
+from adascale import InvalidInput, Problem, accounting, channel, policies
+
+from .problems import MIXED
+
+WEIGHTS = (1.0, 5.0, 2.0)
+WEIGHTED = replace(MIXED, weights=WEIGHTS)
+SHARE = np.array(WEIGHTS) / 8  # p_m
+SIZES = st.lists(st.integers(50, 5000), min_size=2, max_size=5)
+
+
+def unequal(sizes, **changes):
+    """Devices with data sets of these sizes, which all sample at one rate."""
+    batches = tuple(0.1 * size for size in sizes)
+    many = {"num_devices": len(sizes), "batch_size": batches, "dataset_size": sizes}
+    return replace(MIXED, **many, **changes)
+
+
+def leakages(scenario, min_gain):
+    """The Renyi leakage of each device in one round at full power."""
+    problem = Problem(scenario, [min_gain], 1.0)
+    sigma = problem.noise_multiplier(problem.min_noise_energy)[:, 0]
+    return accounting.rdp(scenario.sampling_rate, sigma, 3)
+
+
+def test_weights_set_the_power_limit():
+    """Batches of Poisson size, and sample gradients that all have norm G and one direction: the largest power."""
+    gain = np.array([3e-12, 8e-12, 1e-12])
+    power = np.empty(3)
+    for m, (batch, size) in enumerate(
+        zip(MIXED.batch_size, MIXED.dataset_size, strict=True)
+    ):
+        number = np.arange(size + 1)
+        square = (number / batch * MIXED.clip_norm) ** 2
+        energy = (binom.pmf(number, size, batch / size) * square).sum()
+        power[m] = SHARE[m] ** 2 / gain[m] * energy / MIXED.num_parameters
+    expected = (MIXED.max_power / power).min()  # the largest eta within all limits
+    problem = Problem(WEIGHTED, WEIGHTED.min_gain(gain[:, None]), 1.0)
+    assert problem.max_eta[0] == pytest.approx(expected, rel=1e-12)
+
+
+def test_noise_multiplier_is_noise_over_what_a_sample_moves():
+    problem = Problem(WEIGHTED, [1e-12], 0.1)
+    w = 2 * problem.min_noise_energy
+    sample = np.zeros(MIXED.num_parameters)
+    sample[0] = MIXED.clip_norm
+    moves = [
+        np.linalg.norm(p * sample / batch)
+        for p, batch in zip(SHARE, MIXED.batch_size, strict=True)
+    ]
+    noise = np.sqrt(MIXED.noise_power / 2 / problem.eta(w)[0])
+    sigma = problem.noise_multiplier(w)[:, 0]
+    np.testing.assert_allclose(sigma, noise / moves, rtol=1e-12)
+    each = accounting.rdp(MIXED.sampling_rate, sigma, 3)
+    assert problem.rdp(w) == pytest.approx(np.mean(each), rel=1e-12)
+
+
+def test_optimum_of_weighted_devices_is_one_water_level():
+    floor = np.array([0.02, 0.3, 0.05, 0.11])
+    gain = WEIGHTED.noise_scale / (WEIGHTED.x_max * floor)
+    problem = Problem(WEIGHTED, gain, 0.06)
+    found = policies.Optimal().schedule(problem)
+    # all ways to divide the budget in fortieths, of which one is the optimum
+    steps = np.indices((41,) * 3).reshape(3, -1).T
+    steps = steps[steps.sum(axis=1) <= 40]
+    spend = np.column_stack([steps, 40 - steps.sum(axis=1)]) * 0.24 / 40
+    least = problem.rdp(floor + spend).argmin()
+    np.testing.assert_allclose(floor + spend[least], found, rtol=1e-9)
+
+
+@given(SIZES, st.floats(1e-3, 10))
+def test_data_weights_give_all_devices_one_epsilon(sizes, energy):
+    fair = unequal(sizes, weights=sizes)
+    gain = fair.noise_scale / (fair.x_max * energy)
+    each = leakages(fair, gain)
+    np.testing.assert_allclose(each, each[0], rtol=1e-9)
+
+
+@given(SIZES, st.floats(0.02, 0.9), st.floats(1.05, 3), st.sampled_from([1.5, 3, 20]))
+def test_only_data_weights_give_all_devices_one_leakage(sizes, rate, factor, order):
+    """At equal p_m / n_m, a larger batch leaks less; for much noise, the leakage is proportional to (p_m / n_m)^2."""
+    larger = min(rate * factor, 1)
+    ratio = 0.5  # of the sampling rate and the noise multiplier
+    small, large = (float(accounting.rdp(q, q / ratio, order)) for q in (rate, larger))
+    assert large < small
+    apart = [float(accounting.rdp(rate, 1e4 * x, order)) for x in (1, factor)]
+    assert apart[0] / apart[1] == pytest.approx(factor**2, rel=1e-3)
+
+
+def test_unequal_data_with_equal_weights_leak_unequally():
+    equal = unequal((100, 1000))
+    small, large = leakages(equal, 1e-12)
+    assert small > 50 * large
+
+
+def test_weights_are_refused_where_devices_stay_idle():
+    gain = channel.draw(3, 8, seed=0).gain
+    for policy in policies.Truncated(1e-12), policies.Best(2):
+        with pytest.raises(InvalidInput, match="weights"):
+            policy.select(WEIGHTED, gain)
