@@ -24,12 +24,10 @@ DEVICES = list(
 )
 
 
-def gradient(model, x, y, rng, s=OWN):
+def gradient(model, x, y, rng, rate, size, clip):
     """Sum the clipped gradients of a Poisson batch, and divide by its *expected* size."""
-    drawn, theta = (
-        torch.tensor(rng.random(len(y)) < s.sampling_rate),
-        dict(model.named_parameters()),
-    )
+    drawn = torch.tensor(rng.random(len(y)) < rate)
+    theta = dict(model.named_parameters())
     each = grad(
         lambda p, x, y: torch.nn.functional.cross_entropy(
             functional_call(model, p, (x[None],)), y[None]
@@ -42,7 +40,7 @@ def gradient(model, x, y, rng, s=OWN):
         ],
         1,
     )
-    return ((s.clip_norm / rows.norm(dim=1)).clamp(max=1) @ rows / s.batch_size).numpy()
+    return ((clip / rows.norm(dim=1)).clamp(max=1) @ rows / size).numpy()
 
 
 def train(model, optimiser, devices, h, policy, *budget, s=OWN, seed=0):
@@ -53,6 +51,7 @@ def train(model, optimiser, devices, h, policy, *budget, s=OWN, seed=0):
         policy.start(s, *budget),
     )
     eta, sends = np.zeros(s.num_rounds), np.ones(h.shape, dtype=bool)
+    rate, size = (np.broadcast_to(v, len(h)) for v in (s.sampling_rate, s.batch_size))
     for t in range(s.num_rounds):
         if isinstance(policy, policies.Selecting):
             state, eta[t : t + 1], sends[:, t : t + 1] = policy.decide(
@@ -62,11 +61,13 @@ def train(model, optimiser, devices, h, policy, *budget, s=OWN, seed=0):
             state, energy = policy.decide(state, s.floor(gain[:, t].min()))
             eta[t] = s.noise_scale / energy
         if eta[t] > 0:  # 0 means that nobody sends
-            weight, on = (
-                np.sqrt(eta[t]) / (sends[:, t].sum() * h[:, t]),
-                np.flatnonzero(sends[:, t]),
-            )
-            sent = [weight[m] * gradient(model, *devices[m], rng, s) for m in on]
+            share, on = sends[:, t] * s.relative_weight, np.flatnonzero(sends[:, t])
+            weight = np.sqrt(eta[t]) * share / share.sum() / h[:, t]
+            sent = [
+                weight[m]
+                * gradient(model, *devices[m], rng, rate[m], size[m], s.clip_norm)
+                for m in on
+            ]
             received = (h[on, t] @ sent).real + np.sqrt(
                 s.noise_power / 2
             ) * rng.standard_normal(s.num_parameters)
