@@ -88,12 +88,12 @@ class Scenario:
             self._set("privacy_noise_power", check.number, _NUMBERS[0], most)
         self._set("order", check.order)
         if self.weights is not None:
-            self._set("weights", _for_all_or_each, self.num_devices)
-            if not isinstance(self.weights, tuple):
+            if np.ndim(self.weights) == 0:
                 message = (
-                    f"weights must be {self.num_devices} numbers, got {self.weights:g}"
+                    f"weights must be {self.num_devices} numbers, got {self.weights!r}"
                 )
                 raise InvalidInput(message, "weights")
+            self._set("weights", _for_all_or_each, self.num_devices)
         check.sampling_rate("batch_size / dataset_size", self.sampling_rate)
 
     def _set(

@@ -104,6 +104,6 @@ def test_unequal_data_with_equal_weights_leak_unequally():
 
 def test_weights_are_refused_where_devices_stay_idle():
     gain = channel.draw(3, 8, seed=0).gain
-    for policy in policies.Truncated(1e-12), policies.Best(2):
+    for policy in policies.Truncated(1e-12), policies.Best(2), policies.Joint(1.0):
         with pytest.raises(InvalidInput, match="weights"):
             policy.select(WEIGHTED, gain)

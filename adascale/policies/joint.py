@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.errors import BudgetNotReached, InvalidInput
-from adascale.policies.selection import Selecting
+from adascale.policies.selection import Selecting, check_equal_weights
 from adascale.problem import RoundLeakage, scaling
 from adascale.scenario import FloatArray, Scenario
 
@@ -57,6 +57,7 @@ class Joint(Selecting):
     total: ArrayLike | None = None
 
     def start(self, scenario: Scenario) -> JointState:
+        check_equal_weights(scenario)
         if (self.price is None) == (self.total is None):
             raise InvalidInput(
                 f"exactly one of price and total must be given, got {self}", "price"
