@@ -86,6 +86,7 @@ if __name__ == "__main__":
         (policies.Learn(budget_mode="hard"), 0.04),
         (policies.Truncated(epsilon=2.0),),
     ):
+        torch.manual_seed(0)
         model = torch.nn.Linear(64, 10)  # its 650 parameters are the scenario's
         found = train(
             model, torch.optim.SGD(model.parameters(), 1.0), DEVICES, h, policy, *budget
