@@ -221,7 +221,7 @@ class EpsilonProof(Proof):
             except CannotCertify as error:
                 refinement.record_failure(error)
                 continue
-            step = 0.3 * width * scale
+            step = max(0.3 * width * value, 1e-4 / low.where.tilt)
             lower = nearest(low.lower, self.delta, value, step, -1)
             upper = 0.0
             if not high.upper(0.0) <= rest:
