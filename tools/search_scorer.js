@@ -15,11 +15,12 @@ var Scorer = {
   partialTerm: 2,
 };
 
-// Excerpts are of the text alone: without code, formulas in TeX, and the list of sections.
+// Excerpts are of the text alone: without code, formulas in TeX, and what is around an article.
 const ofPage = Search.htmlToText;
 Search.htmlToText = (text, anchor) => {
   const page = new DOMParser().parseFromString(text, "text/html");
-  page.querySelectorAll("pre, div.math, summary, .figure-files, #print-main-content").forEach((each) => each.remove());
+  page.querySelector('[role="main"]')?.replaceChildren(...page.querySelectorAll("article"));
+  page.querySelectorAll("pre, div.math, summary, .figure-files").forEach((each) => each.remove());
   page.querySelectorAll("span.math").forEach((each) => each.replaceWith("…"));
   return ofPage(page.documentElement.outerHTML, anchor);
 };
