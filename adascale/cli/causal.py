@@ -30,17 +30,22 @@ def choose(
     """Return the name and the policy for ``scenario.num_rounds`` rounds, and one of :data:`BUDGET_MODES`.
 
     ``trace`` is the past, or with ``options.hindsight`` the trace on which the policy is evaluated, as in the paper's
-    protocol.  ``options.nu`` becomes the budget that ``--epsilon`` gives.
+    protocol.
     """
     hindsight = bool(getattr(options, "hindsight", False))
-    name, method = _find(options, hindsight)
-    needs_budget = "future" in method.needs or not method.chooses_senders
+    name, method = (
+        _find(options, hindsight)
+        if options.epsilon is None
+        else guarantee_epsilon(options)
+    )
+    is_fixed = method.chooses_senders or method.policy.needs_epsilon
+    needs_budget = not is_fixed or not method.needs.isdisjoint({"future", "epsilon"})
     if (options.nu is None) == (options.epsilon is None) and (
         options.nu is not None or needs_budget
     ):
         raise ValueError("exactly one of --nu and --epsilon must be given")
-    if options.epsilon is not None:
-        name, method = _guarantee_epsilon(options, scenario, name, method)
+    if "epsilon" in method.needs:
+        raise ValueError(f"--policy {options.policy} needs --epsilon in place of --nu")
     if options.past is not None:
         if trace is not None:
             other = "--hindsight" if hindsight else "--split"
@@ -53,10 +58,7 @@ def choose(
 
 def _find(options: Namespace, hindsight: bool) -> tuple[str, Method]:
     """Return the label and the method of the policy, built from the distribution of the past where it can be."""
-    default = "adascale" if hindsight else "learn"
-    if options.epsilon:
-        default = "equalalloc"
-    options.policy = options.policy or default
+    options.policy = options.policy or ("adascale" if hindsight else "learn")
     name, method = adascale.comparison.find_method(options.policy)
     has_from_law = hasattr(method.policy, "from_law")
     if has_from_law and "future" in method.needs and not hindsight:
@@ -64,24 +66,19 @@ def _find(options: Namespace, hindsight: bool) -> tuple[str, Method]:
     return name, method
 
 
-def _guarantee_epsilon(
-    options: Namespace, scenario: adascale.Scenario, name: str, method: Method
-) -> tuple[str, Method]:
-    """Return the policy whose least noise guarantees epsilon, and set the budget of EqualAlloc."""
-    epsilon, delta = options.epsilon, options.delta
-    if method.policy is adascale.policies.Truncated and not method.fixed:
-        return adascale.comparison.find_method(
-            f"{name}:epsilon={epsilon},delta={delta}"
-        )
-    if method.policy is not adascale.policies.EqualAlloc:
+def guarantee_epsilon(options: Namespace) -> tuple[str, Method]:
+    """Return the label and the method of the policy that guarantees ``--epsilon``."""
+    options.policy = options.policy or "privacybudget"
+    name, method = adascale.comparison.find_method(options.policy)
+    is_truncated = method.policy is adascale.policies.Truncated and not method.fixed
+    if "epsilon" not in method.needs and not is_truncated:
         raise ValueError(
-            "--epsilon holds on every channel, so --policy must be equalalloc or truncated (without threshold), "
-            f"whose least noise is known in advance; got {options.policy}"
+            "--epsilon holds on every channel, so --policy must be privacybudget or truncated (without threshold); "
+            f"got {options.policy}"
         )
-    budget = adascale.policies.EqualAlloc.budget_for(scenario, epsilon, delta)
-    # rounded up, so that every machine finds the same digits
-    options.nu = float(f"{budget * (1 + 6e-6):.5e}")
-    return name, method
+    separator = "," if method.fixed else ":"
+    label = f"{name}{separator}epsilon={options.epsilon},delta={options.delta}"
+    return label, method.guaranteeing(options.epsilon, options.delta)
 
 
 def _check_needs(
@@ -146,6 +143,8 @@ def _build(
         law = adascale.channel.EmpiricalFloors.of(scenario, trace.min_gain)
         if method.policy is adascale.policies.Learn and not hindsight:
             arguments["prior"] = law
+        if method.policy is adascale.policies.PrivacyBudget:
+            arguments["law"] = law
         statistics = {"law": law, "mean_gain": trace.mean_gain}
         arguments |= {need: statistics[need] for need in method.needs}
     if method.constructor is not None:

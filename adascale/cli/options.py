@@ -131,18 +131,14 @@ def add_split(parser: Parser, more: str) -> None:
 
 def add_causal_policy(parser: Parser) -> None:
     """Add the policy that decides round by round, and what it may know before the first round."""
-    add_policy(parser, " (default: learn, or equalalloc with --epsilon)")
+    add_policy(parser, " (default: learn, or privacybudget with --epsilon)")
     parser.add_argument(
         "--past",
         help="earlier trace of the same links, in the same form and unit",
         type=Path,
     )
     add_budget(parser)
-    parser.add_argument(
-        "--epsilon",
-        help="epsilon of every device, known before the first round, in place of --nu (equalalloc, truncated)",
-        type=float,
-    )
+    add_epsilon(parser, "privacybudget, truncated")
 
 
 def add_policy(parser: Parser, more: str = "", **how: Any) -> None:
@@ -155,6 +151,14 @@ def add_budget(parser: Parser, more: str = "", **how: Any) -> None:
     """Add the noise budget."""
     text = f"noise budget: mean noise energy per round above the floor{more}"
     parser.add_argument("--nu", help=text, type=float, **how)
+
+
+def add_epsilon(parser: Parser, policies: str) -> None:
+    """Add the privacy budget."""
+    text = (
+        f"epsilon that no device exceeds on any channel, in place of --nu ({policies})"
+    )
+    parser.add_argument("--epsilon", help=text, type=float)
 
 
 def add_channel(parser: Parser) -> None:

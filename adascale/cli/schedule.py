@@ -8,9 +8,9 @@ Given a past, learn starts from it. budget_mode says whether nu is met on averag
 the policy spent on this trace. --hindsight follows the paper's protocol, which no server can use: adascale, or another
 policy, takes all this from the trace itself. The policy optimal always sees all rounds.
 
---epsilon E, in place of --nu, finds what guarantees E to every device on every channel, by the exact accountant. This
-is possible where the least noise is known in advance: equalalloc never adds less than the nu that is found, and
-truncated gives every sender the same noise. truncated and best choose who sends, so they need the gains of all devices.
+--epsilon E, in place of --nu, is guaranteed to every device on every channel, by the exact accountant. privacybudget
+adds as little noise as that permits; it learns the distribution of the channel, or gets it from --past. With truncated,
+every sender has the same noise. truncated and best choose who sends, so they need the gains of all devices.
 A device is idle in a round that its number is not among the senders of; a round without senders has eta 0, and the
 server divides by the number of senders. With --nu they spend the same total as the others, the mean floor of all
 devices plus nu, on the --past. If their parameters are fixed, as in best:number=8,level=0, they need neither.

@@ -27,8 +27,9 @@ An answer counts as passed on once standard output has taken it. If its reader h
 141, and with 2 if it is on a full disk; the answer that it could not write is given again when its line is sent again.
 
 Policies, --past and --epsilon are as in 'adascale schedule'; T and nu are those of the first start. Epsilon is taken at
-the best of the orders 1.1 to 63; over few rounds, --orders 1024 lowers it. It exceeds that of the exact accountant,
-which --epsilon means. For policies that choose who sends, the gains are those of all devices, and an answer is
+the best of the orders 1.1 to 63; over few rounds, --orders 1024 lowers it. It is larger than that of the exact
+accountant, which --epsilon means, so the column may end above --epsilon although no device exceeds that. With --epsilon
+there is no column budget_left. For policies that choose who sends, the gains are those of all devices, and an answer is
 
   round,eta,noise_energy,epsilon,epsilon_mean,senders,made_with
 

@@ -6,7 +6,8 @@ there, the error has the line that downloads them. --dataset module:function is 
 arguments that returns an adascale.learning.data.RawDataset, and --model module:Class your own network; they are trained
 like the digits. Change anything else in a preset file: TOML with the tables scenario, channel and training, whose
 dataset and model may be module:function and module:Class, and a base, the preset from which it takes the rest. The
-policy NoiseFree is a receiver without noise, which has no noise budget and gives no privacy. Policies that choose who
+default policy with --epsilon, privacybudget, lets no device exceed it on any channel, and adds as little noise as that
+permits. NoiseFree is a receiver without noise, which has no noise budget and gives no privacy. Policies that choose who
 sends (truncated, best) get the total noise energy of the others: the mean floor of all devices plus nu.
 
 The history has one row per round, with test loss, accuracy and epsilon so far where the model was evaluated. epsilon is
@@ -26,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 import adascale
-from adascale.cli import common
+from adascale.cli import causal, common
 from adascale.cli import options as shared
 from adascale.files import preset_chain
 
@@ -36,8 +37,11 @@ def add_options(parser: shared.Parser) -> None:
     add = parser.add_argument
     shared.add_dataset(parser)
     shared.add_interference(parser)
-    shared.add_policy(parser, ", or noisefree", default="adascale")
-    shared.add_budget(parser, required=True)
+    shared.add_policy(
+        parser, ", or noisefree (default: adascale, or privacybudget with --epsilon)"
+    )
+    shared.add_budget(parser)
+    shared.add_epsilon(parser, "privacybudget, truncated")
     models = ", ".join(adascale.registry.names("models"))
     add(
         "--model",
@@ -76,7 +80,7 @@ def run(options: argparse.Namespace) -> None:
     changes = {name: getattr(options, name) for name in names}
     specification = importlib.import_module("adascale.runs.specification")
     training_run = specification.make_run(
-        options.dataset, options.policy, options.nu, options.seed, **changes
+        options.dataset, _policy(options), options.nu, options.seed, **changes
     )
     scenario = common.with_interference(training_run.scenario, options.interference)
     training_run = replace(training_run, scenario=scenario)
@@ -95,6 +99,15 @@ def run(options: argparse.Namespace) -> None:
     )
     for note in _notes(options.dataset, training_run):
         common.note(note)
+
+
+def _policy(options: argparse.Namespace) -> str:
+    """Return the name of the policy, which with ``--epsilon`` guarantees it."""
+    if (options.nu is None) == (options.epsilon is None):
+        raise ValueError("exactly one of --nu and --epsilon must be given")
+    if options.epsilon is None:
+        return options.policy or "adascale"
+    return causal.guarantee_epsilon(options)[0]
 
 
 def _notes(dataset: str, training_run: Any) -> Iterator[str]:

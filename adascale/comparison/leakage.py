@@ -229,6 +229,11 @@ def _draw(
     return problem, scenario.mean_gain(path_loss), min_gain
 
 
+def _is_free(method: Method) -> bool:
+    r"""Return whether a method has no :math:`\nu` to spend."""
+    return method.chooses_senders or method.policy.needs_epsilon
+
+
 @dataclass(frozen=True)
 class _Realisations:
     """R realisations of the channel, and what is measured on them."""
@@ -244,15 +249,24 @@ class _Realisations:
         self, method: Method, target: str, levels: FloatArray
     ) -> "tuple[pd.DataFrame, Policy | None]":
         """Measure a policy at each level of the target in each realisation; return also one of the policies."""
+        import pandas as pd
+
         floor = self.problem.min_noise_energy
         mean = floor.mean(axis=-1)
-        spend = self._spend(method, target, levels)
-        table, policy = self.measure(method, spend)
+        if "epsilon" in method.needs and target == "epsilon":
+            spend = np.full((levels.size, 1), np.nan)
+            methods = [method.guaranteeing(float(e), self.delta) for e in levels]
+            parts = [self.measure_together(each, np.ones(1)) for each in methods]
+            tables, policies = zip(*parts, strict=True)
+            table, policy = pd.concat(tables, ignore_index=True), policies[0]
+        else:
+            spend = self._spend(method, target, levels)
+            table, policy = self.measure(method, spend)
         spend = np.broadcast_to(spend, (levels.size, mean.size)).ravel()
         nu = np.where(spend > 0, spend, np.nan)
         described = {
             "dataset": self.problem.scenario.name,
-            "nu": table["cost"] if method.chooses_senders else nu,
+            "nu": table["cost"] if _is_free(method) else nu,
             "order": self.problem.scenario.order,
             "delta": self.delta,
             "floor": np.tile(mean, levels.size),
@@ -269,7 +283,7 @@ class _Realisations:
             return column + mean if method.chooses_senders else column
         if target == "total":
             return column if method.chooses_senders else column - mean
-        is_fixed = method.chooses_senders and "future" not in method.needs
+        is_fixed = _is_free(method) and "future" not in method.needs
         return column if is_fixed else self._least(method, levels)
 
     def _least(self, method: Method, levels: FloatArray) -> FloatArray:

@@ -38,14 +38,20 @@ class Method:
     fixed: Arguments = field(default_factory=dict)
     """Arguments of the class that are given."""
     needs: frozenset[str] = frozenset({"future"})
-    """What it is built from, of ``future`` (the rounds on which it is evaluated), ``past`` (:func:`with_past`), ``law``
-    and ``mean_gain``."""
+    """What it is built from, of ``future`` (the rounds on which it is evaluated), ``past`` (:func:`with_past`), ``law,
+    mean_gain`` and ``epsilon``, which :meth:`guaranteeing` gives."""
     constructor: PolicyBuilder | None = None
     """The class method that builds it, ``from_law`` or ``of_total``, if that is not the class itself."""
 
     def __call__(self, *arguments: Any) -> Any:
         """Build the policy."""
         return self.build(*arguments)
+
+    def guaranteeing(self, epsilon: float, delta: float) -> "Method":
+        """Return the method of the same class that guarantees epsilon at delta, or at its own delta."""
+        return as_method(
+            self.policy, **({"delta": delta} | self.fixed | {"epsilon": epsilon})
+        )
 
     @property
     def chooses_senders(self) -> bool:
@@ -217,6 +223,8 @@ def _declared(
         needs.add("mean_gain")
     if policy.needs_law and {"law", "mean_gain"}.isdisjoint(fixed):
         needs.add("law")
+    if policy.needs_epsilon and "epsilon" not in fixed:
+        needs.add("epsilon")
     return parameters, frozenset(needs)
 
 
@@ -230,6 +238,8 @@ def _statistics(
     """Return what a policy needs of the channel's statistics, by the name of the argument."""
     if not needs:
         return {}
+    if "epsilon" in needs:
+        raise ValueError(f"{policy.__name__} needs epsilon, and spends no nu")
     if mean_gain is None:
         raise ValueError(
             f"{policy.__name__} needs mean_gain, the mean channel gain of every device"

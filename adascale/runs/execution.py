@@ -39,7 +39,7 @@ def problem_of(run: Run) -> tuple[Problem, NDArray[np.float64]]:
     problem = Problem(
         scenario,
         scenario.min_gain(channel.gain),
-        run.nu * run.budget_factor,
+        1.0 if run.nu is None else run.nu * run.budget_factor,
         channel.exposure,
     )
     return problem, scenario.mean_gain(channel.path_loss)

@@ -50,7 +50,7 @@ class Run:
     policy : str
         A name for :func:`adascale.comparison.find_method`, or ``NoiseFree``.
     nu, budget_factor : float, > 0
-        The noise budget is :math:`\nu` times the factor, 1 in the paper.
+        The noise budget is :math:`\nu` times the factor, 1 in the paper; None for a policy that guarantees an epsilon.
     seed : int, >= 0
     accountant : str
         A name for :func:`adascale.accounting.find`.
@@ -63,7 +63,7 @@ class Run:
     scenario: Scenario
     training: Training
     policy: str
-    nu: float
+    nu: float | None
     seed: int
     budget_factor: float = 1.0
     channel: ChannelModel = field(default_factory=Rayleigh)
@@ -76,14 +76,16 @@ class Run:
 
     def __post_init__(self) -> None:
         checked: dict[str, Any] = {
-            "nu": float(check.positive("nu", self.nu)),
             "budget_factor": float(check.positive("budget_factor", self.budget_factor)),
             "seed": check.whole("seed", self.seed, 0),
         }
         check.whole("every", self.every)
         check.fraction("delta", self.delta)
+        has_epsilon = False
         if self.policy != NOISE_FREE:
-            find_method(self.policy)
+            has_epsilon = "epsilon" in find_method(self.policy)[1].fixed
+        if self.nu is not None or not has_epsilon:
+            checked["nu"] = float(check.positive("nu", self.nu))  # type: ignore[arg-type]
         accounting.find(self.accountant)
         checked["sources"] = self.loaded_sources()
         if self.training.dataset in checked["sources"]:
@@ -132,7 +134,7 @@ class Run:
 def make_run(
     dataset: str,
     policy: str,
-    nu: float,
+    nu: float | None,
     seed: int,
     *,
     rounds: int | None = None,
@@ -259,5 +261,5 @@ def described(run: Run) -> dict[str, Any]:
         "seed": run.seed,
         "rounds": run.scenario.num_rounds,
         "shortened": run.shortened,
-        "budget": run.nu * run.budget_factor,
+        "budget": None if run.nu is None else run.nu * run.budget_factor,
     }

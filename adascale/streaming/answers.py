@@ -13,7 +13,7 @@ class Answer(NamedTuple):
     noise_energy: float
     r""":math:`w_t = d \sigma_n^2 / \eta_t`; infinite if the round was skipped."""
     budget_left: float | None
-    r""":math:`T \nu - \sum_{i \le t} (w_i - w_{\min,i})`, negative if overdrawn; None if senders are chosen."""
+    r""":math:`T \nu - \sum_{i \le t} (w_i - w_{\min,i})`, negative if overdrawn; None if no :math:`\nu` is spent."""
     epsilon: float
     """DP leakage of the rounds so far, the largest over devices, which is proven for every device."""
     epsilon_mean: float

@@ -59,7 +59,7 @@ class Stream:
     Parameters
     ----------
     policy, scenario, path
-    budget : float, :math:`\nu > 0`; None for a policy that chooses who sends
+    budget : float, :math:`\nu > 0`; None for a policy that chooses who sends or guarantees an epsilon
     delta : float, in (0, 1)
     orders : array_like, > 1, the Rényi orders of epsilon
     unit : str
@@ -80,15 +80,18 @@ class Stream:
         self.policy: Any = policy
         self.scenario = scenario
         self._selects = isinstance(policy, Selecting)
-        absent = "budget_left" if self._selects else "senders"
-        self.columns = tuple(name for name in Answer._fields if name != absent)
+        self._spends = not (self._selects or policy.needs_epsilon)
+        present = {"budget_left": self._spends, "senders": self._selects}
+        self.columns = tuple(n for n in Answer._fields if present.get(n, True))
         """The names of the values in an answer."""
         arguments: list[Any] = [scenario]
         self._total = 0.0
-        if not self._selects:
+        if self._spends:
             nu = check.positive("nu", budget)  # type: ignore[arg-type]
             budget = check.number("nu", nu, 0)
             arguments, self._total = [scenario, nu], scenario.num_rounds * budget
+        elif not self._selects:
+            arguments.append(np.ones(()))
         check.finite(f"the budget of all {scenario.num_rounds} rounds", self._total)
         delta = check.fraction("delta", delta)
         self._leakage = Leakage(scenario, orders, delta, self._selects)
@@ -256,7 +259,7 @@ class Stream:
             if senders is None:
                 max_eta = self.scenario.x_max * gain
                 spent += energy - self.scenario.noise_scale / max_eta
-        left = None if self._selects else self._total - spent
+        left = self._total - spent if self._spends else None
         answer = Answer(self.round, eta, energy, left, *self._leakage.epsilons(moments))
         if senders is not None:
             numbers = (np.flatnonzero(senders) + 1).tolist()

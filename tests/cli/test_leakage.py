@@ -155,6 +155,19 @@ def test_realisations_that_cannot_meet_a_total_are_counted(table, capsys):
     assert "no policy can meet --total in any realisation" in message
 
 
+def test_a_privacy_budget_needs_no_hindsight(table):
+    how = ["--scenario", "short.toml", "--realisations", 2, "--epsilon", 2]
+    how += ["--accountant", "exact", "--out", "e.csv"]
+    printed, _ = table(*how, "--policy", "privacybudget", "--policy", "optimal")
+    budget, optimum = (
+        pd.read_csv("e.csv").groupby("policy").get_group(name)
+        for name in ("PrivacyBudget", "Optimal")
+    )
+    assert budget["epsilon"].between(0.98 * 2, 2).all()
+    assert printed.loc["PrivacyBudget", "knows"] == "nothing"
+    assert (budget["nu"].to_numpy() > 0.99 * optimum["nu"].to_numpy()).all()
+
+
 def test_at_equal_epsilon_the_noise_is_compared(table):
     how = ["--scenario", "short.toml", "--realisations", 4, "--orders", 4096]
     printed, _ = table(*how, *SENDERS, "--epsilon", 1, "--out", "e.csv")

@@ -176,12 +176,13 @@ REFUSED = {
     ],
     "schedule --scenario my.toml --gains gains.csv --out new.csv": [
         ("", "exactly one of --nu and --epsilon must be given"),
-        ("--epsilon 2 --policy learn", "--policy must be equalalloc or truncated"),
+        ("--epsilon 2 --policy learn", "--policy must be privacybudget or truncated"),
         (
             "--epsilon 2 --policy truncated:threshold=1e-12",
             "truncated .without threshold.",
         ),
         ("--epsilon 2 --policy truncated --gains least.csv", "min_gain|h2_1 to h2_2"),
+        ("--nu 1 --policy privacybudget", "needs --epsilon in place of --nu"),
         ("--nu 1 --policy truncated", "as --past, or give --epsilon in place of --nu"),
         (
             "--nu 1 --policy constantlevel",

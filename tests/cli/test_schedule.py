@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from adascale import Problem, Scenario, channel, policies
+from adascale import Problem, channel, policies
 from adascale.accounting import ExactAccountant
 from adascale.channel import EmpiricalFloors
-from adascale.policies import Best, EqualAlloc, Truncated
+from adascale.policies import Best, Truncated
 from companion.methods import METHODS
 
 from ..command import overridden, run
@@ -172,16 +172,11 @@ def test_the_total_of_the_past_is_nu_above_its_floor(
     assert hindsight["cost"] == pytest.approx(nu)
 
 
-@pytest.mark.parametrize(("epsilon", "nu"), [(1, 0.190), (2, 0.105), (8, 0.0424)])
-def test_epsilon_gives_the_budget_of_equalalloc(place, answer, epsilon, nu):
-    # gains with which the noise is hardly above nu
-    (place / "good.csv").write_text("min_gain\n" + "0.9\n" * 500)
-    totals = answer(
-        "schedule", "--scenario", "mnist", "--gains", "good.csv", "--epsilon", epsilon
-    )
-    assert totals["nu"] == float(f"{totals['nu']:.5e}") == pytest.approx(nu, rel=5e-3)
-    assert totals["nu"] >= EqualAlloc.budget_for(Scenario.mnist(), epsilon)
-    assert 0.998 * epsilon < totals["epsilon"] <= epsilon
+@pytest.mark.parametrize("more", [[], PAST], ids=["learning", "with a past"])
+def test_epsilon_is_spent_and_not_exceeded(schedule, more):
+    totals, *_ = schedule("--epsilon", 2, *more, nu=[])
+    assert 0.99 * 2 < totals["epsilon"] <= 2
+    assert totals["nu"] is None
 
 
 @pytest.mark.parametrize("kind", ["delta", "level"])

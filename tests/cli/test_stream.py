@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from adascale import Problem, policies
-from adascale.accounting import RenyiAccountant, order_grid
+from adascale.accounting import ExactAccountant, RenyiAccountant, order_grid
 from adascale.channel import EmpiricalFloors, read_gains
 from adascale.streaming import Answer
 
@@ -31,6 +31,14 @@ def test_answers_are_the_decisions_of_the_policy(stream, kind):
     np.testing.assert_allclose(columns["noise_energy"], w, rtol=1e-12)
     left = 12 * NU - np.cumsum(problem.spend(w))
     np.testing.assert_allclose(columns["budget_left"], left, rtol=0, atol=1e-12)
+
+
+def test_stream_spends_an_epsilon_instead_of_nu(stream):
+    header, *answered = stream(WHOLE, "--epsilon", 2, nu=None)[1]
+    assert "budget_left" not in header
+    problem = Problem(SMALL, read_gains("gains.csv", SMALL).min_gain, NU)
+    w = [float(line.split(",")[2]) for line in answered]
+    assert 0.99 * 2 < problem.epsilon(w, ExactAccountant()) <= 2
 
 
 FINER = ["--delta", 1e-3, "--orders", "1.05,200"]

@@ -38,6 +38,16 @@ def test_train_writes_a_row_and_a_history(tmp_path, capsys):
     assert [round_["loss"] for round_ in printed] == pytest.approx(rounds["loss"])
 
 
+@pytest.mark.parametrize("policy", [[], ["--policy", "truncated"]])
+def test_a_training_does_not_exceed_its_epsilon(tmp_path, policy):
+    short = [*SHORT[:3], *SHORT[5:], "--accountant", "exact", "--epsilon", 2]
+    assert run(*short, *policy, "--out", tmp_path / "run.csv") == 0
+    (row,) = pd.read_csv(tmp_path / "run.csv").to_dict("records")
+    assert 0 < row["epsilon"] <= 2
+    assert row["cost"] > 0 or policy
+    assert row["nu"] != row["nu"]  # there is none
+
+
 def test_infinity_is_a_string_in_json(tmp_path, capsys):
     store = tmp_path / "store"
     for _ in range(2):  # the second is read from the store
