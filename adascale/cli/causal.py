@@ -78,7 +78,7 @@ def guarantee_epsilon(options: Namespace) -> tuple[str, Method]:
         )
     separator = "," if method.fixed else ":"
     label = f"{name}{separator}epsilon={options.epsilon},delta={options.delta}"
-    return label, method.guaranteeing(options.epsilon, options.delta)
+    return adascale.comparison.find_method(label)
 
 
 def _check_needs(

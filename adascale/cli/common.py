@@ -111,6 +111,14 @@ def find_channel(name: str) -> adascale.ChannelModel:
         return adascale.channel.find(name)
 
 
+def accountant_name(options: Namespace) -> str:
+    """Return the name of the accountant, by default of the one that ``--epsilon`` means."""
+    means_exact = options.epsilon is not None or "epsilon=" in (options.policy or "")
+    has_orders = getattr(options, "orders", None) is not None
+    default = "exact" if means_exact and not has_orders else "renyi"
+    return str(options.accountant or default)
+
+
 def find_accountant(
     name: str, orders: tuple[float, ...] | None = None
 ) -> adascale.accounting.Accountant:
@@ -157,6 +165,11 @@ def spends(policy: str, least: float, most: float, target: str = "nu") -> str:
     multiples = high if low == high else f"{low} to {high}"
     spent = "nothing" if high == "0" else f"{multiples} times {target}"
     return f"{policy} spends {spent}; leakages are comparable only at equal cost"
+
+
+def needs_no_noise(policy: str, epsilon: float) -> str:
+    """Return a note on an epsilon that is no constraint."""
+    return f"full power keeps epsilon = {epsilon:g}: {policy} adds no noise"
 
 
 def input_files(option: str, name: str) -> dict[str, Path | None]:

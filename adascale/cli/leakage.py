@@ -2,9 +2,9 @@
 
 Exactly one of --nu, --total and --epsilon is given. With --nu, the mean noise energy is nu above the floor, which is
 the least at full power. With --total it is equal with its floor, as is fair between channels with other floors. With
---epsilon it is the least at which no device exceeds epsilon. The nu of --total and --epsilon is found for each
-realisation from all its rounds, which no server knows before. Only privacybudget needs no hindsight: it guarantees
---epsilon on every channel, and its nu is what it spent.
+--epsilon it is the least at which no device exceeds epsilon, by the exact accountant unless you name another. The nu of
+--total and --epsilon is found for each realisation from all its rounds, which no server knows before. Only
+privacybudget needs no hindsight: it guarantees --epsilon on every channel, and its nu is what it spent.
 
 Channels are drawn from a model, or with --gains they are blocks of a measured trace (for its forms, see 'adascale
 schedule --help'): as many blocks of num_rounds as there are, or of equal length with --realisations. The column seed
@@ -105,7 +105,7 @@ def add_options(parser: shared.Parser) -> None:
         metavar="R",
     )
     shared.add_seed(parser)
-    shared.add_accountant(parser)
+    shared.add_accountant(parser, shared.EXACT_WITH_EPSILON, None)
     shared.add_delta(parser)
     shared.add_orders(parser)
     shared.add_jobs(parser)
@@ -133,6 +133,7 @@ def run(options: argparse.Namespace) -> None:
     outputs = {"--out": options.out, "--plot": options.plot}
     common.check_outputs(inputs, outputs)
     target = _target(options)
+    options.accountant = common.accountant_name(options)
     _check(options)
     levels = getattr(options, target)
     preset = common.read_scenario(options.scenario, options.interference)

@@ -167,6 +167,9 @@ def add_channel(parser: Parser) -> None:
     parser.add_argument("--channel", help=text, metavar="NAME")
 
 
+EXACT_WITH_EPSILON = " (default: renyi, or exact with --epsilon)"
+
+
 def add_accountant(
     parser: Parser, more: str = "", default: str | None = "renyi"
 ) -> None:

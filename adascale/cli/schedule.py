@@ -74,7 +74,7 @@ def add_options(parser: shared.Parser) -> None:
         help="tune and plan on the whole trace, as the paper does",
         action="store_true",
     )
-    shared.add_accountant(parser, " (default: renyi, or exact with --epsilon)", None)
+    shared.add_accountant(parser, shared.EXACT_WITH_EPSILON, None)
     shared.add_delta(parser)
     shared.add_orders(parser)
     shared.add_out(
@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> None:
     inputs |= {"--gains": options.gains, "--past": options.past}
     common.check_outputs(inputs, {"--out": options.out})
     scenario = common.read_scenario(options.scenario, options.interference).scenario
-    accountant = _find_accountant(options)
+    accountant = common.find_accountant(common.accountant_name(options), options.orders)
     trace = common.read_trace(options.gains, options, scenario, options.split)
     if trace.past and options.hindsight:
         raise ValueError("--split cannot be combined with --hindsight")
@@ -128,15 +128,10 @@ def run(options: argparse.Namespace) -> None:
     common.print_and_write(text, {options.out: common.csv_text(columns, rows)})
     for note in _notes(options, scenario, trace, name, policy, budget_mode):
         common.note(note)
+    if options.epsilon is not None and measured["cost"] == 0:
+        common.note(common.needs_no_noise(name, options.epsilon))
     if abs(spent - 1) > _ROUNDING:
         common.note(common.spends(name, spent, spent))
-
-
-def _find_accountant(options: argparse.Namespace) -> adascale.accounting.Accountant:
-    """Return the accountant, which by default is the one that ``--epsilon`` means."""
-    means_exact = options.epsilon is not None or "epsilon=" in (options.policy or "")
-    default = "exact" if means_exact and options.orders is None else "renyi"
-    return common.find_accountant(options.accountant or default, options.orders)
 
 
 def _columns(

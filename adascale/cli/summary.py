@@ -23,9 +23,12 @@ def notes(policy: str, rows: "pd.DataFrame", target: str) -> Iterator[str]:
         over = (rows["epsilon"] / rows["target_epsilon"]).max()
         if over > 1 + 1e-6:
             yield (
-                f"{policy} has up to {over:.4g} times --epsilon: "
-                "its parameter is fixed, and epsilon= is for the exact accountant and one receive chain"
+                f"{policy} has up to {over:.4g} times --epsilon: its parameter is fixed, "
+                "or its epsilon is for the exact accountant and one receive chain"
             )
+        if (rows["cost"] == 0).any():
+            most = rows.loc[rows["cost"] == 0, "target_epsilon"].max()
+            yield common.needs_no_noise(policy, most)
         return
     # without all devices, the noise may be below the floor of all of them
     counts_floor = target == "total" or bool((rows["participation"] < 1).any())

@@ -52,7 +52,7 @@ def add_options(parser: shared.Parser) -> None:
     shared.add_seed(parser)
     shared.add_rounds(parser)
     add("--every", help="evaluate every K rounds", type=int, default=25, metavar="K")
-    shared.add_accountant(parser)
+    shared.add_accountant(parser, shared.EXACT_WITH_EPSILON, None)
     shared.add_delta(parser)
     shared.add_device(parser)
     add(
@@ -74,6 +74,7 @@ def run(options: argparse.Namespace) -> None:
     common.check_outputs(common.input_files("--dataset", options.dataset), outputs)
     if options.channel is not None:
         common.find_channel(options.channel)  # so that errors name the option
+    options.accountant = common.accountant_name(options)
     common.find_accountant(options.accountant)
     names = ["rounds", "channel", "accountant", "every", "delta"]
     names += ["model"] if options.model else []
@@ -97,6 +98,8 @@ def run(options: argparse.Namespace) -> None:
     common.print_and_write(
         text, {options.out: pd.DataFrame([row]), options.history: history}
     )
+    if options.epsilon is not None and row["cost"] == 0:
+        common.note(common.needs_no_noise(row["policy"], options.epsilon))
     for note in _notes(options.dataset, training_run):
         common.note(note)
 

@@ -254,7 +254,7 @@ class _Realisations:
         floor = self.problem.min_noise_energy
         mean = floor.mean(axis=-1)
         if "epsilon" in method.needs and target == "epsilon":
-            spend = np.full((levels.size, 1), np.nan)
+            spend: FloatArray = np.full((levels.size, 1), np.nan)
             methods = [method.guaranteeing(float(e), self.delta) for e in levels]
             parts = [self.measure_together(each, np.ones(1)) for each in methods]
             tables, policies = zip(*parts, strict=True)

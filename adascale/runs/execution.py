@@ -134,6 +134,10 @@ def decided(
     if run.policy == NOISE_FREE:
         return problem, None, None
     method = find_method(run.policy)[1]
+    if problem.exposure is not None and "epsilon" in method.fixed:
+        raise ValueError(
+            f"{run.policy} guarantees epsilon with one receive chain, which {run.channel} exceeds"
+        )
     if not method.chooses_senders:
         policy = method(problem, mean_gain, run.channel)
         return problem, policy, policy.schedule(problem)

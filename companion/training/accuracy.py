@@ -130,7 +130,7 @@ def reading_table(
     seeds, rows = list(seeds), []
     runs: dict[str, dict[float, Run]] = {}
     for reading, run in entries:
-        if run.policy == "AdaScale":
+        if run.policy == "AdaScale" and run.nu is not None:
             runs.setdefault(reading, {}).setdefault(run.nu, run)
     for reading, levels in runs.items():
         any_run = next(iter(levels.values()))

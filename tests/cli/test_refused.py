@@ -261,6 +261,9 @@ REFUSED = {
     ],
     "train --rounds 2 --out new.csv --history new-too.csv": [
         ("", "--nu"),
+        ("--nu 1 --epsilon 2", "exactly one of --nu and --epsilon"),
+        ("--epsilon 2 --policy learn", "--policy must be privacybudget or truncated"),
+        ("--epsilon 2 --channel beamforming:antennas=2", "with one receive chain"),
         ("--nu 1 --dataset mnist", "download it once, python -c "),
         (
             "--nu 1 --dataset digits.toml --out base.toml",
