@@ -110,7 +110,7 @@ def test_warning_of_own_code_is_a_note(place):
     process = subprocess.run(
         [*command, "--policy", "odd:Optimal"], capture_output=True, text=True
     )
-    assert process.stderr.splitlines()[-1] == "note: an odd one"
+    assert "note: an odd one" in process.stderr.splitlines()
 
 
 ESCAPED = r"n\x1b[31m\x7f\x9b\x0a\x0d\x09x"
