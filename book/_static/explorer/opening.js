@@ -104,7 +104,7 @@
     byId("pour-hits").textContent = share(now.hits);
     dots(byId("pour-dots"), Math.round(100 * now.hits));
     const verb = even.epsilon > 1.5 * level.epsilon ? "cuts" : "lowers";
-    title.data = `The same noise, poured level, ${verb} ε from ${epsilonText(even.epsilon)} to ${epsilonText(level.epsilon)}`;
+    title.data = `The same noise, poured where there is least, ${verb} ε from ${epsilonText(even.epsilon)} to ${epsilonText(level.epsilon)}`;
     const text = state.nu.toPrecision(2);
     byId("pour-nu-text").textContent = text;
     slider.setAttribute("aria-valuetext", text);
