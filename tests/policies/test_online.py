@@ -404,7 +404,7 @@ def test_a_round_left_out_shortens_the_plan_and_nothing_else(name):
     policy = ONLINE[name](problem)
     state = policy.start(MIXED, problem.budget)
     state, _ = policy.decide(state, problem.min_noise_energy[0])
-    assert policy.skip(state) == replace(state, round=2)
+    assert vars(policy.skip(state)) == vars(replace(state, round=2))
 
 
 def test_a_round_left_out_lets_the_queue_fall_by_the_rate():
