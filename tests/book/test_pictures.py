@@ -1,4 +1,4 @@
-"""Pictures of the book on their own: one that moves for a moment, and colours on a dark page."""
+"""Pictures of the book on their own: colours on a dark page."""
 
 import io
 from pathlib import Path
@@ -12,20 +12,8 @@ from PIL import Image
 from companion.figures import STYLE, files, shades
 
 STATIC = Path(__file__).parents[2] / "book" / "_static"
-ENDS = "() => document.getAnimations().map((each) => each.effect.getComputedTiming().endTime)"
 
 pytestmark = pytest.mark.book
-
-
-@pytest.mark.parametrize(
-    "media", [{"reduced_motion": "reduce"}, {"media": "print"}], ids=str
-)
-def test_water_rises_for_five_seconds_and_stands_still_where_it_must(page, media):
-    page.emulate_media(reduced_motion="no-preference")
-    page.goto((STATIC / "water.svg").as_uri())
-    assert 3000 < max(page.evaluate(ENDS)) <= 5000
-    page.emulate_media(**media)
-    assert page.evaluate(ENDS) == []
 
 
 def luminance(color):
