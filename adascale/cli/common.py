@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import re
+import stat
 import sys
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping
@@ -287,8 +288,9 @@ def _why_not_written(target: Path) -> str:
     folder = target.parent
     if not folder.is_dir():
         return f"there is no folder {str(folder)!r}"
-    if target.exists() and not target.is_file():
-        return "it is not a regular file"
+    with contextlib.suppress(FileNotFoundError):  # other errors are the reason
+        if not stat.S_ISREG(target.stat().st_mode):
+            return "it is not a regular file"
     # files are written next to their destination and then moved
     for path in (target, folder):
         if path.exists() and not os.access(path, os.W_OK):
