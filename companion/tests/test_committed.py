@@ -151,7 +151,8 @@ def test_rows_of_a_committed_table_are_made_again(case):
         rows.sort_values(key, ignore_index=True) for rows in (stored, again)
     )
     # seven digits are stored, and the method of Shi et al. is tuned to 1e-4 of the cost
-    rtol = 1e-4 if "growth" in table else 1e-5
+    # upper bounds of the exact accountant may move within their intervals
+    rtol = 1e-4 if "growth" in table or "senders" in table else 1e-5
     pd.testing.assert_frame_equal(
         again[[*stored]], stored, rtol=rtol, check_dtype=False
     )
