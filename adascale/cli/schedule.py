@@ -128,10 +128,19 @@ def run(options: argparse.Namespace) -> None:
     common.print_and_write(text, {options.out: common.csv_text(columns, rows)})
     for note in _notes(options, scenario, trace, name, policy, budget_mode):
         common.note(note)
-    if options.epsilon is not None and measured["cost"] == 0:
-        common.note(common.needs_no_noise(name, options.epsilon))
-    if abs(spent - 1) > _ROUNDING:
-        common.note(common.spends(name, spent, spent))
+    for note in _notes_on_cost(options, name, float(measured["cost"])):
+        common.note(note)
+
+
+def _notes_on_cost(
+    options: argparse.Namespace, name: str, cost: float
+) -> Iterator[str]:
+    """Say where the cost is not what was asked for."""
+    if options.epsilon is not None and cost == 0:
+        yield common.needs_no_noise(name, options.epsilon)
+    if options.nu is not None and abs(cost / options.nu - 1) > _ROUNDING:
+        spent = cost / options.nu
+        yield common.spends(name, spent, spent)
 
 
 def _columns(

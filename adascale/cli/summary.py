@@ -95,6 +95,10 @@ def _best_to_run(rows: "pd.DataFrame", ratios: "pd.DataFrame") -> list[str]:
     if not can_run:
         return []
     best = ratios[min(can_run, key=lambda policy: _centre(ratios[policy]))]
+    if _centre(best) >= 1:
+        return [
+            "no policy here that a server can run within the budget has less than an even share, which will do"
+        ]
     label = rows.loc[rows["policy"] == best.name, "label"].iloc[0]
     least = _interval("", best).get(" 95 %")
     highest = float(least.split()[-1]) if least else _centre(best)

@@ -272,7 +272,10 @@ def construct(
         build: PolicyBuilder = constructor or policy
         return build(**arguments)
     except TypeError as error:
-        hint = "a parameter to be tuned is declared in `tuned`, statistics in `needs_mean_gain` or `needs_law`"
+        hint = (
+            "give an argument as policy:name=value; in a class of your own, "
+            "declare a parameter to be tuned in `tuned`, statistics in `needs_mean_gain` or `needs_law`"
+        )
         raise ValueError(f"policy {policy.__name__}: {error}; {hint}") from None
 
 

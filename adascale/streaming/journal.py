@@ -82,8 +82,10 @@ class Journal:
         try:
             self._write(data)
         except BaseException:
-            with contextlib.suppress(OSError):
+            try:
                 self._file.truncate(self._size)
+            except OSError:  # a part of the line is there, and no other may follow it
+                self._file.close()
             raise
         self._size += len(data)
         self._crc, self.count, self.pending = crc, self.count + 1, True

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -220,12 +221,14 @@ def test_advice_says_whether_adapting_pays(trace, capsys):
     how = [*LEAKAGE[1:], "--nu", 0.005, *chosen, "--realisations", 1]
     flat = pd.DataFrame(1e-12, index=range(30), columns=["h2_1", "h2_2"])
     flat.to_csv("flat.csv", index=False)
-    for gains, verdict in ("trace.csv", "adapting pays"), ("flat.csv", "will do"):
+    for gains, verdict in {
+        "trace.csv": "Learn, hard has least, .* times; adapting pays",
+        "flat.csv": "no policy .* has less than an even share, which will do",
+    }.items():
         assert run("leakage", *how, "--gains", gains) == 0
         out, err = capsys.readouterr()
         assert "Learn, hard" in out
-        assert "Learn, hard has least" in err
-        assert verdict in err
+        assert re.search(verdict, err)
 
 
 @pytest.mark.parametrize(
