@@ -67,7 +67,7 @@ class Journal:
         is_done = rest.startswith(_DONE)
         self.pending = bool(self.lines) and not is_done
         self._size += is_done - len(rest)
-        self._file.truncate(self._size)
+        os.ftruncate(self._file.fileno(), self._size)
 
     def _damaged(self, message: str, line: int) -> InvalidFile:
         return InvalidFile(f"{self.path} {message}", str(self.path), line)
@@ -83,7 +83,7 @@ class Journal:
             self._write(data)
         except BaseException:
             try:
-                self._file.truncate(self._size)
+                os.ftruncate(self._file.fileno(), self._size)
             except OSError:  # a part of the line is there, and no other may follow it
                 self._file.close()
             raise

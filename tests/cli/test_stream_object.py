@@ -135,9 +135,9 @@ def test_a_round_that_can_neither_be_written_nor_taken_back_ends_the_stream(
     with opened(tmp_path / "s") as stream:
         answers = [stream.answer(FLOORS[0])]
         stream.passed_on()
-        monkeypatch.setattr(stream._journal._file, "truncate", fails)
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", fails)
+            patch.setattr(os, "ftruncate", fails)
             with pytest.raises(OSError, match="Input/output error"):
                 stream.answer(FLOORS[1])
         with pytest.raises(ValueError, match="s is closed"):
