@@ -1,6 +1,7 @@
 r"""Leakage against the noise budget :math:`\nu` as a tidy table (the paper's Figures 1 and 2)."""
 
 import contextlib
+from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -96,7 +97,7 @@ def leakage_table(
         The accountant of ``epsilon``; default :class:`~adascale.accounting.RenyiAccountant`.
     delta : float, in (0, 1)
     executor : concurrent.futures.Executor, optional
-        Does a policy on 20 realisations at a time (:func:`~adascale.workers.run_tasks`), with the same results.
+        Does 20 realisations at a time (:func:`~adascale.workers.run_tasks`), with the same results.
 
     Returns
     -------
@@ -127,22 +128,20 @@ def leakage_table(
     key = "nu" if target == "nu" else f"target_{target}"
     keys = _keys(key)
     blocks = [seeds[i : i + _BLOCK] for i in range(0, len(seeds), _BLOCK)]
-    tasks = [(block, name) for block in blocks for name in methods]
     comparison = _Comparison(scenario, channel, accountant, delta, methods, key, levels)
     with tqdm(
-        total=len(tasks),
+        total=len(blocks),
         disable=not progress,
         delay=1,
-        unit="task",
+        unit="block",
         desc=scenario.name,
     ) as bar:
-        parts = map_tasks(comparison, tasks, executor, bar.update)
-    table = _in_order(pd.concat([table for table, _ in parts]), key, [*methods])
+        parts = map_tasks(comparison, blocks, executor, bar.update)
+    tables, labels = zip(*parts, strict=True)
+    table = _in_order(pd.concat(tables), key, [*methods])
     parameters = table.columns.difference([*keys, *_COLUMNS], sort=False)
     table = table.reindex(columns=[*keys, *parameters, *_COLUMNS])
-    table.attrs["labels"] = {
-        name: label for (_, name), (_, label) in zip(tasks, parts, strict=True) if label
-    }
+    table.attrs["labels"] = dict(ChainMap(*labels))
     return table
 
 
@@ -172,9 +171,9 @@ def _in_order(table: "pd.DataFrame", key: str, names: list[str]) -> "pd.DataFram
     return ranked.drop(columns="rank")
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Comparison:
-    """The comparison of one policy on one block of realisations."""
+    """The comparison of all policies on one block of realisations."""
 
     scenario: Scenario
     channel: ChannelModel
@@ -183,36 +182,30 @@ class _Comparison:
     methods: dict[str, Method]
     key: str
     levels: FloatArray
-    drawn: "tuple[list[int], _Realisations] | None" = None
 
-    def __call__(self, task: tuple[list[int], str]) -> "tuple[pd.DataFrame, str]":
-        """Return a table, and the label of the policy if it was built."""
-        block, name = task
-        if self.drawn is None or self.drawn[0] != block:
-            some_choose = any(
-                method.chooses_senders for method in self.methods.values()
-            )
-            gains = _draw(self.scenario, self.channel, block, some_choose)
-            realisations = _Realisations(
-                *gains, self.channel, self.accountant, self.delta
-            )
-            self.drawn = block, realisations
-        method, levels = self.methods[name], self.levels
+    def __call__(self, block: list[int]) -> "tuple[pd.DataFrame, dict[str, str]]":
+        """Return the rows of the block, and the label of each policy that was built."""
+        import pandas as pd
+
+        some_choose = any(method.chooses_senders for method in self.methods.values())
+        gains = _draw(self.scenario, self.channel, block, some_choose)
+        realisations = _Realisations(*gains, self.channel, self.accountant, self.delta)
         target = self.key.removeprefix("target_")
-        table, policy = self.drawn[1].compare(method, target, levels)
-        label = ""
-        if policy is not None:
-            _check_parameters(name, policy, {*_keys(self.key), *_COLUMNS})
-            is_class = name == type(policy).__name__
-            label = (is_class and policy.label) or name
+        tables, labels = [], {}
+        for name, method in self.methods.items():
+            table, policy = realisations.compare(method, target, self.levels)
+            if policy is not None:
+                _check_parameters(name, policy, {*_keys(self.key), *_COLUMNS})
+                is_class = name == type(policy).__name__
+                labels[name] = (is_class and policy.label) or name
+            tables.append(
+                table.assign(policy=name, kind=method.kind, knows=method.knows)
+            )
         values = {
-            "policy": name,
-            "kind": method.kind,
-            "knows": method.knows,
-            "seed": block * levels.size,
-            self.key: levels.repeat(len(block)),
+            "seed": block * (self.levels.size * len(tables)),
+            self.key: np.tile(self.levels.repeat(len(block)), len(tables)),
         }
-        return table.assign(**values), label
+        return pd.concat(tables, ignore_index=True).assign(**values), labels
 
 
 def _draw(
