@@ -129,7 +129,7 @@ class Problem:
 
     Attributes
     ----------
-    lanes : tuple of int
+    batch_shape : tuple of int
         Common leading shape of budgets and gains, one entry per problem instance.
     max_eta : numpy.ndarray
         :math:`x_{\max} h_{\min,t}^2`, shape (..., T).
@@ -147,8 +147,8 @@ class Problem:
         self.min_gain = check.positive("min_gain", min_gain, "rounds")
         check.between("min_gain", self.min_gain, *scenario.gain_limits)
         self.budget = check.between("budget", budget, *_BUDGETS)
-        self.lanes = check.broadcast(
-            budget=self.budget.shape, lanes_of_min_gain=self.min_gain.shape[:-1]
+        self.batch_shape = check.broadcast(
+            budget=self.budget.shape, min_gain=self.min_gain.shape[:-1]
         )
         self.scenario = replace(scenario, num_rounds=self.min_gain.shape[-1])
         self.exposure = None
@@ -156,7 +156,7 @@ class Problem:
             self.exposure = check.at_least("exposure", exposure, 1)
             check.broadcast(
                 exposure=self.exposure.shape,
-                schedule=(*self.lanes, scenario.num_devices, self.num_rounds),
+                schedule=(*self.batch_shape, scenario.num_devices, self.num_rounds),
             )
         self.max_eta = scenario.x_max * self.min_gain
         self.min_noise_energy = scenario.noise_scale / self.max_eta
@@ -193,7 +193,7 @@ class Problem:
                 f"{name} must have {T} rounds on its last axis, got shape {values.shape}",
                 name,
             )
-        check.broadcast(**{name: values.shape}, schedule=(*self.lanes, T))
+        check.broadcast(**{name: values.shape}, schedule=(*self.batch_shape, T))
         return values
 
     def _energy(self, w: ArrayLike) -> FloatArray:
@@ -222,7 +222,7 @@ class Problem:
     def spend(self, w: ArrayLike) -> FloatArray:
         r"""Compute :math:`y_t = w_t - w_{\min,t} \ge 0`, shape (..., T)."""
         spend = np.maximum(self._energy(w) - self.min_noise_energy, 0)
-        instances = (*self.lanes, self.num_rounds)
+        instances = (*self.batch_shape, self.num_rounds)
         return np.broadcast_to(spend, np.broadcast_shapes(spend.shape, instances))
 
     def rdp(self, w: ArrayLike, alpha: float | None = None) -> FloatArray:

@@ -78,7 +78,7 @@ def match_law(
     problem of all draws, whose mean over the draws is used.
     """
     budget = check.positive("budget", budget)
-    check.broadcast(budget=budget.shape, lanes_of_law=law.lanes)
+    check.broadcast(budget=budget.shape, law=law.batch_shape)
     floor = draw_floors(scenario, law, draws, seed)
     problem = Problem(
         scenario, scenario.noise_scale / (scenario.x_max * floor), budget[..., None]
@@ -122,7 +122,7 @@ def _warn_if_flat(
         if flat.size:
             low, high = sorted(np.exp([x[flat[0]], x[flat[0]] + step]))
             message = (
-                f"{instances.name(flat)} of {kind.__name__} is the budget for the parameters {low:.6g} and {high:.6g} "
+                f"{instances.name(flat)} of {kind.label or kind.__name__} is the budget for the parameters {low:.6g} and {high:.6g} "
                 "alike: nu does not determine them, and their leakages may differ"
             )
             warnings.warn(FlatCost(message), stacklevel=4)
@@ -138,7 +138,7 @@ def _log_guess(
     with np.errstate(all="ignore"):
         if callable(guess):
             problem = instances.problem(instances.index)
-            values = np.broadcast_to(guess(problem), problem.lanes).astype(float)
+            values = np.broadcast_to(guess(problem), problem.batch_shape).astype(float)
             start = np.log(values.reshape(instances.index.size, -1).mean(axis=1))
         else:
             values = check.positive("guess", guess)
@@ -171,7 +171,7 @@ class Instances:
     ) -> None:
         self.scenario = problem.scenario
         self.draws_axis = (1,) if averaged else ()
-        self.shape = problem.lanes[:-1] if averaged else problem.lanes
+        self.shape = problem.batch_shape[:-1] if averaged else problem.batch_shape
         self.index = np.arange(math.prod(self.shape))
         inner_shape = problem.min_gain.shape[-1 - averaged :]
         self._gain = self._in_rows(problem.min_gain, inner_shape)
@@ -221,16 +221,16 @@ class Instances:
         if not self.shape:
             return cost
         place = tuple(int(i[0]) for i in np.unravel_index(index, self.shape))
-        return f"{cost} of lane {place}"
+        return f"{cost} of instance {place}"
 
 
 def draw_floors(scenario: Scenario, law: FloorLaw, draws: int, seed: int) -> FloatArray:
     """Draw realisations of the floors, shape (..., draws, T), at the same quantiles for all instances."""
     T = scenario.num_rounds
-    what = "floors of lanes x draws x rounds"
-    check.entries(what, *law.lanes, check.whole("draws", draws), T)
+    what = "floors of instances x draws x rounds"
+    check.entries(what, *law.batch_shape, check.whole("draws", draws), T)
     streams = np.random.SeedSequence(check.whole("seed", seed, 0)).spawn(draws)
     share = np.stack([np.random.default_rng(stream).random(T) for stream in streams])
     share = np.maximum(share, 2.0**-54)  # a zero has no quantile
-    floor = law.quantile(share.reshape(*share.shape, *[1] * len(law.lanes)))
+    floor = law.quantile(share.reshape(*share.shape, *[1] * len(law.batch_shape)))
     return np.ascontiguousarray(np.moveaxis(floor, (0, 1), (-2, -1)))

@@ -103,12 +103,12 @@ def filled_lyapunov(
     if multiple is None:
         match = match_lyapunov(problem)
         multiple = match.penalty / match.rate**3
-    multiples = np.broadcast_to(check.positive("multiple", multiple), problem.lanes)[
-        ..., None
-    ]
+    multiples = np.broadcast_to(
+        check.positive("multiple", multiple), problem.batch_shape
+    )[..., None]
     constants = (
         multiples,
-        np.broadcast_to(problem.max_eta, (*problem.lanes, problem.num_rounds)),
+        np.broadcast_to(problem.max_eta, (*problem.batch_shape, problem.num_rounds)),
     )[: 1 + capped]
     guess = problem.eta(Optimal().schedule(problem)).mean(axis=-1)
     return build(match_budget(build, problem, *constants, guess=guess), *constants)

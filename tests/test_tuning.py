@@ -93,7 +93,7 @@ def test_any_policy_with_one_positive_parameter_can_be_tuned():
 
 @pytest.mark.parametrize("policy", [Double, Bounded, Jumps])
 def test_a_policy_that_cannot_reach_its_budget_is_refused(policy):
-    with pytest.raises(BudgetNotReached, match=r"lane \(0, 0\).* nu = 0\.01"):
+    with pytest.raises(BudgetNotReached, match=r"instance \(0, 0\).* nu = 0\.01"):
         tuning.match_budget(policy, PROBLEM)
 
 
@@ -107,7 +107,7 @@ def test_one_instance_that_cannot_reach_its_budget_is_named():
             )
 
     guess = policies.AdaScale.guess(PROBLEM)
-    with pytest.raises(BudgetNotReached, match=r"lane \(1, 0\)"):
+    with pytest.raises(BudgetNotReached, match=r"instance \(1, 0\)"):
         tuning.match_budget(Mixed, PROBLEM, guess=guess)
 
 
@@ -136,7 +136,8 @@ def test_a_budget_that_does_not_determine_the_parameter_is_warned_of(guess):
     """The negative control stops at twice the budget, so that its cost crosses it once."""
     problem = make(MNIST, [0.01, 0.16])
     with pytest.warns(
-        FlatCost, match=r"lane \(\d,\) of Stopping is the budget for .* and .* alike"
+        FlatCost,
+        match=r"instance \(\d,\) of Stopping is the budget for .* and .* alike",
     ):
         scale = tuning.match_budget(Stopping, problem, guess=guess)
     beyond = Stopping(1.5 * scale).schedule(problem)
@@ -244,7 +245,8 @@ def test_more_draws_than_fit_into_memory_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("law", "place"), [(LAW, r"mean cost of lane \(0,\)"), (RayleighFloors(1e-3), "")]
+    ("law", "place"),
+    [(LAW, r"mean cost of instance \(0,\)"), (RayleighFloors(1e-3), "")],
 )
 def test_a_law_whose_mean_cost_cannot_be_the_budget_is_refused(law, place):
     with pytest.raises(BudgetNotReached, match=f"{place}.* nu = 0.004"):

@@ -25,7 +25,7 @@ _WEIGHTS = np.polynomial.legendre.leggauss(5)[1] / 2
 class FloorLaw:
     """The distribution of one round's floor; subclasses define ``cdf``, ``mean_cost`` and ``quantile``."""
 
-    lanes: tuple[int, ...] = ()
+    batch_shape: tuple[int, ...] = ()
     """Shape of the leading axes, with one distribution per entry; all arguments broadcast against it."""
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
@@ -43,8 +43,8 @@ class FloorLaw:
     def level(self, budget: ArrayLike) -> FloatArray:
         r"""Return the constant level at which :math:`g(\ell) = \nu` for a budget > 0, to a relative 1e-12."""
         budget = check.positive("budget", budget)
-        lanes = check.broadcast(budget=budget.shape, lanes=self.lanes)
-        return self.shared_level(np.broadcast_to(budget, lanes), None, np.ones(()))
+        shape = check.broadcast(budget=budget.shape, law=self.batch_shape)
+        return self.shared_level(np.broadcast_to(budget, shape), None, np.ones(()))
 
     def shared_level(
         self,
@@ -123,15 +123,17 @@ class FloorLaw:
         return spent + np.maximum(level - floor, 0), slope + (level > floor)
 
     def draw(self, rng: np.random.Generator, *shape: int) -> FloatArray:
-        """Draw independent floors; the result has the shape ``(*lanes, *shape)``."""
-        share = np.clip(rng.random((*self.lanes, *shape)), 1e-300, None)
-        front, back = range(len(self.lanes)), range(len(shape), share.ndim)
+        """Draw independent floors; the result has the shape ``(*batch_shape, *shape)``."""
+        share = np.clip(rng.random((*self.batch_shape, *shape)), 1e-300, None)
+        front, back = range(len(self.batch_shape)), range(len(shape), share.ndim)
         floor = self.quantile(np.moveaxis(share, front, back))
         return np.ascontiguousarray(np.moveaxis(floor, back, front))
 
-    def _lane(self, value: FloatArray) -> NDArray[np.intp]:
-        number = np.arange(math.prod(self.lanes)).reshape(self.lanes)
-        return np.broadcast_to(number, np.broadcast_shapes(value.shape, self.lanes))
+    def _row(self, value: FloatArray) -> NDArray[np.intp]:
+        number = np.arange(math.prod(self.batch_shape)).reshape(self.batch_shape)
+        return np.broadcast_to(
+            number, np.broadcast_shapes(value.shape, self.batch_shape)
+        )
 
 
 class RayleighFloors(FloorLaw):
@@ -141,13 +143,13 @@ class RayleighFloors(FloorLaw):
 
     Parameters
     ----------
-    scale : array_like, shape ``lanes``, > 0
+    scale : array_like, shape ``batch_shape``, > 0
         :math:`\omega = \frac{d\sigma_n^2}{x_{\max}} \sum_m \frac{k_m^2}{\mathbb E|h_m|^2}`.
     """
 
     def __init__(self, scale: ArrayLike) -> None:
         self.scale = check.positive("scale", scale)
-        self.lanes = self.scale.shape
+        self.batch_shape = self.scale.shape
 
     @classmethod
     def of(cls, scenario: Scenario, mean_gain: ArrayLike) -> "RayleighFloors":
@@ -200,7 +202,7 @@ class FadingFloors(FloorLaw):
 
         gain = check.per_device("mean_gain", mean_gain, scenario.num_devices)
         _check_survival(survival)
-        self.lanes, self._survival = gain.shape[:-1], survival
+        self.batch_shape, self._survival = gain.shape[:-1], survival
         unit = scenario.noise_scale / scenario.x_max
         self._rows = unit / gain.reshape(-1, gain.shape[-1])
         self._start = self._where(np.log(_LEAST))
@@ -247,7 +249,7 @@ class FadingFloors(FloorLaw):
     def _at(self, level: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return :math:`g` and :math:`H` at levels that broadcast against the leading axes."""
         level = np.asarray(level, dtype=float)
-        row = self._lane(level)
+        row = self._row(level)
         x = (np.log(level) - self._start[row]) / self._step[row]
         knot = np.clip(x, 0, _KNOTS - 2).astype(np.intp)
         u = np.clip(x - knot, 0, 1)
@@ -268,13 +270,13 @@ class FadingFloors(FloorLaw):
 
     def quantile(self, share: ArrayLike) -> FloatArray:
         share = np.asarray(share, dtype=float)
-        row = self._lane(share)
+        row = self._row(share)
         target = np.log(np.broadcast_to(share, row.shape))
         log_floor = np.empty(row.shape)
-        for lane, log_cdf in enumerate(self._log_cdf):
-            in_lane = row == lane
-            knot = np.interp(target[in_lane], log_cdf, np.arange(_KNOTS))
-            log_floor[in_lane] = self._start[lane] + self._step[lane] * knot
+        for i, log_cdf in enumerate(self._log_cdf):
+            in_row = row == i
+            knot = np.interp(target[in_row], log_cdf, np.arange(_KNOTS))
+            log_floor[in_row] = self._start[i] + self._step[i] * knot
         return np.exp(log_floor)
 
 
@@ -292,7 +294,7 @@ class EmpiricalFloors(FloorLaw):
 
     def __init__(self, floor: ArrayLike) -> None:
         floors = check.positive("floor", floor, "floors")
-        self.lanes = floors.shape[:-1]
+        self.batch_shape = floors.shape[:-1]
         self._rows = np.sort(floors.reshape(-1, floors.shape[-1]), axis=-1)
         self._below = np.pad(np.cumsum(self._rows, axis=-1), [(0, 0), (1, 0)])
 
@@ -306,12 +308,12 @@ class EmpiricalFloors(FloorLaw):
     ) -> tuple[FloatArray, NDArray[np.intp], NDArray[np.intp]]:
         """Return the levels, the flat index of their distribution, and the number of its floors up to each level."""
         level = np.asarray(level, dtype=float)
-        row = self._lane(level)
+        row = self._row(level)
         level = np.broadcast_to(level, row.shape)
         count = np.empty(row.shape, dtype=np.intp)
-        for lane, floors in enumerate(self._rows):
-            in_lane = row == lane
-            count[in_lane] = np.searchsorted(floors, level[in_lane], side="right")
+        for i, floors in enumerate(self._rows):
+            in_row = row == i
+            count[in_row] = np.searchsorted(floors, level[in_row], side="right")
         return level, row, count
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
@@ -324,7 +326,7 @@ class EmpiricalFloors(FloorLaw):
 
     def quantile(self, share: ArrayLike) -> FloatArray:
         share = np.asarray(share, dtype=float)
-        row, size = self._lane(share), self._rows.shape[1]
+        row, size = self._row(share), self._rows.shape[1]
         rank = (np.broadcast_to(share, row.shape) * size).astype(np.intp)
         return np.asarray(self._rows[row, np.minimum(rank, size - 1)])
 
@@ -337,7 +339,7 @@ class SelectionFloors(FloorLaw):
 
     Parameters
     ----------
-    scale : array_like, shape ``lanes``, > 0, :math:`\omega` of one antenna
+    scale : array_like, shape ``batch_shape``, > 0, :math:`\omega` of one antenna
     antennas : int, in [1, 16], :math:`N`
     """
 
@@ -345,7 +347,7 @@ class SelectionFloors(FloorLaw):
         self.scale = check.positive("scale", scale)
         # digits cancel in longer alternating sums
         self.antennas = check.whole("antennas", antennas, most=16)
-        self.lanes = self.scale.shape
+        self.batch_shape = self.scale.shape
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
         share = np.exp(-self.scale / np.asarray(floor))

@@ -345,7 +345,7 @@ def _select_by_past(
 def _scale_by_past(
     method: Method, min_gain: FloatArray, problem: Problem, *statistics: Any
 ) -> Policy:
-    budget = np.broadcast_to(problem.budget, problem.lanes)
+    budget = np.broadcast_to(problem.budget, problem.batch_shape)
     earlier = _last(method, min_gain, problem.num_rounds)
     return method.build(Problem(problem.scenario, earlier, budget), *statistics)
 

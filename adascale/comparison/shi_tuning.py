@@ -101,8 +101,10 @@ def match_lyapunov(
         finer = _crossings(instances, relative, contraction, delta)
         pairs = pd.concat([pairs, finer], ignore_index=True)
         best = _least_epsilon(instances, pairs)
-    penalty = best["penalty"].to_numpy().reshape(problem.lanes)
-    return LyapunovMatch(penalty, best["rate"].to_numpy().reshape(problem.lanes), pairs)
+    penalty = best["penalty"].to_numpy().reshape(problem.batch_shape)
+    return LyapunovMatch(
+        penalty, best["rate"].to_numpy().reshape(problem.batch_shape), pairs
+    )
 
 
 def _least_epsilon(instances: Instances, pairs: "pd.DataFrame") -> "pd.DataFrame":

@@ -79,7 +79,7 @@ class OnlinePolicy(Policy):
     def schedule(self, problem: Problem) -> FloatArray:
         """Decide round by round."""
         state = self.start(problem.scenario, _budget_of_instances(problem))
-        energy = np.empty((*problem.lanes, problem.num_rounds))
+        energy = np.empty((*problem.batch_shape, problem.num_rounds))
         floor = np.broadcast_to(problem.min_noise_energy, energy.shape)
         for t in range(problem.num_rounds):
             # a copy, as a view would give access to later rounds
@@ -89,7 +89,7 @@ class OnlinePolicy(Policy):
 
 
 def _budget_of_instances(problem: Problem) -> FloatArray:
-    return np.broadcast_to(problem.budget, problem.lanes)
+    return np.broadcast_to(problem.budget, problem.batch_shape)
 
 
 def checked_decision(
@@ -97,7 +97,7 @@ def checked_decision(
 ) -> tuple[Any, FloatArray]:
     """Return what a policy decides in round t; refuse noise energies that are not finite or below their floor."""
     next_state, decision = policy.decide(state, floor)
-    name = f"the noise energy of {type(policy).__name__} in round {t}"
+    name = f"the noise energy of {policy.label or type(policy).__name__} in round {t}"
     energy = check.as_floats(name, decision)
     if energy.shape != np.shape(floor):
         raise ValueError(
@@ -131,14 +131,14 @@ class CompiledPolicy(OnlinePolicy):
             return super().schedule(problem)
         state = self.start(problem.scenario, _budget_of_instances(problem))
         instances = np.shape(state.budget)
-        if instances != problem.lanes:
-            name = type(self).__name__
+        if instances != problem.batch_shape:
+            name = self.label or type(self).__name__
             raise InvalidInput(
-                f"{name} has parameters for instances {instances}, the problem has {problem.lanes}",
+                f"{name} has parameters for instances {instances}, the problem has {problem.batch_shape}",
                 "problem",
             )
         floor = np.broadcast_to(
-            problem.min_noise_energy, (*problem.lanes, problem.num_rounds)
+            problem.min_noise_energy, (*problem.batch_shape, problem.num_rounds)
         )
         return self.decide_rounds(state, floor)[1]
 

@@ -68,7 +68,7 @@ class DynamicProgramme(CompiledPolicy):
 
     def start(self, scenario: Scenario, budget: FloatArray) -> ProgrammeState:
         law = find_law(scenario, self.mean_gain, self.law)
-        instances = np.broadcast_shapes(np.shape(budget), law.lanes)
+        instances = np.broadcast_shapes(np.shape(budget), law.batch_shape)
         budget = np.broadcast_to(budget, instances)
         tables = _tables(scenario, law, budget * scenario.num_rounds)
         return ProgrammeState.begin(scenario, budget, *tables)
@@ -91,7 +91,7 @@ def _tables(
 ) -> tuple[FloatArray, NDArray[np.intp]]:
     """Return one table for each pair of a distribution and a budget of all rounds, and the table of every instance."""
     laws = _tabulated(law)
-    number = np.arange(len(laws)).reshape(law.lanes)
+    number = np.arange(len(laws)).reshape(law.batch_shape)
     instances = np.broadcast_arrays(number, horizon_budget)
     pairs, which = np.unique(
         np.stack(instances, axis=-1).reshape(-1, 2), axis=0, return_inverse=True
@@ -110,7 +110,7 @@ def _tables(
 
 def _tabulated(law: FloorLaw) -> list[FloorTable]:
     """Return every distribution of a law at floors from H = 1e-14 to 1 - 1e-6."""
-    inner = (1,) * len(law.lanes)
+    inner = (1,) * len(law.batch_shape)
     ends = np.log(law.quantile(np.reshape([1e-14, 1 - 1e-6], (2, *inner))))
     start, step = ends[0], np.maximum(ends[1] - ends[0], 1e-6) / (_FLOORS - 1)
     floor = np.exp(start + step * np.arange(_FLOORS).reshape(-1, *inner))

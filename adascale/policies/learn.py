@@ -61,7 +61,7 @@ class Learn(CompiledPolicy):
         assumed = np.empty(0)
         if self.prior is not None:
             share = (np.arange(self.weight) + 0.5) / self.weight
-            inner = [1] * len(self.prior.lanes)
+            inner = [1] * len(self.prior.batch_shape)
             assumed = np.moveaxis(self.prior.quantile(share.reshape(-1, *inner)), 0, -1)
         instances = np.broadcast_shapes(np.shape(budget), assumed.shape[:-1])
         seen = _twice(in_rows(assumed, instances, assumed.shape[-1]))

@@ -91,7 +91,7 @@ class PrivacyBudget(OnlinePolicy):
 
     def start(self, scenario: Scenario, budget: FloatArray) -> PrivacyBudgetState:
         instances = np.broadcast_shapes(
-            np.shape(budget), () if self.law is None else self.law.lanes
+            np.shape(budget), () if self.law is None else self.law.batch_shape
         )
         none = np.empty((*instances, 0))
         return PrivacyBudgetState(
@@ -134,7 +134,7 @@ class PrivacyBudget(OnlinePolicy):
         share = (np.arange(m) + 0.5) / max(m, 1)
         shape = *state.level.shape, m
         if self.law is not None:
-            column = share.reshape(-1, *[1] * len(self.law.lanes))
+            column = share.reshape(-1, *[1] * len(self.law.batch_shape))
             return np.broadcast_to(np.moveaxis(self.law.quantile(column), 0, -1), shape)
         imaginary = np.zeros((*state.level.shape, 1))
         seen = np.sort(_with(state.floors, imaginary[..., 0]), axis=-1)

@@ -66,7 +66,7 @@ class ReSolve(OnlinePolicy):
 
     def start(self, scenario: Scenario, budget: FloatArray) -> ReSolveState:
         law = find_law(scenario, self.mean_gain, self.law)
-        instances = np.broadcast_shapes(np.shape(budget), law.lanes)
+        instances = np.broadcast_shapes(np.shape(budget), law.batch_shape)
         budget = np.broadcast_to(budget, instances)
         moments = np.zeros((budget.size, 6))
         return ReSolveState.begin(scenario, budget, law, np.zeros(instances), moments)

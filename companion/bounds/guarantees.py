@@ -69,7 +69,7 @@ def drift_bound(problem: Problem, w: ArrayLike) -> Sides:
 
 def queue_limits(problem: Problem, penalty: ArrayLike) -> QueueLimits:
     """Bound AdaScale's queue from the floors alone (:prf:ref:`thm-queue`, :prf:ref:`thm-queue-sharp`)."""
-    penalty = np.broadcast_to(check.positive("penalty", penalty), problem.lanes)[
+    penalty = np.broadcast_to(check.positive("penalty", penalty), problem.batch_shape)[
         ..., None
     ]
     leakage = RoundLeakage(problem.scenario)
@@ -78,8 +78,8 @@ def queue_limits(problem: Problem, penalty: ArrayLike) -> QueueLimits:
 
     def from_zero(values: FloatArray) -> FloatArray:
         """Return a leading 0, for R = 0."""
-        values = np.broadcast_to(values, problem.lanes + (problem.num_rounds,))
-        return np.concatenate([np.zeros(problem.lanes + (1,)), values], axis=-1)
+        values = np.broadcast_to(values, problem.batch_shape + (problem.num_rounds,))
+        return np.concatenate([np.zeros(problem.batch_shape + (1,)), values], axis=-1)
 
     def total(values: FloatArray) -> FloatArray:
         return from_zero(np.cumsum(values, axis=-1))

@@ -70,9 +70,11 @@ def foreseen_lyapunov(
     floors = draw_floors(scenario, law, draws, seed).reshape(
         -1, draws, scenario.num_rounds
     )
-    batch_shape = check.broadcast(lanes=problem.lanes, lanes_of_law=law.lanes)
+    batch_shape = check.broadcast(
+        lanes=problem.batch_shape, lanes_of_law=law.batch_shape
+    )
     row = np.broadcast_to(
-        np.arange(len(floors)).reshape(law.lanes), batch_shape
+        np.arange(len(floors)).reshape(law.batch_shape), batch_shape
     ).ravel()
     budget = np.broadcast_to(problem.budget, batch_shape).ravel()
     level = np.broadcast_to(law.level(problem.budget), batch_shape).ravel()

@@ -157,11 +157,11 @@ def choices_table(
             filled_lyapunov(problem, multiple=multiple).schedule(problem)
         ).ravel()
     ratios = {
-        f"LyapunovPowerControl, {name}": (ratio / kindest).reshape(problem.lanes)
+        f"LyapunovPowerControl, {name}": (ratio / kindest).reshape(problem.batch_shape)
         for name, ratio in others.items()
     }
     by_order = order_table(dataset, levels, seeds, (scenario.order, 32))[32]
-    ratios["AdaScale, order 32"] = by_order.to_numpy().reshape(problem.lanes)
+    ratios["AdaScale, order 32"] = by_order.to_numpy().reshape(problem.batch_shape)
     columns = ["choice", "nu", "ratio", "low", "high"]
     rows = [
         (name, nu, *log_interval(row))

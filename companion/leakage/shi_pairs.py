@@ -44,7 +44,7 @@ def pair_table(problem: Problem, matched: LyapunovMatch) -> pd.DataFrame:
     pairs = matched.pairs
     optimal = problem.epsilon(Optimal().schedule(problem)).ravel()
     return pairs.assign(
-        nu=np.broadcast_to(problem.budget, problem.lanes).ravel()[pairs["lane"]],
+        nu=np.broadcast_to(problem.budget, problem.batch_shape).ravel()[pairs["lane"]],
         relative_penalty=pairs["penalty"] / pairs["rate"] ** 3,
         over=pairs["epsilon"] / optimal[pairs["lane"]],
     )
@@ -82,7 +82,7 @@ def lyapunov_starts(
         },
         "at rest, 30": filled_lyapunov(problem, multiple=30.0, capped=True),
     }
-    caps = np.broadcast_to(problem.max_eta, (*problem.lanes, problem.num_rounds))
+    caps = np.broadcast_to(problem.max_eta, (*problem.batch_shape, problem.num_rounds))
     optimal, rows = problem.epsilon(Optimal().schedule(problem)), []
     for name, policy in chosen.items():
         ratio = np.exp(

@@ -28,7 +28,7 @@ def test_every_pair_costs_the_budget(matched):
     problem, match = matched
     assert {*match.pairs.lane} == set(range(4))
     for pair in match.pairs.iloc[::7].itertuples():
-        k, r = np.unravel_index(int(pair.lane), problem.lanes)
+        k, r = np.unravel_index(int(pair.lane), problem.batch_shape)
         alone = Problem(problem.scenario, problem.min_gain[r], problem.budget[k, 0])
         # the rough part of the curve amplifies a last digit; the tolerance is 1e-9
         assert lyapunov_cost(alone, pair.penalty, pair.rate) == pytest.approx(
@@ -38,12 +38,22 @@ def test_every_pair_costs_the_budget(matched):
 
 def test_the_kindest_pair_is_chosen(matched):
     problem, match = matched
-    assert match.penalty.shape == match.rate.shape == problem.lanes
+    assert match.penalty.shape == match.rate.shape == problem.batch_shape
     w = policies.LyapunovPowerControl(match.penalty, match.rate).schedule(problem)
     np.testing.assert_allclose(problem.cost(w) / problem.budget, 1, rtol=1e-9)
-    best = match.pairs.groupby("lane").epsilon.min().to_numpy().reshape(problem.lanes)
+    best = (
+        match.pairs.groupby("lane")
+        .epsilon.min()
+        .to_numpy()
+        .reshape(problem.batch_shape)
+    )
     np.testing.assert_allclose(problem.epsilon(w), best, rtol=1e-9)
-    worst = match.pairs.groupby("lane").epsilon.max().to_numpy().reshape(problem.lanes)
+    worst = (
+        match.pairs.groupby("lane")
+        .epsilon.max()
+        .to_numpy()
+        .reshape(problem.batch_shape)
+    )
     assert (worst > 2 * best).all()  # the control: which pair is taken matters
     figures = best_lyapunov(problem)
     np.testing.assert_array_equal(
@@ -92,7 +102,7 @@ def test_no_pair_between_tried_rates_leaks_much_less(matched):
 def test_a_rate_out_of_all_reach_is_named_lane_and_all():
     with pytest.raises(
         tuning.BudgetNotReached,
-        match=r"no pair .* the cost of lane \(0, 0\) to its budget",
+        match=r"no pair .* the cost of instance \(0, 0\) to its budget",
     ):
         match_lyapunov(
             make([0.04]), 1e9

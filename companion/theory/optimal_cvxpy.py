@@ -34,12 +34,12 @@ class OptimalCvxpy(Policy):
         order = problem.scenario.order
         if order != int(order):
             raise ValueError(f"order must be an integer for OptimalCvxpy, got {order}")
-        shape = problem.lanes + (problem.num_rounds,)
+        shape = problem.batch_shape + (problem.num_rounds,)
         floor = np.broadcast_to(problem.min_noise_energy, shape)
-        budget = np.broadcast_to(problem.budget, problem.lanes)
+        budget = np.broadcast_to(problem.budget, problem.batch_shape)
         energy = np.empty(shape)
         leakage = RoundLeakage(problem.scenario)
-        for lane in np.ndindex(problem.lanes):
+        for lane in np.ndindex(problem.batch_shape):
             energy[lane] = _solve(floor[lane], float(budget[lane]), leakage)
         return np.maximum(energy, floor)
 

@@ -41,13 +41,13 @@ class WeightedOptimal(Policy):
 
     def schedule(self, problem: Problem) -> FloatArray:
         r"""Return :math:`\eta_t`, shape (..., T), in watts; ``RuntimeError`` where float64 has no price for a lane."""
-        shape = (*problem.lanes, problem.num_rounds)
+        shape = (*problem.batch_shape, problem.num_rounds)
         floor, counts = (
-            in_rows(array, problem.lanes, problem.num_rounds)
+            in_rows(array, problem.batch_shape, problem.num_rounds)
             for array in (problem.min_noise_energy, self.weights)
         )
         leakage = RoundLeakage(problem.scenario)
-        nu = in_rows(problem.budget, problem.lanes)
+        nu = in_rows(problem.budget, problem.batch_shape)
         slope = leakage.slope(
             floor + nu[:, None] / counts
         )  # where every round costs nu

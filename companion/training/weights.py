@@ -93,16 +93,16 @@ def compare(
     problem: Problem, weights: ArrayLike, orders: Sequence[float] = ORDERS
 ) -> Comparison:
     r"""Compare the optimum under weights, shape (T,), with Optimal at the budget; the lanes have one axis."""
-    budget = np.broadcast_to(problem.budget, problem.lanes)
+    budget = np.broadcast_to(problem.budget, problem.batch_shape)
     flat = Optimal().schedule(problem)
     policy = WeightedOptimal(weights)
     spent = weighted_cost(problem, flat, weights)
     target = problem.rdp(flat)
-    needed = np.empty(problem.lanes)
+    needed = np.empty(problem.batch_shape)
     scenario = problem.scenario
     account = RenyiAccountant(tuple(order_grid(4096)))
     equal_loss = policy.schedule(Problem(scenario, problem.min_gain, spent))
-    for lane in np.ndindex(problem.lanes):
+    for lane in np.ndindex(problem.batch_shape):
         alone = Problem(scenario, problem.min_gain[lane], budget[lane])
         needed[lane] = equal_leakage(alone, policy, float(target[lane]))
     base = problem.epsilon(flat, account)

@@ -186,7 +186,7 @@ def test_leading_axes_hold_one_law_per_entry(make):
     gain = GAIN * np.array([[1.0], [3.0], [0.2]])
     left, floor = 10 ** np.random.default_rng(2).uniform(-4, 2, (2, 4, 3))
     law = make(gain)
-    assert law.lanes == (3,)
+    assert law.batch_shape == (3,)
     assert law.draw(np.random.default_rng(0), 2, 5).shape == (3, 2, 5)
     levels, shared = law.level(left), law.shared_level(left, floor, 40.0)
     shares, costs = law.cdf(left), law.mean_cost(left)

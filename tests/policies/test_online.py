@@ -142,7 +142,7 @@ def assert_both_ways_agree(policy, problem):
     """The compiled schedule and the one of ``start`` and ``decide``, which must be one."""
     compiled = policy.schedule(problem)
     by_rounds = policies.OnlinePolicy.schedule(policy, problem)
-    assert compiled.shape == (*problem.lanes, problem.num_rounds)
+    assert compiled.shape == (*problem.batch_shape, problem.num_rounds)
     np.testing.assert_allclose(compiled, by_rounds, rtol=1e-12)
 
 

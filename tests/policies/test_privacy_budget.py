@@ -57,7 +57,7 @@ def test_no_hostile_channel_exceeds_the_exact_epsilon(path, law):
 
 def cheapest(problem, epsilon):
     """The water-filling schedule with this epsilon, by bisection."""
-    low, high = np.full(problem.lanes, -9.0), np.full(problem.lanes, 5.0)
+    low, high = np.full(problem.batch_shape, -9.0), np.full(problem.batch_shape, 5.0)
     for _ in range(25):
         middle = (low + high) / 2
         w = np.maximum(np.exp(middle)[..., None], problem.min_noise_energy)

@@ -37,7 +37,7 @@ FEW = settings(max_examples=settings.default.max_examples // 2)
 def test_drift_lemma_holds_for_any_schedule(instance, seed):
     problem, _ = instance
     share = 10 ** np.random.default_rng(seed).uniform(
-        -4, 0, problem.lanes + (problem.num_rounds,)
+        -4, 0, problem.batch_shape + (problem.num_rounds,)
     )
     sides = bounds.drift_bound(problem, problem.min_noise_energy / share)
     # squares of queues of up to sum w: differences lose what the squares share
@@ -77,7 +77,7 @@ def price_gap(problem, w, penalty, other):
     leakage = RoundLeakage(problem.scenario)
     spend = problem.spend(w)
     pressure = bounds.queue(problem, w)[..., :-1] + spend
-    V = np.broadcast_to(penalty, problem.lanes)[..., None]
+    V = np.broadcast_to(penalty, problem.batch_shape)[..., None]
     own = V * leakage(problem.min_noise_energy + spend)
     others = V * leakage(problem.min_noise_energy + other)
     # the root is known to a few units in the last place, and pressures are sums of differences of w and its floor
@@ -92,7 +92,7 @@ def test_no_choice_gains_more_than_its_price(instance, seed):
     problem, penalty = instance
     w = policies.AdaScale(penalty).schedule(problem)
     rng = np.random.default_rng(seed)
-    shape = (*problem.lanes, problem.num_rounds)
+    shape = (*problem.batch_shape, problem.num_rounds)
     scale = 10 ** rng.uniform(-3, 3, shape) * rng.integers(0, 2, shape)
     other = problem.budget[:, None] * scale
     gained, price, lost = price_gap(problem, w, penalty, other)
