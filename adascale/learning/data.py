@@ -170,7 +170,12 @@ def check_alike(
 
 
 def partition(
-    labels: ArrayLike, num_devices: int, kind: str, seed: int, least: ArrayLike = 1
+    labels: ArrayLike,
+    num_devices: int,
+    kind: str,
+    seed: int,
+    least: ArrayLike = 1,
+    sizes: ArrayLike | None = None,
 ) -> list[Index]:
     """Split the training samples among M devices; return the ascending positions for each.
 
@@ -184,12 +189,17 @@ def partition(
     seed : int, >= 0
     least : array_like, shape () or (M,)
         Smallest number of samples of a device, such as its batch size; only for ``dirichlet``.
+    sizes : array_like, shape () or (M,), optional
+        Number of samples of each device, at most n together; only for ``iid``.  By default the parts are alike.
     """
     labels = np.asarray(labels)
     rng = stream(seed, PARTITION)
     name, options = registry.parse_options(kind)
     if kind == "iid":
-        parts = np.array_split(rng.permutation(labels.size), num_devices)
+        shuffled = rng.permutation(labels.size)
+        parts = np.array_split(shuffled, num_devices)
+        if sizes is not None:
+            parts = np.split(shuffled, _ends(sizes, num_devices, labels.size))[:-1]
     elif kind == "two-classes":
         parts = two_classes(rng, labels, num_devices)
     elif name == "dirichlet" and {*options} == {"concentration"}:
@@ -200,6 +210,16 @@ def partition(
             f"partition must be 'iid', 'two-classes' or 'dirichlet:concentration=A', got {kind!r}"
         )
     return [np.sort(part) for part in parts]
+
+
+def _ends(sizes: ArrayLike, num_devices: int, most: int) -> list[int]:
+    """Return where each device's samples end among ``most`` shuffled ones."""
+    counts = np.broadcast_to(sizes, num_devices)
+    ends = np.cumsum(counts)
+    if (counts % 1).any() or ends[-1] > most:
+        expected = f"dataset_size must be whole numbers with a sum of at most {most}"
+        raise ValueError(f"{expected}, the samples of the data set, got {sizes}")
+    return [int(end) for end in ends]
 
 
 def two_classes(

@@ -83,7 +83,12 @@ class FedSGD:
         self.batch_size = np.broadcast_to(scenario.batch_size, count)
         self._rates = np.broadcast_to(scenario.sampling_rate, count)
         self.parts = data.partition(
-            dataset.labels, count, training.partition, seed, least=self.batch_size
+            dataset.labels,
+            count,
+            training.partition,
+            seed,
+            least=self.batch_size,
+            sizes=scenario.dataset_size,
         )
         sizes = np.array([part.size for part in self.parts])
         if (sizes != scenario.dataset_size).any():

@@ -190,11 +190,22 @@ def test_settings_out_of_range_are_refused(name, value):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("num_parameters", 5), ("dataset_size", 100)]
+    ("name", "value"),
+    [("num_parameters", 5), ("dataset_size", 1000), ("dataset_size", 100.5)],
 )
 def test_scenario_must_fit_the_network_and_the_data(name, value):
     with pytest.raises(ValueError, match=f"^{name} must"):
         federation_of(**{name: value})
+
+
+def test_devices_are_dealt_as_many_samples_as_the_scenario_says():
+    count = SCENARIO.num_devices
+    sizes = np.arange(count) + 10
+    rates = sizes / 10  # one sampling rate, and FedAvg's weights
+    federation = federation_of(dataset_size=sizes, batch_size=rates, weights=sizes)
+    assert [part.size for part in federation.parts] == sizes.tolist()
+    samples = np.concatenate(federation.parts)
+    assert len({*samples}) == sizes.sum()
 
 
 @pytest.mark.parametrize("w", [[1.0], [1e-9] * 4])
