@@ -218,7 +218,9 @@ def _ends(sizes: ArrayLike, num_devices: int, most: int) -> list[int]:
     ends = np.cumsum(counts)
     if (counts % 1).any() or ends[-1] > most:
         expected = f"dataset_size must be whole numbers with a sum of at most {most}"
-        raise ValueError(f"{expected}, the samples of the data set, got {sizes}")
+        raise ValueError(
+            f"{expected}, the samples of the data set, got {counts.tolist()}"
+        )
     return [int(end) for end in ends]
 
 
