@@ -11,7 +11,6 @@ from adascale.runs.execution import problem_of
 from adascale.runs.specification import NOISE_FREE, make_run
 from adascale.runs.sweep import read_sweep
 from adascale.statistics import interval
-from companion import figures
 from companion.results import folder, load
 from companion.training.accuracy import (
     accuracy_claims,
@@ -161,15 +160,6 @@ def test_both_headlines_hold_only_where_all_parts_do(reading, words):
     assert row.tolist() == [verdicts[word] for word in words.split()]
 
 
-def test_differences_to_the_training_without_noise_are_paired():
-    quiet = trainings({0.01: 0.96}, "NoiseFree")
-    figure = figures.accuracy(pd.concat([trainings(FALLING), quiet]), QUOTED)
-    own = trainings(FALLING).pivot(index="seed", columns="nu", values="test_accuracy")
-    expected = own.sub(quiet.set_index("seed").test_accuracy, axis=0).mean()
-    (bars,) = figure.axes[1].containers
-    np.testing.assert_allclose(bars.lines[0].get_ydata(), 100 * expected)
-
-
 @pytest.mark.parametrize("name", SWEEPS)
 def test_committed_table_has_every_run_of_its_sweep_in_order(name):
     entries = read_sweep(folder() / f"{name}.toml")
@@ -210,20 +200,3 @@ def test_what_needs_no_training_is_computed_again_from_the_channel(name):
         # 1e-6: V is tuned to 1e-9 of the cost, and leakage is steep in it at small nu
         assert row.rdp == pytest.approx(float(problem.rdp(w)), rel=1e-6)
         assert row.epsilon == pytest.approx(float(problem.epsilon(w)), rel=1e-6)
-
-
-def test_learning_curves_average_shared_realisations():
-    rows = pd.concat(
-        [trainings({0.01: 0.9}), trainings({0.01: 0.9}, "NoiseFree", seeds=2)],
-        ignore_index=True,
-    ).assign(run=lambda table: table.index.astype(str))
-    curves = rows.merge(pd.DataFrame({"round": [24, 49]}), how="cross")
-    noisy = curves.policy == "AdaScale"
-    curves["accuracy"] = 0.5 + 0.1 * curves.seed + 0.001 * curves["round"] * noisy
-    curves["epsilon"] = 1.0 + curves.seed
-    columns = ["run", "round", "accuracy", "epsilon"]
-    accuracy, epsilon = figures.learning_curves(rows, curves[columns], [0.01]).axes
-    assert accuracy.lines[0].get_xdata().tolist() == [25, 50]
-    assert accuracy.lines[0].get_ydata() == pytest.approx([2.4, 4.9])
-    assert epsilon.lines[0].get_ydata() == pytest.approx([1.5, 1.5])  # seeds 0 and 1
-    assert len(epsilon.lines) == 1  # nothing leaks without noise: everything does

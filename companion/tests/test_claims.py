@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from companion.claims import compare, evaluate, holm, paper_claims, verdicts
+from companion.claims import compare, evaluate, holm, paper_claims
 
 
 def table(**leakages):
@@ -79,19 +79,6 @@ def test_every_statement_is_evaluated_in_its_own_direction():
     rdp = rdp.sort_index()
     assert (rdp["close", "AdaScale"] == "fails").all()
     assert rdp["ahead", "EqualAlloc", 0.02] == "fails"
-
-
-def test_verdicts_have_a_row_per_statement():
-    leaked = table(
-        Optimal=np.ones((2, 3)),
-        AdaScale=np.full((2, 3), 1.05),
-        EqualAlloc=[[2, 3, 4], [2, 2, 2.5]],
-    )
-    read = verdicts(paper_claims(leaked, drawn=("EqualAlloc",), others=()))
-    assert list(read) == ["0.01", "0.02"]
-    assert read.loc[("close", "RDP", "AdaScale"), "0.01"] == "1.05\N{NO-BREAK SPACE}✓"
-    assert read.loc[("near", "RDP", "EqualAlloc"), "0.02"] == "2.15\N{NO-BREAK SPACE}✗"
-    assert read.loc[("narrows", "RDP", "EqualAlloc"), "0.02"] == ""
 
 
 def test_means_and_medians_can_disagree_on_whether_a_gap_narrows():

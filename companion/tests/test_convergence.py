@@ -129,21 +129,6 @@ def test_momentum_is_that_of_the_recursion_of_moments(mu, lam):
     )  # negative control: without momentum the bound holds
 
 
-def test_comparison_is_that_of_each_training():
-    quiet = TRAINING._replace(learning_rate=0.005)
-    curves = theory.compare(
-        [quiet, quiet._replace(noise_energy=3 * quiet.noise_energy)]
-    )
-    assert (curves["exact"] < curves["near"]).all()
-    assert (curves["near"] < curves["total"]).all()
-    assert curves["noise"][1] == pytest.approx(3 * curves["noise"][0], rel=1e-14)
-    assert curves["exact"][0] == quiet.exact()
-    parts = sum(
-        curves[name] for name in ("initial", "heterogeneity", "sampling", "noise")
-    )
-    np.testing.assert_allclose(curves["total"], parts, rtol=1e-14)
-
-
 def sample_moments(problem, model, m):
     """Mean and covariance of the sample gradient of device m, by quadrature over x and the label noise."""
     mean = np.zeros(2)

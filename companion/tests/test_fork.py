@@ -6,13 +6,12 @@ import pytest
 
 from adascale import Scenario, channel
 from adascale.comparison import find_method
-from adascale.learning import FedSGD, data, train
+from adascale.learning import data, train
 from adascale.runs.execution import problem_of
 from adascale.runs.specification import make_run
 from companion.__main__ import main
 from companion.training.controls import FadeLevelled
-from companion.training.counterfactual import fade_levelled, fork, forked
-from companion.training.resnet import timed_rounds, whole_training
+from companion.training.counterfactual import fade_levelled, fork
 from tests.problems import drawn
 
 
@@ -75,18 +74,6 @@ def test_the_command_forks_the_runs_of_a_sweep(branch, tmp_path):
     assert "one.toml" in (tmp_path / "fork.provenance.toml").read_text()
 
 
-def test_what_is_gained_is_read_evaluation_by_evaluation():
-    table = pd.DataFrame({"run": ["a", "b"], "nu": [0.01, 0.32], "seed": 0})
-    curves = pd.DataFrame({"run": ["a"] * 4 + ["b"] * 4, "round": [4, 9, 14, 19] * 2})
-    curves["accuracy"] = [0.60, 0.50, 0.55, 0.58, 0.60, 0.48, 0.52, 0.59]
-    without = curves.accuracy + [0, 0.11, 0.07, 0.04, 0, 0.1, 0.09, -0.02]
-    forks = curves.assign(
-        accuracy=without, nu=[0.01] * 4 + [0.32] * 4, seed=0, fade_round=7
-    )
-    branches = forked(forks, table, curves)
-    assert branches.gained.round(9).to_numpy().tolist() == [[11, 10], [7, 9], [4, -2]]
-
-
 def test_fade_levelled_replaces_the_deepest_fade_alone():
     plain, levelled = (
         model.draw(10, 301, [4, 5]) for model in (channel.Rayleigh(), FadeLevelled())
@@ -103,18 +90,3 @@ def test_fade_levelled_replaces_the_deepest_fade_alone():
     name = "companion.training.controls:FadeLevelled"
     model = channel.find(f"{name}:placement=area")
     assert channel.specification(model)["model"] == name
-
-
-def test_timed_rounds_are_those_of_a_training():
-    run = make_run("digits", "AdaScale", 0.01, 0)
-    digits = data.load("digits")
-    table = timed_rounds(run, digits, 2)
-    federation = FedSGD(run.scenario, run.training, digits, 0)
-    assert table["round"].tolist() == [0, 1]
-    assert table.samples.tolist() == [
-        sum(map(len, federation.batches(t))) for t in (0, 1)
-    ]
-    assert (table.cpu_seconds > 0).all()
-    assert (table.parameters == 9370).all()
-    table = pd.DataFrame({"model": ["a", "a", "b"], "cpu_seconds": [1.0, 3.0, 7.2]})
-    assert whole_training(table, 500).tolist() == pytest.approx([1000 / 3600, 1.0])

@@ -1,7 +1,6 @@
 """The scaling experiment: the loop it runs is AdaScale, and its committed table is what its command makes."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from adascale import Problem, channel, policies
@@ -75,16 +74,6 @@ def test_every_row_keeps_every_bound():
     ).all()  # (y - nu)^2 >= (y - nu)_+^2
     # control: limits that are a tenth of the sharp ones are broken
     assert (COMMITTED["queue"] > least / 10).any()
-
-
-def test_a_slope_is_the_exponent_of_a_power():
-    rows = pd.DataFrame(
-        [(seed, T, -seed * T**0.75) for seed in (1, 2, 3) for T in (10, 100, 1000)],
-        columns=["seed", "T", "size"],
-    )
-    slope = guarantees.end_slope(rows, "size", (10, 100, 1000))
-    assert slope.centre == pytest.approx(0.75)
-    assert slope.high - slope.low == pytest.approx(0, abs=1e-9)
 
 
 @pytest.mark.parametrize("name", COUNTEREXAMPLES)

@@ -143,20 +143,6 @@ def test_orbit_takes_heard_senders_and_holds_lost_packets(
         np.testing.assert_allclose(10 * np.log10(gain[link]), expected)
 
 
-def test_the_scale_is_the_median_floor_of_the_past(few):
-    for realisation in few:
-        problem, past = links.problem_of(realisation, 3.0)
-        scenario = problem.scenario
-        floor = scenario.noise_scale / (scenario.x_max * scenario.min_gain(past))
-        assert np.median(floor) == pytest.approx(3 * links.reference_floor(), rel=1e-12)
-        plain, _ = links.problem_of(realisation, np.nan)
-        np.testing.assert_array_equal(
-            plain.min_gain, scenario.min_gain(realisation.gain)
-        )
-        ratio = problem.min_noise_energy / plain.min_noise_energy
-        np.testing.assert_allclose(ratio, ratio[0])
-
-
 def test_no_method_sees_a_round_before_it_comes(few):
     problem, past = links.problem_of(few[0])
     half = problem.num_rounds // 2
@@ -174,42 +160,6 @@ def test_no_method_sees_a_round_before_it_comes(few):
             foresees.add(name)
     assert foresees >= {"Optimal", "AdaScale" + HINDSIGHT}
     assert all(name.endswith(HINDSIGHT) for name in foresees - {"Optimal"})
-
-
-def test_statistics_are_those_of_a_plain_loop(few):
-    statistics = links.links_statistics(few).itertuples()
-    for (*_, gain), row in zip(few, statistics, strict=True):
-        weakest = [min(column) for column in gain.T]
-        floor = [1 / value for value in weakest]
-        mean = sum(floor) / len(floor)
-        products = sum((a - mean) * (b - mean) for a, b in itertools.pairwise(floor))
-        squares = sum((a - mean) ** 2 for a in floor)
-        assert row.lag1 == pytest.approx(products / squares, rel=1e-9)
-        decibel = [10 * np.log10(value) for value in weakest]
-        assert row.floor_spread_db == pytest.approx(np.std(decibel), rel=1e-9)
-        devices = [int(np.argmin(column)) for column in gain.T]
-        assert row.same == max(map(devices.count, devices)) / len(devices)
-
-
-def test_the_summary_averages_windows_before_the_interval():
-    table = pd.DataFrame(
-        {
-            "trace": "a",
-            "group": ["1", "1", "2"],
-            "window": [1, 2, 1],
-            "scale": 1.0,
-            "policy": "p",
-        }
-    )
-    table["cost"], table["rdp"] = [1.0, 1.2, 0.8], [1.0, 3.0, 4.0]
-    table["epsilon"], table["exact"] = [1.0, 1.0, 2.0], np.nan
-    (row,) = links.summary(table).itertuples()
-    assert (row.realisations, row.cost, row.over, row.most) == (3, 1.0, 1 / 3, 1.2)
-    assert row.rdp == pytest.approx(8 / 3)
-    assert (row.rdp_low + row.rdp_high) / 2 == pytest.approx(
-        3.0
-    )  # of the groups' 2 and 4
-    assert row.epsilon_worst == 2
 
 
 def test_the_command_makes_every_table_and_says_whose_data_it_was(

@@ -22,9 +22,6 @@ def table(nu=(0.1,), **rows):
     )
 
 
-BEST = [(0.1, 2.0, 1.0), (0.1, 4.0, 2.0), (0.1, 8.0, 4.0)]
-
-
 costs = st.floats(0.5, 2).filter(
     lambda cost: abs(cost - 1 - 1e-6) > 1e-12
 )  # on either side of what counts
@@ -55,8 +52,3 @@ def test_every_figure_is_that_of_a_plain_loop(drawn):
     shown = {name: row[name] for name in expected}
     assert shown == pytest.approx(expected, rel=1e-9, abs=1e-9)
     assert row["excess"] == pytest.approx(max(max(cost) - 1, 0), abs=2e-6)
-
-
-def test_a_realisation_without_a_cost_is_left_out():
-    row = promises(table(Optimal=BEST, A=[(np.nan, np.nan, np.nan), *BEST[1:]])).iloc[1]
-    assert (row.realisations, row.rdp) == (2, 1)

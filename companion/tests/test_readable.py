@@ -2,16 +2,13 @@
 
 import re
 
-import numpy as np
 import pandas as pd
 import pytest
 from bs4 import BeautifulSoup
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy import stats
 
 from companion.formatting import as_html, number, rounded_down, rounded_up, signed
-from companion.summary import band, by_seed
 
 PLAIN = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 
@@ -82,16 +79,3 @@ def rows(values):
     return pd.DataFrame(
         rows, columns=["reading", "policy", "nu", "seed", "test_accuracy"]
     )
-
-
-def test_by_seed_pairs_the_arms_of_a_realisation():
-    table = rows([(0.1, 1, 0.5), (0.2, 0, 0.7), (0.1, 0, 0.9), (0.2, 1, 0.4)])
-    arms = by_seed(table)["r"]["P"]
-    assert (arms[0.1] - arms[0.2]).tolist() == pytest.approx([20, 10])
-
-
-def test_a_band_is_the_mean_and_students_interval():
-    values = np.array([1.0, -2.0, 4.0, 0.0])
-    low, high = stats.t.interval(0.95, 3, values.mean(), stats.sem(values))
-    assert band(values, 2) == f"{values.mean():.2f} [−{-low:.2f}, {high:.2f}]"
-    assert band([1, 1.1, 1.2], sign=True) == "+1.1 [+0.9, +1.3]"

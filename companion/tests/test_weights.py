@@ -137,21 +137,6 @@ def test_a_disturbed_state_is_that_of_a_round_with_that_noise():
     assert (quiet.parameters - noisy.parameters).abs().max() > 1e-3
 
 
-def test_all_thirds_have_the_same_total_energy(monkeypatch):
-    totals = []
-
-    def note(self, state, energy):
-        totals.append(energy.sum())
-        return [state]
-
-    monkeypatch.setattr(trainings.Digits, "run", note)
-    rows = trainings.thirds("momentum 0.9", 0, rounds=7)
-    np.testing.assert_allclose(
-        totals, [0, *[7 * trainings.SETTINGS["momentum 0.9"].nu] * 4], rtol=1e-12
-    )
-    assert [row["noise"] for row in rows] == ["none", "even", "early", "middle", "late"]
-
-
 def test_the_contest_is_at_equal_leakage():
     weights = np.geomspace(1, 20, 6)
     rows = trainings.contest(
@@ -163,32 +148,3 @@ def test_the_contest_is_at_equal_leakage():
     assert table.cost["flat"] == pytest.approx(trainings.SETTINGS["momentum 0.9"].nu)
     assert table["last"]["late"] < table["last"]["flat"]
     assert table["first"]["early"] < table["first"]["flat"]
-
-
-def test_weights_of_thirds_are_what_each_has_added():
-    rows = [
-        ("x", "none", 1.0),
-        ("x", "early", 0.5),
-        ("x", "middle", 1.5),
-        ("x", "late", 3.0),
-        ("y", "none", 9.0),
-    ]
-    weights = trainings.thirds_weights(
-        pd.DataFrame(rows, columns=["setting", "noise", "test_loss"]), "x", 6
-    )
-    np.testing.assert_allclose(weights, [0.02, 0.02, 0.5, 0.5, 2, 2])
-
-
-def test_response_weights_follow_the_responses():
-    later = np.array(trainings.LATER)
-    true = impulse_response(0.02, 0.5, 200, 0.9)[later] ** 2
-    values = pd.DataFrame({"setting": "momentum 0.9", "later": later, "response": true})
-    rows = pd.concat(
-        values.assign(seed=seed, response=true * factor)
-        for seed, factor in ((0, 0.9), (1, 1.1))
-    )
-    weights = trainings.response_weights(pd.DataFrame(rows), "momentum 0.9", 200)
-    assert weights.min() == pytest.approx(trainings.LEAST * weights.max())
-    assert len(weights) - 1 - np.argmax(weights) == np.argmax(
-        impulse_response(0.02, 0.5, 200, 0.9)
-    )

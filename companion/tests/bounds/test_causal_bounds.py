@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, special
 
 from adascale import Scenario
-from adascale.channel import EmpiricalFloors, FadingFloors, RayleighFloors
+from adascale.channel import RayleighFloors
 from adascale.problem import RoundLeakage
 from companion import bounds
 from companion.bounds.causal import approach_constant
@@ -48,23 +48,6 @@ def test_the_value_of_a_level_is_what_plain_integration_gives(budget):
     )
     expected = float(curvature(level)) * (square - budget**2) / (2 * float(value.wet))
     assert value.log_coefficient == pytest.approx(expected, rel=1e-5)
-
-
-def test_a_law_by_quadrature_or_from_many_draws_has_the_same_value():
-    gain = MNIST.noise_scale / MNIST.x_max * MNIST.num_devices / float(LAW.scale)
-    empirical = EmpiricalFloors(LAW.draw(np.random.default_rng(0), 400_000))
-    exact = bounds.level_value(F, LAW, 0.04)
-    table = bounds.level_value(
-        F, FadingFloors(MNIST, [gain] * MNIST.num_devices, lambda x: np.exp(-x)), 0.04
-    )
-    sample = bounds.level_value(F, empirical, 0.04)
-    for name in exact._fields:
-        assert getattr(table, name) == pytest.approx(
-            float(getattr(exact, name)), rel=1e-6
-        ), name
-        assert getattr(sample, name) == pytest.approx(
-            float(getattr(exact, name)), rel=0.02
-        ), name
 
 
 @pytest.mark.parametrize("budget", [0.01, 0.16])

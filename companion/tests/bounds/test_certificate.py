@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import integrate
 
 from adascale import Scenario, policies
 from adascale.channel import RayleighFloors
 from adascale.problem import RoundLeakage
 from companion import bounds
-from companion.bounds.certificate import Floors, hull, level_of
+from companion.bounds.certificate import Floors
 from companion.causal.growth import surplus
 from tests.problems import with_floors
 
@@ -87,24 +86,3 @@ def test_simulated_policies_lie_between_the_bounds(margin):
     least, error = lost(policies.DynamicProgramme(law=LAW))
     assert certified.optimum[-1] < least + error
     assert certified.optimum[-1] > 0.8 * (least - error)
-
-
-def test_hulls_and_levels_are_what_they_say():
-    nodes = np.array([0.0, 1.0, 3.0, 4.0])
-    assert hull(np.array([3.0, 2.9, 0.0, 0.5]), nodes) == pytest.approx(
-        [3.0, 2.0, 0.0, 0.5]
-    )
-    price = np.geomspace(1e-6, 1e3, 50)
-    level = level_of(price, np.full(50, 0.1), F.terms)
-    assert -F.slope(level) == pytest.approx(price, rel=1e-12)
-    floors = Floors(F, LAW, float(LAW.scale))
-    for level in (0.01, 0.05, 0.4):
-        above = integrate.quad(
-            lambda x: -float(F.slope(x)) * float(LAW.cdf(x)), level, 40 * level
-        )[0]
-        above += integrate.quad(
-            lambda u: -float(F.slope(1 / u)) * float(LAW.cdf(1 / u)) / u**2,
-            0,
-            1 / (40 * level),
-        )[0]
-        assert float(floors.leaked(level)) == pytest.approx(above, rel=1e-8)

@@ -115,19 +115,3 @@ def test_a_row_is_what_is_stored():
     assert stored.measured.item() == pytest.approx(row.pop("measured"), rel=0.05)
     for name, value in row.items():
         assert stored[name].item() == pytest.approx(value, rel=1e-4), name
-
-
-def test_cases_are_paired_with_exact_coefficients():
-    table = KEPT.query(
-        "dataset == 'digits' and nu == 0.16 and seed < 3 and error in ('none', '10 pilots')"
-    )
-    exact, ten = (
-        table[table.error == error].accuracy.to_numpy()
-        for error in ("none", "10 pilots")
-    )
-    cases = estimates.compared(table, "digits").set_index("error")
-    assert cases.lost.tolist() == pytest.approx([0.0, np.mean(exact - ten)])
-    assert cases.trainings.tolist() == [3, 3]
-    low = stats.ttest_rel(exact, ten).confidence_interval(0.95).low
-    assert cases.low["10 pilots"] == pytest.approx(low)
-    assert cases.true["10 pilots"] == table[table.error == "10 pilots"].true.median()

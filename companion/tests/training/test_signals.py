@@ -8,7 +8,6 @@ from scipy import stats
 from adascale import Scenario, channel
 from adascale.learning import FedSGD, Training, data
 from adascale.learning.fedsgd import effective_update, real_receiver_noise
-from adascale.policies import Truncated
 from companion.training.signals import OnChannel, receiver_noise, transmit
 
 SCENARIO = Scenario.mnist()
@@ -120,27 +119,6 @@ def test_with_senders_signal_level_is_the_equivalent_form():
     skipped, idle = server.step(start, 0.0, h, senders_t=np.zeros(10, bool))
     assert skipped.round == 1
     assert idle.power.tolist() == [0] * 10
-
-
-def test_noise_of_the_air_has_the_variance_of_the_senders():
-    """Monte Carlo at signal level: the noise in the mean of the senders, and the power of the worst of them."""
-    d, rng = 4000, np.random.default_rng(0)
-    h = channel.draw(10, 40, 7).coefficient
-    gain = np.abs(h) ** 2
-    selection = Truncated.of_total(SCENARIO, gain, 0.08).select(SCENARIO, gain)
-    assert selection.senders.sum(axis=0).min() < 10
-    ratio, power = [], []
-    for t, (eta, on) in enumerate(zip(selection.eta, selection.senders.T, strict=True)):
-        gradients = torch.as_tensor(rng.standard_normal((int(on.sum()), d)))
-        gradients /= gradients.norm(dim=1, keepdim=True)  # the longest of one sample
-        noise = receiver_noise(rng, d, SCENARIO.noise_power)
-        received = transmit(gradients, h[on, t], float(eta), noise)
-        variance = float((received.update - gradients.mean(0)).var())
-        ratio.append(variance * 2 * eta / SCENARIO.noise_power)
-        power.append(float(received.power.max()) * d / SCENARIO.num_parameters)
-    low, high = stats.chi2.interval(0.999, 40 * d)
-    assert low < np.mean(ratio) * 40 * d < high
-    assert 0.8 < max(power) / SCENARIO.max_power <= 1
 
 
 def apart(start, model, other):
