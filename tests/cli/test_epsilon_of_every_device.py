@@ -109,13 +109,6 @@ def test_epsilon_of_a_schedule_is_that_of_the_device_that_leaks_most(answer, pri
         assert totals[name] <= shown[name] <= totals[name] * (1 + 1e-5)
 
 
-def test_leakage_has_the_largest_epsilon_and_the_mean(answer):
-    (row,) = answer("leakage", *EQUALALLOC, "--realisations", 1)
-    max_eta = UNEQUAL.x_max * UNEQUAL.min_gain(channel.draw(4, 30, 0).gain)
-    energy = UNEQUAL.noise_scale / max_eta + 0.01
-    assert_epsilons(row, renyi(UNEQUAL.noise_scale / energy))
-
-
 PRESET = """base = "digits"
 [scenario]
 num_rounds = 6
@@ -138,36 +131,6 @@ def test_training_and_its_audit_print_the_largest_epsilon(place, answer):
     upper = exact_upper(eta, scenario)
     assert audit["epsilon"] == pytest.approx(max(upper), rel=1e-6)
     assert audit["accounted"] == pytest.approx(upper[0], rel=1e-6)
-
-
-def test_of_many_kinds_of_devices_few_are_computed_without_means(
-    place, answer, monkeypatch
-):
-    rng = np.random.default_rng(3)
-    data = rng.integers(100, 200, 30)
-    sizes = (data * rng.uniform(0.02, 0.2, 30)).round(2)
-    scenario = replace(
-        UNEQUAL,
-        num_devices=30,
-        num_rounds=3,
-        batch_size=sizes.tolist(),
-        dataset_size=data.tolist(),
-    )
-    (place / "many.toml").write_text(scenario.to_toml())
-    eta = scenario.noise_power / (2 * np.array([0.02, 0.03, 0.05]) ** 2) * 30**2
-    pd.DataFrame({"eta": eta}).to_csv("eta.csv", index=False)
-    upper = exact_upper(eta, scenario)
-    computed, original = [], accounting.epsilon
-    monkeypatch.setattr(
-        accounting,
-        "epsilon",
-        lambda rounds, delta: computed.append(rounds) or original(rounds, delta),
-    )
-    totals = answer("epsilon", "--scenario", "many.toml", "--eta", "eta.csv")
-    assert totals["epsilon"] == pytest.approx(max(upper), rel=1e-9)
-    assert totals["device"] == np.argmax(upper) + 1
-    assert 1 < len(computed) < 15
-    assert "epsilon_mean" not in totals
 
 
 @given(st.lists(st.tuples(*[st.integers(1, 4)] * 2), min_size=1, max_size=12))

@@ -61,13 +61,6 @@ def test_own_policy_of_a_registered_name_is_not_mixed_up_with_it(place, capsys, 
     assert "duplicate --policy" in message
 
 
-@pytest.mark.parametrize("number", [2, 3])
-def test_an_interval_needs_three_realisations(table, number):
-    how = ["--nu", 1e-3, "--policy", "optimal", "--realisations", number]
-    printed, _ = table(*LEAKAGE[1:], *how)
-    assert ("epsilon 95 %" in printed) == (number == 3)
-
-
 def test_json_has_no_nan_where_a_budget_is_out_of_reach(capsys, answer, place):
     how = [*LEAKAGE, "--nu", 1e9, "--policy", "lyapunovpowercontrol"]
     how += ["--realisations", 3]
@@ -108,22 +101,6 @@ def test_a_fixed_epsilon_that_the_channel_exceeds_is_noted(table, chains):
     assert ("times --epsilon: its parameter is fixed" in notes) == (chains == "all")
 
 
-def test_orders_that_are_too_few_are_noted_and_can_be_extended(place, capsys):
-    many = Scenario("many", 100, 12, 1000, 20, 400, 1.0, 0.2, 1e-12)
-    (place / "many.toml").write_text(many.to_toml())
-    how = ["leakage", "--scenario", "many.toml", "--nu", 100, "--policy", "optimal"]
-    how += ["--json", "--realisations", 3]
-    assert run(*how) == 0
-    out, err = capsys.readouterr()
-    assert "the best order of 3 of 3 schedules is the last one given, 63" in err
-    assert run(*how, "--orders", err.partition("--orders ")[2].split()[0]) == 0
-    wide, silent = capsys.readouterr()
-    assert silent == ""
-    for few, more in zip(json.loads(out), json.loads(wide), strict=True):
-        assert more["epsilon"] < few["epsilon"] / 10
-        assert more["rdp"] == few["rdp"]
-
-
 def test_a_ratio_to_the_reference_is_taken_in_each_realisation(table):
     how = [*LEAKAGE[1:], "--nu", 1e-3, "--realisations", 4, "--policy", "optimal"]
     printed, _ = table(*how, "--policy", "equalalloc", "--out", "x.csv")
@@ -137,45 +114,6 @@ def test_a_ratio_to_the_reference_is_taken_in_each_realisation(table):
     assert printed.loc["Optimal", "epsilon / EqualAlloc"] == pytest.approx(
         1 / ratio, rel=1e-3
     )
-
-
-SENDERS = ["--policy", "optimal", "--policy", "truncated"]
-
-
-def test_realisations_that_cannot_meet_a_total_are_counted(table, capsys):
-    how = ["--scenario", "short.toml", "--realisations", 4, "--orders", 4096]
-    table(*how, *SENDERS, "--nu", 0.1, "--out", "nu.csv")
-    floor = pd.read_csv("nu.csv").groupby("seed").floor.first()
-    total = float(floor.sort_values().iloc[1:3].mean())
-    printed, notes = table(*how, *SENDERS, "--total", total, "--plot", "f.svg")
-    assert "Optimal cannot meet --total in 2 of 4 realisations" in notes
-    assert printed.realisations.tolist() == [2, 4]
-    assert printed.total.tolist() == pytest.approx([total] * 2, rel=1e-3)
-    low = ["--policy", "optimal", "--total", float(floor.min()) / 2]
-    message = refused(capsys, "leakage", *how, *low, code=1)
-    assert "no policy can meet --total in any realisation" in message
-
-
-def test_a_privacy_budget_needs_no_hindsight(table):
-    how = ["--scenario", "short.toml", "--realisations", 2, "--epsilon", 2]
-    how += ["--accountant", "exact", "--out", "e.csv"]
-    printed, _ = table(*how, "--policy", "privacybudget", "--policy", "optimal")
-    budget, optimum = (
-        pd.read_csv("e.csv").groupby("policy").get_group(name)
-        for name in ("PrivacyBudget", "Optimal")
-    )
-    assert budget["epsilon"].between(0.98 * 2, 2).all()
-    assert printed.loc["PrivacyBudget", "knows"] == "nothing"
-    assert (budget["nu"].to_numpy() > 0.99 * optimum["nu"].to_numpy()).all()
-
-
-def test_at_equal_epsilon_the_noise_is_compared(table):
-    how = ["--scenario", "short.toml", "--realisations", 4, "--orders", 4096]
-    printed, _ = table(*how, *SENDERS, "--epsilon", 1, "--out", "e.csv")
-    wide = pd.read_csv("e.csv").pivot(index="seed", columns="policy", values="total")
-    ratio = np.exp(np.log(wide["Truncated"] / wide["Optimal"]).mean())
-    assert printed.loc["Truncated", "total / Optimal"] == pytest.approx(ratio, rel=1e-3)
-    assert (printed["epsilon"] <= 1).all()
 
 
 @pytest.fixture
@@ -229,35 +167,3 @@ def test_advice_says_whether_adapting_pays(trace, capsys):
         out, err = capsys.readouterr()
         assert "Learn, hard" in out
         assert re.search(verdict, err)
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (["--channel", "rician"], "--gains cannot be combined"),
-        (["--seed", 3], "--gains cannot be combined"),
-        (["--realisations", 31], "at most the 30 rounds"),
-        (["--split", 0.2, "--policy", "powercontrol"], "must be 12 at least"),
-    ],
-)
-def test_options_that_do_not_fit_a_trace_are_refused(trace, capsys, more, message):
-    assert message in refused(capsys, "leakage", *trace[1], *more)
-
-
-def test_options_of_a_trace_are_refused_without_one(place, capsys):
-    how = ["--scenario", "my.toml", "--nu", 1]
-    for option in (["--split", 0.5], ["--unit", "db"], ["--variable", "H"]):
-        message = refused(capsys, "leakage", *how, *option)
-        assert f"{option[0]} applies only to --gains" in message
-    (place / "least.csv").write_text("min_gain\n1e-12\n")
-    message = refused(capsys, "leakage", *how, "--gains", "least.csv")
-    assert "gains of every device" in message
-
-
-def test_label_of_an_own_policy_is_its_name(place, capsys):
-    own = CONSTANT.replace('tuned = ("extra",)', 'tuned, label = ("extra",), "a share"')
-    (place / "named.py").write_text(own)
-    how = [*LEAKAGE, "--nu", 1e-3, "--realisations", 1, "--policy", "named:Constant"]
-    assert run(*how, "--out", "x.csv") == 0
-    assert "a share" in capsys.readouterr().out
-    assert pd.read_csv("x.csv").label.tolist() == ["a share"]

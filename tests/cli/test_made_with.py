@@ -1,6 +1,5 @@
 """Tables say what they were made with, and a command that reads one with anything else refuses it."""
 
-import csv
 import re
 from dataclasses import replace
 
@@ -53,14 +52,6 @@ def test_schedule_names_what_it_was_made_with(policy):
     }
 
 
-def test_other_tools_read_the_table():
-    table = pd.read_csv("eta.csv")
-    with open("eta.csv", newline="") as file:
-        assert {len(row) for row in csv.reader(file)} == {table.shape[1]}
-    eta = np.loadtxt("eta.csv", delimiter=",", skiprows=1, usecols=4)
-    np.testing.assert_array_equal(eta, table.eta)
-
-
 @pytest.mark.parametrize("name", ["renamed", "devices", "protected"])
 def test_other_words_for_the_same_constants_are_the_same_scenario(answer, name):
     expected = answer(*EPSILON, "my.toml")
@@ -79,16 +70,6 @@ def test_other_words_for_the_same_constants_are_the_same_scenario(answer, name):
 )
 def test_epsilon_refuses_another_scenario_or_interference(capsys, arguments, message):
     assert message in refused(capsys, *EPSILON, *arguments)
-
-
-@pytest.mark.parametrize("others", [[], ["--interference", -3]])
-def test_a_schedule_with_interference_is_read_with_the_same(capsys, answer, others):
-    whole = answer(*EPSILON, "my.toml")
-    assert run(*SCHEDULE, "equalalloc", "--interference", -6) == 0
-    part = answer(*EPSILON, "my.toml", "--interference", -6)
-    assert part["epsilon"] > whole["epsilon"]
-    message = refused(capsys, *EPSILON, "my.toml", *others)
-    assert "with interference -6dB, and is read" in message
 
 
 def changed(name, was, now):
@@ -170,15 +151,6 @@ def test_a_table_without_the_mark_is_checked_by_its_numbers(capsys, answer):
     assert "has no column made_with" in capsys.readouterr().err
     message = refused(capsys, *EPSILON, "noisier.toml")
     assert "line 2: noise_energy times eta is" in message
-
-
-@pytest.mark.parametrize(("first", "code"), [(0, 0), (1, 0), (2, 2)])
-def test_rounds_of_ones_own_table_begin_with_0_or_1(capsys, first, code):
-    table = pd.read_csv("eta.csv")[["round", "eta"]].iloc[:7]
-    table.assign(round=table["round"] + first).to_csv("eta.csv", index=False)
-    assert run(*EPSILON, "my.toml") == code
-    notes = capsys.readouterr().err
-    assert ("eta.csv has 7 rounds, where lab 7, roof has 12" in notes) == (code == 0)
 
 
 def test_leakage_marks_its_table_and_plot_refuses_a_line_of_different_marks(

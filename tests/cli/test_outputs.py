@@ -1,7 +1,6 @@
 """No output is an input, another output, or a place that cannot be written; and what is printed."""
 
 import contextlib
-import io
 import os
 import re
 import subprocess
@@ -27,27 +26,6 @@ def test_output_is_no_input_under_any_name(place, other):
         common.check_outputs({"--gains": place / "past.csv"}, {"--out": Path(other)})
     with pytest.raises(ValueError, match="is the file of --gains"):
         common.check_outputs({"--gains": Path(other)}, {"--out": Path("past.csv")})
-
-
-def test_output_is_no_other_output(place):
-    outputs = {"--out": Path("new.csv"), "--history": Path("sub/../new.csv")}
-    with pytest.raises(ValueError, match="is the file of --out"):
-        common.check_outputs({}, outputs)
-    common.check_outputs({"--gains": None}, {"--out": Path("new.csv"), "--x": None})
-
-
-@pytest.mark.parametrize(
-    ("path", "reason"),
-    [
-        (".", "it is not a regular file"),
-        ("/dev/null", "it is not a regular file"),
-        ("nowhere/x.csv", "there is no folder"),
-        ("past.csv/x.csv", "there is no folder"),
-    ],
-)
-def test_a_place_that_cannot_be_written_is_named(place, path, reason):
-    with pytest.raises(ValueError, match=f"--out '.*' cannot be written: {reason}"):
-        common.check_outputs({}, {"--out": Path(path)})
 
 
 @pytest.mark.parametrize("closed", ["past.csv", "."])
@@ -129,28 +107,3 @@ def test_control_characters_are_shown_as_escapes(place, capsys):
     message = refused(capsys, "leakage", "--scenario", "a\x1b[31m\x9bb", "--nu", 0.1)
     assert r"preset 'a\x1b[31m\x9bb' is unknown" in message
     assert refused(capsys, "leakage", "--nu", "\x1b").isprintable()
-
-
-def test_progress_bar_keeps_its_returns(place, monkeypatch):
-    err = io.StringIO()
-    err.isatty = lambda: True
-    monkeypatch.setattr(sys, "stderr", err)
-    assert run("train", "--nu", 0.1, "--rounds", 2) == 0
-    assert "\rdigits: " in err.getvalue()
-    assert r"\x0d" not in err.getvalue()
-
-
-OUT_OF_RANGE = [
-    ("leakage --nu 0", "--nu"),
-    ("leakage --nu 1 --delta 0", "--delta"),
-    ("stream --state s --nu 0", "--nu"),
-    ("train --nu 1 --every 0", "--every"),
-    ("beta --event .1,1 --alpha 2", "--alpha"),
-]
-
-
-@pytest.mark.parametrize(("command", "option"), OUT_OF_RANGE)
-def test_a_value_out_of_range_is_named_with_its_option(place, capsys, command, option):
-    line = refused(capsys, *command.split())
-    assert f"error: argument {option}: " in line
-    assert re.search(r"got -?[0-9.]+( at index 0)?$", line)

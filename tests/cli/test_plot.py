@@ -2,7 +2,6 @@
 
 import itertools
 import re
-import sys
 
 import matplotlib
 import numpy as np
@@ -12,7 +11,7 @@ import pytest
 from adascale.cli import report
 from adascale.statistics import interval, log_interval
 
-from ..command import refused, run
+from ..command import run
 
 LEAKAGE = [
     "leakage",
@@ -62,25 +61,6 @@ def test_axes_show_the_means_and_intervals_of_the_table(linear, mean):
     )
     assert [text.get_text().strip() for text in legend.get_texts()] == ["A", r"_B\$"]
     assert figure.get_figwidth() == 3.5
-
-
-def test_lines_differ_without_colour():
-    figure = report.draw(
-        pd.DataFrame(
-            {"policy": [f"P{i}" for i in range(60)], "nu": 0.1, "epsilon": 1.0}
-        )
-    )
-    svg = report.picture(figure, ".svg").decode()
-    paths = "".join(re.findall(r'<g id="line2d[^>]*>\s*<path[^>]*', svg))
-    looks = {
-        (line.get_marker(), line.get_linestyle())
-        for line, *_ in figure.axes[0].containers
-    }
-    assert len({marker for marker, _ in looks}) == 12
-    assert (
-        len({*re.findall(r"stroke-dasharray: ([\d.,\s]+)", paths)}) == 4
-    )  # and the solid line
-    assert len(looks) == 48  # matplotlib calls the fifth style "--" too
 
 
 def test_two_rows_have_no_interval_and_points_without_a_place_are_left_out_with_a_warning():
@@ -145,13 +125,3 @@ Mine(k=1) &  & 1 \\
 @pytest.mark.parametrize("form", FORMS)
 def test_table_is_written_in_every_form_and_no_character_has_another_meaning(form):
     assert report.format_table(HARD, form) == FORMS[form]
-
-
-@pytest.mark.parametrize(
-    "command", [["plot", "t.csv", "f.pdf"], [*LEAKAGE, "--plot", "f.pdf"]]
-)
-def test_missing_matplotlib_names_the_extra(place, monkeypatch, capsys, command):
-    TABLE.to_csv("t.csv", index=False)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert "pip install 'adascale[plot]'" in refused(capsys, *command)
-    assert not (place / "f.pdf").exists()

@@ -161,6 +161,10 @@ REFUSED = {
             "--nu 1 --realisations 1000000 --format csv --json",
             "--json cannot be combined with --format csv",
         ),
+        ("--nu 1 --gains gains.csv --seed 3", "--gains cannot be combined"),
+        ("--nu 1 --gains gains.csv --realisations 13", "at most the 12 rounds"),
+        ("--nu 1 --gains least.csv", "gains of every device"),
+        ("--nu 1 --variable H", "--variable applies only to --gains"),
     ],
     "plot": [
         ("t.csv f.gif", "FILE must end in .pdf, .png, .svg, got 'f.gif'"),
@@ -218,6 +222,7 @@ REFUSED = {
         ("--nu 1", "b'min_gain' may be cut off", "min_gain"),
         ("--nu 1 --policy optimal", "Optimal needs all rounds in advance"),
         ("--nu 1 --state .", "it is not a regular file"),
+        ("--nu 1 --round-time 1", "a line of a stream is a round"),
         ("--nu 1 --state past.csv --past past.csv", "is the file of --past"),
         ("--nu 1 --state mine.py", "mine.py is no journal: line 1"),
         (

@@ -179,13 +179,6 @@ def test_epsilon_is_spent_and_not_exceeded(schedule, more):
     assert totals["nu"] is None
 
 
-def test_an_epsilon_that_full_power_keeps_is_noted(schedule):
-    totals, _, notes = schedule("--epsilon", 100, nu=[])
-    assert totals["cost"] == 0
-    assert "full power keeps epsilon = 100" in notes
-    assert "full power" not in schedule("--epsilon", 2, nu=[])[2]
-
-
 @pytest.mark.parametrize("kind", ["delta", "level"])
 def test_stream_answers_who_sends_over_several_starts(stream, kind):
     (name, *more), policy = SENDERS[kind]

@@ -13,10 +13,8 @@ import pytest
 
 from ..forks import Forks
 from .streams import (
-    GAINS,
     HEADER,
     LONG,
-    NEW,
     NU,
     lines,
     measured,
@@ -152,23 +150,6 @@ def test_an_answer_that_nobody_could_read_is_given_again(forks, tmp_path, count)
         assert (stream.round, stream.pending) == (count + 1, True)
         gain = LONG.min_gain(measured(40, 0)[count][:, None])[0]
         assert stream.answer(gain).round == count
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_stopped_it_says_how_to_go_on(forks, tmp_path, number):
-    write_inputs(tmp_path)
-    os.mkfifo(tmp_path / "in")
-    lines_to_it = os.open(tmp_path / "in", os.O_RDWR)
-    pid = forks.start(tmp_path, COMMAND)
-    os.write(lines_to_it, "".join(["h2_1,h2_2\n", *lines(GAINS[:2])]).encode())
-    deadline = time.monotonic() + 20
-    while len(answers_in(tmp_path)) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    os.kill(pid, number)
-    assert forks.wait(pid) == 128 + number
-    os.close(lines_to_it)
-    message = f"{NEW}\nadascale stream: stopped; the same command goes on"
-    assert (tmp_path / "err").read_text().startswith(message)
 
 
 def test_a_disk_that_fills_up_under_way_ends_it_before_the_answer(

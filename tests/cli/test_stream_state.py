@@ -30,7 +30,6 @@ from .streams import (
     WHOLE,
     measured,
     opened,
-    rows,
 )
 
 LINES = WHOLE.splitlines(keepends=True)
@@ -137,74 +136,9 @@ def test_only_an_empty_file_is_taken_for_a_new_state(tmp_path, text):
             assert stream.answer(1e-12).round == 0
 
 
-def test_a_state_is_a_regular_file():
-    with pytest.raises(ValueError, match="is not a regular file"):
-        opened("/dev/null")
-
-
 def test_a_start_without_rounds_leaves_a_state_for_any_stream(stream):
     assert stream("min_gain\n")[:2] == (0, [HEADER])
     assert len(stream("min_gain\n1e-12\n", "--delta", 1e-6)[1]) == 2
-
-
-def test_two_at_once_do_not_share_a_state(stream, place):
-    with opened("s", scenario=SMALL) as held:
-        os.link("s", "t")  # by another name
-        for name in ("s", "t"):
-            code, answered, messages = stream(WHOLE, state=name)
-            assert (code, answered, len(messages)) == (2, [], 1)
-            assert f"{name} is in use by another process or stream" in messages[0]
-        assert held.answer(1e-12).round == 0
-
-
-@pytest.mark.parametrize("rounds", [0, 3])
-def test_without_a_state_on_the_disk_there_is_no_answer(
-    stream, place, monkeypatch, rounds
-):
-    def state():
-        return [path.read_bytes() for path in place.glob("s")]
-
-    stream("".join(LINES[: rounds + 1]))
-    before, rest = state(), "".join([LINES[0], *LINES[rounds + 1 :]])
-
-    def full(file):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        code, answered, messages = stream(rest)
-    assert (code, answered) == (2, [HEADER])
-    assert messages[-1] == "adascale stream: error: s: No space left on device"
-    assert state() == before
-    assert len(stream(rest)[1]) == 13 - rounds
-
-
-def test_after_a_lost_answer_its_line_comes_again_and_a_new_one_needs_a_second(stream):
-    """A state that is closed without passing an answer on is that of a killed process."""
-    lost = opened("first", scenario=SMALL)
-    lost.answer(1e-12)
-    lost.close()
-    _, answered, messages = stream("min_gain\n1e-12\n1e-12\n", state="first")
-    assert [answer.round for answer in rows(answered)] == [0, 1]
-    again = "if this line was a new round with the same gains, send it once more"
-    assert sum(again in message for message in messages) == 1
-
-
-def test_after_the_horizon_every_start_says_so(stream):
-    header, line = LINES[0], LINES[-1]
-    lost = opened("s", scenario=SMALL)
-    last = [lost.answer(gain) for gain in FLOORS][-1].line()
-    lost.close()
-    assert len(stream(header)[1]) == 1
-    _, again = stream(f"{header}{line}{line}")[1]  # another line only ends it
-    assert again.startswith(f"{last},")
-    for _ in range(2):
-        code, answered, messages = stream(f"{header}{line}more\n")
-        assert (code, answered) == (0, [HEADER])
-        assert messages == [
-            f"note: s goes on with round 12; the last answer was {again}",
-            "note: all 12 rounds are answered",
-        ]
 
 
 SELECTING = [Truncated(1e-12), Best(1, 0.5)]

@@ -1,17 +1,13 @@
 """``adascale train`` and ``adascale audit``: what a stranger types, and what happens when it is wrong."""
 
 import json
-import os
-import signal
 import sys
-import time
 from functools import partial
 
 import pandas as pd
 import pytest
 
 from adascale.audit import audit_gradients
-from adascale.runs import execution
 from adascale.runs.specification import make_run
 
 from ..command import refused, run
@@ -48,17 +44,6 @@ def test_a_training_does_not_exceed_its_epsilon(tmp_path, policy):
     assert row["nu"] != row["nu"]  # there is none
 
 
-def test_infinity_is_a_string_in_json(tmp_path, capsys):
-    store = tmp_path / "store"
-    for _ in range(2):  # the second is read from the store
-        assert run(*SHORT, "--policy", "noise-free", "--json", "--store", store) == 0
-        printed = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
-        assert printed["epsilon"] == printed["history"][-1]["epsilon"] == "Infinity"
-        assert (printed["cost"], printed["rdp"]) == (None, None)
-    (row,) = store.glob("*/row.json")
-    json.loads(row.read_text(), parse_constant=pytest.fail)
-
-
 OWN = ("train", "--dataset", "waves:squares", "--nu", 0.5, "--rounds", 3)
 
 
@@ -90,19 +75,6 @@ def test_network_that_is_missing_or_does_not_fit_is_refused(capsys, options, mes
     assert message in refused(capsys, *OWN, *options)
 
 
-def test_network_size_replaces_that_of_a_preset_file(place, capsys):
-    base = 'base = "digits"\nscenario = { num_parameters = 7, num_rounds = 4 }\n'
-    (place / "base.toml").write_text(base)
-    own = 'base = "base.toml"\nscenario = { name = "waves" }\n'
-    (place / "own.toml").write_text(own)
-    command = ("train", "--dataset", "own.toml", "--nu", 0.5, "--policy", "equalalloc")
-    assert run(*command, "--out", "run.csv") == 0
-    assert not pd.read_csv("run.csv").shortened[0]
-    (note,) = capsys.readouterr().err.splitlines()
-    replaced = "the network has 9370 parameters, which replace the 7 in base.toml"
-    assert note.endswith(replaced)
-
-
 def test_missing_torch_is_named_with_the_extra(capsys, monkeypatch):
     for name in list(sys.modules):
         if name.startswith(("adascale.learning", "adascale.runs")):
@@ -112,36 +84,7 @@ def test_missing_torch_is_named_with_the_extra(capsys, monkeypatch):
     assert "pip install 'adascale[learn]'" in capsys.readouterr().err
 
 
-def test_ctrl_c_without_a_store_keeps_nothing(capsys, monkeypatch):
-    def pressed(*_, **__):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(60)  # until it arrives, which may take a moment
-
-    monkeypatch.setattr(execution, "perform", pressed)
-    before = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # a process in the background may ignore it
-    try:
-        assert run(*SHORT) == 130
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert capsys.readouterr().err.startswith(
-        "adascale train: stopped; nothing was kept; with --store DIR the same "
-    )
-
-
 AUDIT = ("audit", "--rounds", 10, "--nu", 2.56)
-
-
-def test_honest_training_is_not_refuted_by_its_audit(capsys):
-    assert run(*AUDIT, "--canaries", 200, "--json") == 0
-    result = json.loads(capsys.readouterr().out)
-    expected = {"dataset": "digits", "policy": "Learn", "canaries": 200}
-    assert result.items() >= expected.items()
-    assert result["lower"] == max(result["one_run"], result["rates"])
-    assert 0 <= result["lower"] < result["epsilon"] <= result["renyi"]
-    assert result["scaled"] < result["epsilon"]
 
 
 def test_refuted_epsilon_is_one_line_and_exit_1(monkeypatch, capsys):

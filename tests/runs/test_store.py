@@ -15,7 +15,7 @@ import torch
 from adascale.runs import store as module
 from adascale.runs.execution import perform
 from adascale.runs.specification import make_run
-from adascale.runs.store import Busy, Store, resume
+from adascale.runs.store import Busy, Store
 from adascale.runs.sweep import sweep
 
 from .stopping import begin
@@ -81,12 +81,6 @@ def test_damaged_file_is_named(tmp_path, file):
     (store.place(RUN) / file).write_bytes(b"{")
     with pytest.raises(ValueError, match=rf"{RUN.address}.* cannot be read.* delete"):
         store.run(RUN)
-
-
-def test_without_the_store_s_folder_no_checkpoint_is_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "SAVE_SECONDS", 0)
-    assert_same(resume(RUN, tmp_path / "elsewhere"))
-    assert not (tmp_path / "elsewhere").exists()
 
 
 LOCKING = """

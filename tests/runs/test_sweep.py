@@ -96,13 +96,6 @@ def test_finished_runs_are_skipped_and_doubles_are_run_once(
     assert states(sweep(runs, store)) == ["finished"] * 6
 
 
-def test_any_executor_runs_a_sweep(file, tmp_path):
-    runs, store = runs_of(file)[:3], Store(tmp_path / "store")
-    with ThreadPoolExecutor(2) as executor:
-        assert states(sweep(runs, store, executor)) == ["finished"] * 3
-    assert_results(store, runs)
-
-
 class Losing(ThreadPoolExecutor):
     """An executor that loses its first tasks."""
 
@@ -125,22 +118,6 @@ def test_a_lost_worker_s_run_is_given_again_once(file, tmp_path, losses, expecte
         outcomes = sweep(runs_of(file)[:2], Store(tmp_path / "store"), pool)
     assert states(outcomes) == expected
     assert ("a lost worker" in outcomes[0].message) == (losses == 3)
-
-
-def test_an_interrupt_leaves_a_store_that_goes_on(file, tmp_path, monkeypatch):
-    runs, store = runs_of(file)[:3], Store(tmp_path / "store")
-    write = Store.write
-
-    def interrupted(*arguments):
-        write(*arguments)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, ThreadPoolExecutor(1) as pool:
-        patch.setattr(Store, "write", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            sweep(runs, store, pool)
-    assert sum(store.finished(run) is not None for run in runs) == 1
-    assert states(sweep(runs, store)) == ["finished"] * 3
 
 
 def test_a_run_that_is_under_way_has_a_row_without_results_and_its_curve_so_far(
@@ -216,25 +193,6 @@ def test_killed_worker_costs_its_run_alone_and_is_tried_twice(
 # The command ----------------------------------------------------------------------------------------------------------
 
 
-def test_what_all_runs_miss_is_said_once_and_nothing_is_written(
-    file, tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setenv("ADASCALE_DATA", str(tmp_path / "nothing"))
-    file.write_text(SWEEP.replace('"digits"', '"mnist"'))
-    assert adascale("sweep", file, "--store", tmp_path / "store") == 1
-    captured = capsys.readouterr()
-    assert captured.out == "0 of 6 runs finished\n"
-    assert captured.err.count("no usable mnist in") == 1
-    assert "and 5 more" in captured.err
-    assert not list(tmp_path.glob("*.csv"))
-
-
-def test_a_second_sweep_of_the_store_is_refused(file, tmp_path, capsys):
-    with Store(tmp_path / "store").locked():
-        assert adascale("sweep", file, "--store", tmp_path / "store") == 1
-    assert "store' is in use by another process" in capsys.readouterr().err
-
-
 def contents(folder):
     return {path.name: path.read_text() for path in folder.glob("*.csv")}
 
@@ -270,14 +228,6 @@ def test_a_table_that_lacks_runs_never_replaces_one_that_has_them(
     assert partial.count("\n") == 1 + (5 if options else 4)
     message = "sweep.csv has results of runs that are missing here, and is left as it"
     assert message in capsys.readouterr().err
-
-
-def test_a_report_of_an_empty_store_writes_nothing(file, tmp_path):
-    store = Store(tmp_path / "store")
-    assert adascale("sweep", file, "--store", store.folder, "--report") == 0
-    assert contents(tmp_path) == {}
-    for table in tables(read_sweep(file), store):
-        assert table.empty
 
 
 def test_a_whole_table_alone_takes_the_place_of_any(file, tmp_path, capsys):
