@@ -255,27 +255,6 @@ def test_search_finds_an_item_of_the_paper_by_its_number(page, html, item, text)
     assert rows.find(id=place).get_text().strip().lower().startswith(text)
 
 
-def test_search_lists_a_chapter_once(page, html):
-    links = results(page, html, "what does epsilon mean")
-    chapters = [
-        link.partition("#")[0] for link in links if link.startswith("notebooks")
-    ]
-    assert len(chapters) > 5
-    assert len(chapters) == len({*chapters})
-
-
-def test_search_excerpts_have_no_code_and_no_formulas(page, html):
-    page.goto((html / "search.html").as_uri())
-    text = (html / "notebooks" / "05_adascale.html").read_text()
-    excerpt = page.evaluate("(text) => Search.htmlToText(text)", text)
-    assert "the server has to decide now" in excerpt
-    assert not re.search(r"\\\(|\\begin|import numpy|Download:|Contents", excerpt)
-
-
-def test_search_finds_nothing_where_there_is_nothing(page, html):
-    assert results(page, html, "xylophone") == []
-
-
 @pytest.mark.parametrize(
     ("name", "typed", "text"),
     [
@@ -315,28 +294,7 @@ def test_the_first_stop_leads_past_the_side_bar(page, html):
     assert page.evaluate(IN_CONTENT)
 
 
-def test_search_opens_and_answers_by_keyboard(page, html):
-    page.goto((html / "notebooks" / "02_privacy.html").as_uri())
-    page.evaluate(WHEN_SET)
-    page.keyboard.press("Control+k")
-    page.keyboard.type("renyi")
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/search.html?q=renyi*")
-    page.wait_for_function(FOUND)
-    assert page.locator("ul.search li a[href*='02_privacy']").count()
-
-
 # Links that one can keep.
-
-
-def test_a_theorem_has_a_link_of_its_own(page, html):
-    page.goto((html / "notebooks" / "03_convergence.html").as_uri())
-    title = page.locator("#thm-convergence > .admonition-title")
-    title.hover()
-    link = title.locator("a.headerlink")
-    assert link.is_visible()
-    link.click()
-    assert page.url.endswith("#thm-convergence")
 
 
 def test_a_link_to_a_formula_opens_the_box_that_it_is_in(page, html):

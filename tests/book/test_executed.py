@@ -89,9 +89,3 @@ def test_each_chapter_offers_its_executed_notebook(book, html):
         assert offered == path.read_bytes()
         assert any(cell.get("outputs") for cell in json.loads(offered)["cells"])
     assert not book["book/notation"].select('a[href$=".ipynb"]')
-
-
-def test_the_status_page_has_every_chapter(book):
-    rows = book["book/status"].select("table tbody tr")
-    names = [row.find("td").get_text() for row in rows]
-    assert sorted(names) == [f"notebooks/{path.stem}" for path in NOTEBOOKS]

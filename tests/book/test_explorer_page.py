@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from adascale import Problem
-from companion import explorer
 from companion.tests.test_explorer import START, TOLERANCE, by_package, exact_epsilon
 
 from .test_browser import AT_REST, AXE, LOCAL, SERIOUS, THEME, TOO_WIDE
@@ -33,8 +32,6 @@ OUT_OF_SIGHT = """() => [...document.querySelectorAll("#ex-noise, .ex-modes labe
     return top < 48 || bottom > innerHeight || left < 0 || right > innerWidth;
   }).map((each) => each.id || each.textContent)"""
 MARKS = "() => [...document.querySelectorAll('#ex-noise text')].map((each) => each.textContent)"
-WATER = """() => Number(document.querySelector("#ex-noise path[stroke='var(--ex-optimal)']")
-  .getAttribute("d").match(/M\\S+ ([\\d.]+)/)[1])"""
 # every control as it is set on the page, and what that means to the package
 CHOSEN = {"channel": "rician", "scenario": "cifar10"}
 CONTROLS = CHOSEN | {
@@ -145,29 +142,6 @@ def test_controls_and_picture_are_on_one_screen(opened, width, height, mode):
     assert opened.evaluate(OUT_OF_SIGHT) == []
 
 
-def test_water_rises_on_an_axis_that_stays(opened):
-    opened.locator("#ex-linear").set_checked(False)
-    opened.evaluate(AT_REST)
-    marks, heights = opened.evaluate(MARKS), []
-    for level in range(0, 25, 6):
-        turn(opened, {"level": str(level)})
-        assert opened.evaluate(MARKS) == marks
-        heights.append(opened.evaluate(WATER))
-    assert heights == sorted(heights, reverse=True)  # downwards is positive
-    assert heights[0] - heights[-1] > 30
-    turn(opened, {"channel": "rician", "scenario": "cifar10"})
-    assert (
-        opened.evaluate(MARKS) != marks
-    )  # the control: another channel has another axis
-
-
-@pytest.mark.parametrize("level", [0, 12, 24])
-def test_linear_axis_has_the_water_in_its_middle(opened, level):
-    turn(opened, {"level": str(level)})
-    plot = opened.locator("#ex-noise").bounding_box()["height"]
-    assert 0.1 < opened.evaluate(WATER) / plot < 0.85
-
-
 @pytest.mark.parametrize("width", [320, 700, 1200])
 def test_nothing_moves_while_a_slider_does_or_is_wider_than_the_screen(opened, width):
     opened.set_viewport_size({"width": width, "height": 844})
@@ -181,14 +155,6 @@ def test_nothing_moves_while_a_slider_does_or_is_wider_than_the_screen(opened, w
             assert opened.evaluate(PLACES) == places, (slider.get_attribute("id"), end)
             assert opened.evaluate(TOO_WIDE) <= 0
         slider.fill(middle)
-
-
-def test_a_round_is_read_by_mouse(opened):
-    box = opened.locator("#ex-noise").bounding_box()
-    opened.mouse.move(box["x"] + box["width"] / 3, box["y"] + 60)
-    assert len(opened.evaluate(READ)) == 5
-    opened.mouse.move(5, 5)
-    assert not opened.locator("#ex-readout").is_visible()
 
 
 def test_a_round_is_read_by_keyboard(opened):
@@ -219,16 +185,6 @@ def test_a_touch_reads_a_round(opened):
     assert opened.evaluate(TOO_WIDE) <= 0
 
 
-def test_a_method_that_beats_the_optimum_is_said_to_overspend(opened):
-    note = opened.locator("#ex-over")
-    turn(opened, {"level": "12"})
-    assert opened.evaluate(TABLE)["constant"]["ratio"][0] < 1
-    assert note.inner_text() != ""
-    turn(opened, {"channel": "rician"})
-    assert opened.evaluate(TABLE)["constant"]["ratio"][0] > 1
-    assert note.inner_text() == ""
-
-
 TOP = "() => document.querySelector('#ex-noise').getBoundingClientRect().top"
 
 
@@ -248,73 +204,10 @@ def test_every_experiment_brings_its_answer_and_the_picture_into_sight(
     assert opened.evaluate(TABLE) == table
 
 
-def test_sliders_obey_the_keyboard_and_say_what_they_stand_for(opened):
-    slider = opened.locator("#ex-level")
-    slider.focus()
-    opened.keyboard.press("ArrowRight")
-    opened.evaluate(AT_REST)
-    text = f"{explorer.LEVELS[START['level'] + 1]:.3f}"
-    assert opened.locator("output[for=ex-level]").inner_text() == text
-    assert slider.get_attribute("aria-valuetext") == text
-    opened.wait_for_function(
-        f'document.querySelector("#ex-status").textContent.includes("At nu {text} ")'
-    )
-    for control in opened.locator(".ex-controls :is(input, select)").all():
-        name = control.get_attribute("id")
-        assert opened.locator(f"label[for={name}], label:has(#{name})").count() == 1
-        described = control.get_attribute("aria-describedby")
-        assert opened.locator(f"#{described}").text_content()
-
-
-def test_a_method_can_be_hidden_and_the_theme_recolours_the_picture(opened):
-    line = opened.locator("#ex-noise path[stroke='var(--ex-equal)']")
-    light = line.evaluate("(path) => getComputedStyle(path).stroke")
-    opened.evaluate(THEME, "dark")
-    assert line.evaluate("(path) => getComputedStyle(path).stroke") != light
-    opened.locator("[data-method=equal] input").uncheck()
-    assert line.count() == 0
-    assert opened.url.endswith("#see-equal=0")
-
-
 # The reader's own decisions.
 
 
-def test_a_guess_is_dragged_and_then_compared_with_the_optimum(opened):
-    turn(opened, {"mode": "guess"})
-    assert opened.evaluate(TABLE) == {}
-    box, guess = opened.locator("#ex-noise").bounding_box(), opened.locator("#ex-guess")
-    before = float(guess.input_value())
-    opened.mouse.move(box["x"] + 200, box["y"] + 150)
-    opened.mouse.down()
-    opened.mouse.move(box["x"] + 200, box["y"] + 80, steps=3)
-    opened.mouse.up()
-    assert float(guess.input_value()) > before
-    opened.locator("#ex-reveal").click()
-    problem, schedules = by_package(**START)
-    w = np.maximum(10 ** float(guess.input_value()), problem.min_noise_energy)
-    ratio = problem.rdp(w) / problem.rdp(schedules["optimal"])
-    table = opened.evaluate(TABLE)
-    assert set(table) == {"optimal", "you"}
-    cost = float(problem.cost(w) / problem.budget)
-    assert table["you"]["cost"][0] == pytest.approx(cost, rel=TOLERANCE)
-    assert table["you"]["ratio"][0] == pytest.approx(float(ratio), rel=TOLERANCE)
-    turn(opened, {"level": "8"})
-    assert opened.evaluate(TABLE) == {}  # another question
-
-
-STARTED = "() => Number(document.querySelector('#ex-round').value) > 3"
 STOPPED = "() => document.querySelector('#ex-play').textContent === 'Play'"
-
-
-def test_replay_stops_where_it_is_stopped(opened):
-    turn(opened, {"mode": "replay"})
-    play = opened.locator("#ex-play")
-    play.click()
-    opened.wait_for_function(STARTED)
-    play.click()
-    place = opened.locator("#ex-round").input_value()
-    assert opened.url.endswith(f"#mode=replay&round={place}")
-    assert opened.evaluate(STOPPED)
 
 
 def test_replay_plays_to_its_end(opened):
@@ -444,12 +337,6 @@ def test_rounds_can_be_saved(opened, tmp_path):
         assert leakage == pytest.approx(float(problem.rdp(w)), rel=1e-8)
 
 
-def test_the_picture_can_be_saved(opened, tmp_path):
-    picture = download(opened, "#ex-png", tmp_path / "explorer.png").read_bytes()
-    assert picture.startswith(b"\x89PNG")
-    assert len(picture) > 10_000
-
-
 def test_no_mode_has_a_serious_fault_in_either_theme(opened):
     opened.evaluate(AXE.read_text())
     for theme, state in (("dark", 0), ("light", 2), ("dark", 3), ("light", 4)):
@@ -460,11 +347,3 @@ def test_no_mode_has_a_serious_fault_in_either_theme(opened):
             theme,
             STATES[state],
         )
-
-
-def test_without_javascript_the_reader_is_sent_to_the_chapters(browser, html):
-    page = browser.new_page(java_script_enabled=False)
-    page.goto(f"file://{html}/book/explorer.html")
-    assert not page.locator("#explorer").is_visible()
-    assert "switched off" in page.locator("article noscript").inner_text()
-    page.close()
