@@ -63,20 +63,6 @@ def test_without_a_folder_nothing_is_kept(compiled, tmp_path):
     assert "unless NUMBA_CACHE_DIR names a folder of your own" in compiled(**nowhere)
 
 
-@pytest.mark.parametrize("variable", ["HOME", "XDG_CACHE_HOME"])
-def test_without_a_home_nothing_is_kept_in_the_current_folder(
-    compiled, tmp_path, variable
-):
-    """Where HOME is unset and the user unknown, the home is ``~``, relative to the current folder."""
-    (tmp_path / "__pycache__").write_text("")
-    before = sorted(tmp_path.iterdir())
-    nowhere = {"NUMBA_CACHE_DIR": "", "HOME": str(tmp_path), variable: "~"}
-    assert "at every start" in compiled(**nowhere)
-    assert [
-        path for path in sorted(tmp_path.iterdir()) if path.name != "cache"
-    ] == before
-
-
 @pytest.mark.skipif(os.name == "nt", reason="folders have other permissions")
 @pytest.mark.parametrize(
     ("mode", "inner", "kept"),

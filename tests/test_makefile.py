@@ -84,14 +84,6 @@ def test_venv_is_remade_if_the_lock_or_the_folder_changes(checkout, tmp_path):
     assert planned(checkout) == "environment"
 
 
-def test_wrong_python_is_one_line_and_touches_nothing(checkout):
-    shutil.rmtree(checkout / ".venv")
-    result = make(checkout, "-s", "venv", f"PYTHON={checkout / 'absent'}", check=False)
-    assert result.returncode != 0
-    assert "what is needed is Python 3.11 to 3.14" in result.stderr
-    assert not (checkout / ".venv").exists()
-
-
 def test_make_refuses_every_other_folder_and_touches_nothing_there(
     checkout, tmp_path_factory
 ):

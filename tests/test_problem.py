@@ -8,7 +8,7 @@ import pytest
 
 from adascale import Problem
 from adascale.policies import EqualAlloc
-from adascale.problem import RENYI, RoundLeakage, scaling, slopes
+from adascale.problem import RENYI, RoundLeakage, scaling
 
 from . import reference
 from .problems import CIFAR, FULL, MIXED, MNIST, PART, make
@@ -107,15 +107,6 @@ def test_exposure_divides_the_noise_multiplier_of_each_device_and_round(scenario
     assert float(problem.rdp(w)) == pytest.approx(np.mean(rdp), rel=1e-9)
 
 
-@each_scenario
-def test_an_exposure_of_one_is_none(scenario):
-    plain, w = short(scenario)
-    ones = np.ones((scenario.num_devices, 8))
-    same = Problem(scenario, plain.min_gain, 0.05, ones)
-    np.testing.assert_allclose(same.epsilons(w), plain.epsilons(w), rtol=1e-12)
-    np.testing.assert_allclose(same.rdp(w), plain.rdp(w), rtol=1e-12)
-
-
 @pytest.mark.parametrize("exposure", [np.full((3, 8), 0.5), np.ones((4, 8))])
 def test_an_exposure_below_one_or_of_another_shape_is_refused(exposure):
     with pytest.raises(ValueError, match="exposure"):
@@ -160,19 +151,6 @@ def test_round_leakage_is_the_sum_over_devices(scenario, w):
     assert float(leakage) == pytest.approx(expected, rel=1e-10)
     exact = float(reference.exact_slope(scenario, 3)(reference.mp.mpf(w)))
     assert float(slope) == pytest.approx(exact, rel=1e-10)
-
-
-@each_scenario
-@pytest.mark.parametrize("few", [True, False], ids=["few", "any"])
-def test_the_curvature_is_the_difference_of_slopes(scenario, few):
-    leakage = RoundLeakage(scenario)
-    for w in np.geomspace(1e-2, 1e2, 9) * leakage.unit.max():
-        step = 1e-4 * w
-        slope, curvature = slopes(w, leakage.terms, few)
-        difference = np.diff(leakage.slope([w - step, w + step]))[0] / (2 * step)
-        # the difference leaves 1e-8; from s = 100 on a curvature is that of 1/w^2 alone
-        assert curvature == pytest.approx(difference, rel=1e-5), w
-        assert slope == pytest.approx(float(leakage.slope(w)), rel=1e-12)
 
 
 def test_a_leakage_or_slope_beyond_floating_point_is_refused():

@@ -198,21 +198,6 @@ def test_the_mean_cost_over_draws_of_the_law_is_the_budget():
         assert penalty[k, r] == pytest.approx(root(excess, penalty[k, r]), rel=1e-7)
 
 
-@pytest.mark.parametrize("shape", [(), (2,)])
-def test_statistics_of_the_law_are_those_of_each_instance(shape):
-    mean_gain = 1e-9 * np.arange(1.0, 7).reshape(2, 3)[: 1 + len(shape)].squeeze()
-    law = RayleighFloors.of(SHORT, mean_gain)
-    budget, guess = 4e-3, policies.PowerControl.guess
-    sums = tuning.match_law(power_control, SHORT, budget, law, mean_gain, guess=guess)
-    assert sums.shape == shape
-    floor = tuning.draw_floors(SHORT, law, 30, 0)
-    for r in np.ndindex(shape):
-        problem = problem_of(floor[r], budget)
-        policy = policies.PowerControl(mean_gain[r], sums[r])
-        cost = problem.cost(policy.schedule(problem))
-        assert cost.mean() == pytest.approx(budget, rel=1e-6)
-
-
 def test_draws_are_of_the_law_and_independent_from_round_to_round():
     floor = tuning.draw_floors(SHORT, LAW, 200, 1)
     share = LAW.cdf(np.moveaxis(floor, 0, -1)).ravel()

@@ -264,17 +264,6 @@ def test_scaled_bound_is_below_epsilon_near_it_and_finds_half_the_noise():
     assert audit.scaled_bound(counts, 1.0, sigma / 2, DELTA, 0.95) < half.lower
 
 
-def test_rates_bound_is_the_ratio_of_the_ends_of_both_intervals():
-    true, false = (
-        stats.binomtest(hits, 200).proportion_ci(0.95, method="exact")
-        for hits in (80, 3)
-    )
-    bound = audit.rates_bound(audit.Counts(200, 80, 200, 3), DELTA, 0.95)
-    assert bound == pytest.approx(math.log((true.low - DELTA) / false.high))
-    never_missed = audit.Counts(1000, 1000, 1000, 500)  # the alarms alone show ln 2
-    assert audit.rates_bound(never_missed, DELTA, 0.95) > 4
-
-
 @given(st.integers(1, 2000), st.floats(0, 1), st.sampled_from([0.5, 0.95, 0.999]))
 def test_interval_is_the_exact_one_of_scipy(trials, share, confidence):
     hits = round(share * trials)

@@ -20,7 +20,6 @@ from .traces import (
     TWO,
     aligned,
     by_line,
-    gains_of,
     long_form,
     matlab,
     read,
@@ -49,26 +48,6 @@ FORMS = {
     "R": FRAME.rename(lambda t: str(t + 1)).to_csv(quoting=2),
     "numpy.savetxt": f"# {TABLE}",
 }
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_common_forms_are_read_to_the_same_bits(tmp_path, form):
-    trace, scaled = read(tmp_path, FORMS[form]), GAINS / TWO.batch_second_moment
-    np.testing.assert_array_equal(trace.min_gain, scaled.min(axis=1))
-    mean = np.ascontiguousarray(GAINS.T).mean(axis=1) / TWO.batch_second_moment
-    np.testing.assert_array_equal(trace.mean_gain, mean)
-    traces, _, refused = by_line(FORMS[form])
-    assert [line.min_gain.item() for line in traces] == trace.min_gain.tolist()
-    assert not refused or form == "blank lines"  # where a gain may be missing
-
-
-def test_complex_coefficients_are_squared(tmp_path):
-    matlab = "h_1,h_2\n0.00003 + 0.00004i,0+1e-5i\n-2e-6-1e-6i,7e-5\n"
-    power = [[2.5e-9, 1e-10], [5e-12, 4.9e-9]]
-    trace = read(tmp_path, matlab)
-    np.testing.assert_allclose(trace.gain, np.transpose(power), rtol=1e-15)
-    (line, *_), *_ = by_line("h_1,h_2\n3+4j,5j\n")
-    assert line.min_gain == 25 / TWO.batch_second_moment
 
 
 @pytest.mark.parametrize("index", ["min_gain\n", ",min_gain\n"])
@@ -389,13 +368,6 @@ def test_gaps_above_the_share_are_refused_unless_it_is_named(tmp_path, form, nam
         how = Reading(**FAR, **gaps, max_gaps=0.3)
         notes = read(tmp_path, content, SITE, unit=how, split=split).notes
         assert f"{len(lost)} of 240 values are missing" in notes[0]
-
-
-def test_few_gaps_are_refused_unless_they_are_replaced(tmp_path):
-    content = CONTENTS["table"](aligned(lost=WHERE[::10]))
-    assert len(gains_of(tmp_path, content, gaps="hold")) == 4
-    with pytest.raises(InvalidFile, match="the gaps hold and floor replace"):
-        gains_of(tmp_path, content)
 
 
 @pytest.mark.parametrize(

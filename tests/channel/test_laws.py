@@ -131,15 +131,6 @@ def fade(model, devices, rounds=1):
     return drawn.coefficient * np.sqrt(drawn.path_loss)[:, None]
 
 
-@pytest.mark.parametrize("model", [Rayleigh(), Rician(), Nakagami(m=0.5)])
-def test_rounds_of_a_device_are_uncorrelated(model):
-    power = np.abs(fade(model, 1, 20_000)[0]) ** 2
-    error = 5 / np.sqrt(20_000)  # five standard errors
-    assert abs(np.corrcoef(power[1:], power[:-1])[0, 1]) < error
-    overlapping = power[1:] + power[:-1]
-    assert np.corrcoef(overlapping, power[:-1])[0, 1] > error  # the control
-
-
 # the scattered part of a mean of 40 rounds is 1/sqrt(4040) strong
 SIGHT = fade(Rician(K=100), 2000, 40).mean(axis=1)
 

@@ -18,7 +18,6 @@ from adascale.channel import (
     Shadowed,
     TappedDelayLine,
     UrbanMicro,
-    each_device,
 )
 from adascale.errors import InvalidInput
 
@@ -220,23 +219,3 @@ def test_specification_makes_the_model_again(model):
     parameters = channel.specification(model)
     name = parameters.pop("model")
     assert channel.find(name, **parameters) == model
-    # whole numbers where floats are meant make the same model, in the address of a run too
-    whole = {
-        key: int(value)
-        for key, value in parameters.items()
-        if isinstance(value, float) and value == int(value)
-    }
-    again = channel.find(name, **parameters | whole)
-    assert repr(channel.specification(again)) == repr(channel.specification(model))
-
-
-def test_streams_of_two_purposes_differ():
-    seven, eight = (
-        each_device([4, 5], 3, purpose, lambda rng: rng.random(2)) for purpose in (7, 8)
-    )
-    assert seven.shape == (2, 3, 2)
-    assert np.unique([seven, eight]).size == 24
-    first = each_device(4, 2, 7, lambda rng: rng.random(2))
-    np.testing.assert_array_equal(first, seven[0, :2])
-    fading = np.random.default_rng(np.random.SeedSequence(4).spawn(1)[0]).random(2)
-    assert not np.array_equal(fading, seven[0, 0])

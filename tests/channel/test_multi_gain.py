@@ -123,15 +123,6 @@ def test_beam_is_a_unit_vector_near_the_fairest():
     assert np.median(ratio) > 1.5
 
 
-def test_single_antenna_is_the_plain_channel():
-    plain = Rayleigh().draw(4, 30, 9)
-    selected = AntennaSelection(antennas=1).draw(4, 30, 9)
-    np.testing.assert_array_equal(selected.coefficient, plain.coefficient)
-    beam = Beamforming(antennas=1).draw(4, 30, 9)
-    np.testing.assert_allclose(beam.gain, plain.gain, rtol=1e-12)
-    np.testing.assert_allclose(beam.exposure, 1, rtol=1e-12)
-
-
 def test_floors_of_a_beam_have_no_known_distribution():
     with pytest.raises(NotImplementedError, match="no known distribution"):
         Beamforming().floor_law(MIXED, np.ones(3))

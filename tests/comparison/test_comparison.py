@@ -178,12 +178,6 @@ def test_a_class_without_a_free_parameter_is_used_as_it_is():
     np.testing.assert_array_equal(policy.mean_gain, MEAN_GAIN)
 
 
-@pytest.mark.parametrize("name", ["EqualAlloc", "equal-alloc", "equal_alloc"])
-def test_a_method_is_found_however_its_name_is_written(name):
-    label, method = find_method(name)
-    assert (label, method.policy) == ("EqualAlloc", policies.EqualAlloc)
-
-
 KNOWN = [
     (policies.Optimal, ("optimum", "gains to come")),
     (policies.AdaScale, ("hindsight", "gains to come")),
@@ -405,17 +399,3 @@ def test_a_row_accounts_for_each_device_and_its_exposure(model):
             for q, s in zip(rates, sent, strict=True)
         ]
         assert row.rdp == pytest.approx(np.mean(rdp), rel=1e-12)
-
-
-@pytest.mark.filterwarnings("ignore::adascale.accounting.OrdersTooFew")
-@pytest.mark.parametrize("model", MODELS[1:])
-def test_exposure_raises_leakage_alone(model):
-    exposed, protected = (
-        leakage_table(UNEQUAL, [3.0], [0], ALL, target="total", channel=one_or_all)
-        for one_or_all in (model, replace(model, chains="one"))
-    )
-    leaking = ["rdp", "epsilon", "epsilon_mean"]
-    pd.testing.assert_frame_equal(
-        exposed.drop(columns=leaking), protected.drop(columns=leaking)
-    )
-    assert (exposed[leaking] > protected[leaking]).all(axis=None)

@@ -1,6 +1,5 @@
 """Rounds and whole trainings, on scikit-learn's digits."""
 
-import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -249,9 +248,6 @@ def test_training_that_diverges_ends_with_the_round_and_what_to_try():
     assert len(history) == len(states) < 8
     assert np.isfinite(history.loss).all()
     assert all(torch.isfinite(state.parameters).all() for state in states)
-    copy = pickle.loads(pickle.dumps(raised.value))  # a worker of a sweep hands it on
-    assert str(copy) == str(raised.value)
-    pd.testing.assert_frame_equal(copy.history, history)
 
 
 def test_loss_that_overflows_in_the_evaluation_alone_is_divergence():

@@ -51,15 +51,6 @@ def test_initial_model_depends_on_the_seed_alone():
     assert torch.equal(before, torch.random.get_rng_state())
 
 
-def test_flatten_and_assign_are_inverse_and_in_the_order_of_torch():
-    model, vector = build("mnist_cnn", 0), torch.arange(26_010.0)
-    assign(model, vector)
-    assert torch.equal(flatten(model), vector)
-    contiguous = model.to(memory_format=torch.contiguous_format)
-    expected = nn.utils.parameters_to_vector(contiguous.parameters())
-    assert torch.equal(vector, expected.detach())
-
-
 def federation_of(model, **changes):
     scenario = replace(SCENARIO, num_parameters=size(model), batch_size=5.0)
     return FedSGD(scenario, replace(TRAINING, model=model, **changes), FLAT, 0)
@@ -70,31 +61,6 @@ def plain_loss(model, parameters):
     assign(model, parameters)
     with torch.no_grad():
         return float(F.cross_entropy(model(FLAT.test_images), FLAT.test_labels))
-
-
-class Recurrent(nn.Module):
-    """The rows of a scan in order, by their grey levels or by words for them."""
-
-    def __init__(self, words):
-        super().__init__()
-        self.words = nn.Embedding(17, 8) if words else None
-        self.layer, self.last = nn.GRU(8, 8, batch_first=True), nn.Linear(8, 10)
-
-    def forward(self, x):
-        if self.words is None:
-            rows = x.view(-1, 8, 8)
-        else:
-            rows = self.words((4 * x + 4).long())
-        return self.last(self.layer(rows)[0][:, -1])
-
-
-@pytest.mark.parametrize("words", [False, True])
-def test_recurrent_network_learns_from_numbers_and_words(own, words):
-    federation = federation_of(own(lambda: Recurrent(words)), learning_rate=0.1)
-    start = state = federation.start()
-    for _ in range(4):
-        state, _ = federation.step(state, np.inf)
-    assert federation.evaluate(state)[0] < federation.evaluate(start)[0]
 
 
 def half_frozen():
@@ -174,8 +140,3 @@ def test_network_that_does_not_fit_is_refused(own, model):
     scenario = replace(SCENARIO, num_parameters=650)
     with pytest.raises(ValueError, match=r"^model 'tests_own:value' "):
         FedSGD(scenario, training, FLAT, 0)
-
-
-def test_layers_without_a_size_are_refused(own):
-    with pytest.raises(ValueError, match="uninitialized parameter"):
-        size(own(lambda: nn.LazyLinear(10)))

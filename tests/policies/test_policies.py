@@ -177,20 +177,6 @@ def test_the_level_whose_penalty_is_beyond_floating_point_is_named(floor):
         policies.AdaScale.from_law(FAINT, 0.1, law=law, stiffness=1e308)
 
 
-MEAN_GAIN = np.array([[1e-10, 2e-10, 4e-10], [3e-11, 1e-10, 1e-10]])
-
-
-@pytest.mark.parametrize(
-    "of", [policies.EstimFuture, lambda gain: policies.PowerControl(gain, 3e-9)]
-)
-def test_two_rows_of_mean_gains_make_two_instances_of_one_budget(of):
-    policy, floor = of(MEAN_GAIN), MIXED.floor([2e-11, 5e-11])
-    _, energy = policy.decide(policy.start(MIXED, 0.1), floor)
-    for row in range(2):
-        alone = of(MEAN_GAIN[row])
-        assert energy[row] == alone.decide(alone.start(MIXED, 0.1), floor[row])[1]
-
-
 SECOND = replace(MIXED, order=2)  # few moments: quick also where nothing is compiled
 
 
