@@ -51,30 +51,30 @@ def part(module):
     return first if first == "companion" else rest[0] if rest else ""
 
 
+class Imports(ast.NodeVisitor):
+    """What a tree imports, but for types only."""
+
+    def __init__(self, names):
+        self.names, self.found = names, []
+
+    def visit_If(self, node):
+        if "TYPE_CHECKING" not in ast.unparse(node.test):
+            self.generic_visit(node)
+
+    def visit_Import(self, node):
+        self.found += [alias.name for alias in node.names]
+
+    def visit_ImportFrom(self, node):
+        assert not node.level, f"line {node.lineno}: imports are absolute here"
+        full = [f"{node.module}.{alias.name}" for alias in node.names]
+        self.found += [name if name in self.names else node.module for name in full]
+
+
 def imported(tree, names):
-    """The modules of the package that a tree imports anywhere, in a function too, but not for types only."""
-    conditions = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
-    for_types = [
-        node.body for node in conditions if "TYPE_CHECKING" in ast.unparse(node.test)
-    ]
-    left_out = {
-        id(inner)
-        for body in for_types
-        for statement in body
-        for inner in ast.walk(statement)
-    }
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import) and id(node) not in left_out:
-            yield from (
-                alias.name
-                for alias in node.names
-                if alias.name.split(".")[0] in PACKAGES
-            )
-        elif isinstance(node, ast.ImportFrom) and id(node) not in left_out:
-            assert not node.level, f"line {node.lineno}: imports are absolute here"
-            if (node.module or "").split(".")[0] in PACKAGES:
-                full = [f"{node.module}.{alias.name}" for alias in node.names]
-                yield from (each if each in names else node.module for each in full)
+    """The modules of the package that a tree imports anywhere, in a function too."""
+    imports = Imports(names)
+    imports.visit(tree)
+    return [name for name in imports.found if name.split(".")[0] in PACKAGES]
 
 
 def steps_up(found, layers):

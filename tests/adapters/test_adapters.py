@@ -138,13 +138,9 @@ def test_own_loop_steps_along_the_mean_of_clipped_gradients_of_senders(
         total = torch.zeros(650)
         for i in range(len(y)):
             loss = torch.nn.functional.cross_entropy(model(x[i : i + 1]), y[i : i + 1])
-            each = torch.cat(
-                [
-                    part.flatten()
-                    for part in torch.autograd.grad(loss, list(model.parameters()))
-                ]
-            )
-            total += each * min(1, 0.5 / each.norm().item())
+            parts = torch.autograd.grad(loss, list(model.parameters()))
+            gradient = torch.nn.utils.parameters_to_vector(parts)
+            total += gradient * min(1, 0.5 / gradient.norm().item())
         rows.append(total / len(y))
     policy = policies.Truncated(threshold=scaled[4]) if selecting else policies.Learn()
     budget = () if selecting else (1e-12,)

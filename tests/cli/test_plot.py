@@ -75,21 +75,22 @@ def test_two_rows_have_no_interval_and_points_without_a_place_are_left_out_with_
 
 
 def test_command_writes_the_same_bytes_from_the_same_table(place, monkeypatch):
-    suffixes = "pdf", "png", "svg"
     assert run(*LEAKAGE, "--out", "t.csv", "--plot", "a.pdf") == 0
-    assert [run("plot", "t.csv", f"a.{suffix}") for suffix in suffixes[1:]] == [0, 0]
+    assert run("plot", "t.csv", "a.png") == run("plot", "t.csv", "a.svg") == 0
     for name, value in {"SOURCE_DATE_EPOCH": "1", "TZ": "UTC"}.items():
         monkeypatch.setenv(name, value)
-    with matplotlib.rc_context({"lines.linewidth": 9}):  # the user's settings
-        assert [run("plot", "t.csv", f"b.{suffix}") for suffix in suffixes] == [0] * 3
-    for suffix in suffixes:
-        first, second = (place / f"{name}.{suffix}" for name in "ab")
-        assert first.read_bytes() == second.read_bytes()
-        assert first.read_bytes()[:5] in (b"%PDF-", b"\x89PNG\r", b"<?xml")
-        assert not re.search(rb"CreationDate|dc:date|tIME", first.read_bytes())
+    begins = {"pdf": b"%PDF-", "png": b"\x89PNG\r", "svg": b"<?xml"}
+    for suffix, begin in begins.items():
+        second = place / f"b.{suffix}"
+        with matplotlib.rc_context({"lines.linewidth": 9}):  # the user's settings
+            assert run("plot", "t.csv", second) == 0
+        first = (place / f"a.{suffix}").read_bytes()
+        assert first == second.read_bytes()
+        assert first.startswith(begin)
+        assert not re.search(rb"CreationDate|dc:date|tIME", first)
     pd.read_csv("t.csv").assign(epsilon=1.0).to_csv("t.csv", index=False)
     assert run("plot", "t.csv", second) == 0
-    assert first.read_bytes() != second.read_bytes()  # the control
+    assert first != second.read_bytes()  # the control
 
 
 HARD = pd.DataFrame(

@@ -44,14 +44,19 @@ def assert_equal_states(first, second):
     assert torch.equal(first.velocity, second.velocity)
 
 
-@pytest.mark.parametrize("senders", [None, np.arange(10) % 3 != 0])
-def test_round_is_the_weighted_mean_of_averages_by_plain_loops(senders):
-    sizes = (30.0,) * 10 if senders is None else tuple(20.0 + m for m in range(10))
-    weights = tuple(1.0 + m for m in range(10)) if senders is None else None
+@pytest.mark.parametrize(
+    ("senders", "sizes", "weights"),
+    [
+        (None, (30.0,) * 10, (*range(1, 11),)),
+        (np.arange(10) % 3 != 0, (*range(20, 30),), None),
+    ],
+)
+def test_round_is_the_weighted_mean_of_averages_by_plain_loops(senders, sizes, weights):
     federation = federation_of(clip_norm=CLIP, batch_size=sizes, weights=weights)
     state, model, received = federation.start(), build("digits_cnn", 0), 0.0
-    indices = np.arange(10) if senders is None else np.flatnonzero(senders)
-    share = np.full(10, 1 / len(indices)) if weights is None else np.array(weights) / 55
+    share = np.array(weights if senders is None else senders, dtype=float)
+    share /= share.sum()
+    indices = np.flatnonzero(share)
     for m in indices:
         for i in federation.batches(0)[m]:
             logits = model(DIGITS.images[i : i + 1])
