@@ -6,7 +6,6 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from adascale.accounting import exact_delta
 from adascale.accounting.exact import bounds, certify, inversion, rounds, search, sums
 from adascale.errors import CannotCertify
 
@@ -77,17 +76,6 @@ def test_the_ends_hold_whatever_value_and_direction_the_search_finds(
             assert off != 1.0 or {direction, *known} != {
                 binding
             }  # only where what was found is wrong
-
-
-def test_epsilon_is_zero_where_delta_at_zero_is_below_delta():
-    rare = rounds.rounds_of(np.full(3, 0.01), np.array([1.0, 2.0, 2.0]))
-    assert certify.epsilon_interval(rare, 0.05).upper == 0
-    schedule = rounds.rounds_of(
-        np.full(40, 0.02), np.linspace(1, 2, 40)
-    )  # only the sum says so
-    delta = 1.001 * exact_delta(0.02, np.linspace(1, 2, 40), 0.0).upper
-    assert delta < bounds.total_variation(schedule)
-    assert search.sharp(schedule, delta)[0] == 0
 
 
 @pytest.mark.parametrize("change", ["tilt", "beyond", "period", "curvature"])
@@ -243,15 +231,6 @@ def test_at_each_end_the_bound_itself_is_on_its_side_of_delta(monkeypatch, start
     assert upper - lower <= (2e-3 if start == 1.0 else 0.01) * upper
 
 
-@pytest.mark.parametrize("start", [0.997, 1.003])
-def test_an_end_whose_root_is_known_is_moved_outward_by_one_part_in_1e12(
-    monkeypatch, start
-):
-    lower, upper = known_ends(monkeypatch, start, lambda *_: 2.0)
-    end, sign = (upper, 1) if start < 1 else (lower, -1)
-    assert end / 2 - 1 == pytest.approx(sign * 1e-12, rel=1e-3)
-
-
 @pytest.mark.parametrize(("epsilon", "delta"), [(2.0, 0.1), (4.0, 1e-3)])
 @pytest.mark.parametrize(
     ("times", "below"), [(-1.0, False), (0.97, False), (1.03, True)]
@@ -268,79 +247,6 @@ def test_a_chernoff_bound_within_its_rounding_is_no_proof(
 
     monkeypatch.setattr(inversion, "proven_log_moment_at", log_moment)
     assert sums.is_below(schedule, ADD, delta, epsilon, None) is below
-
-
-def refuse(*_, **__):
-    raise CannotCertify("for a reason")
-
-
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda: epsilon_by(certify.by_discretisation, SAMPLED, 1e-3),
-        lambda: delta_by(certify.by_discretisation, SAMPLED, 1.5),
-    ],
-)
-def test_where_the_first_atoms_do_not_do_finer_ones_are_tried(monkeypatch, ask):
-    def cut(_, above, *__, width, **___):
-        return coins((0.78, 1.66) if above and width > 0.01 else RISING)
-
-    monkeypatch.setattr(certify, "cut", cut)
-    _, lower, upper, _ = ask()
-    assert 0 < lower <= upper < 1.01 * lower
-
-
-def test_atoms_have_a_limit_of_energy(monkeypatch):
-    monkeypatch.setattr(certify, "cut", refuse)
-    for rate, sigma, is_within in (
-        (0.999, [1.0, 2.0], True),
-        (0.01, [0.0999, 2.0], False),  # an energy of 100.2
-        (0.5, [0.1, 2.0], True),
-    ):
-        with pytest.raises(CannotCertify) as error:
-            epsilon_by(
-                certify.by_discretisation,
-                rounds.rounds_of(np.full(len(sigma), rate), np.array(sigma)),
-                1e-5,
-            )
-        assert ("for a reason" in str(error.value)) == is_within
-
-
-@pytest.fixture
-def counted(monkeypatch):
-    """The sums behind the ends, in the order in which they are made."""
-    made, original = [], inversion.Inversion
-    monkeypatch.setattr(
-        sums,
-        "Inversion",
-        lambda *arguments: made.append(original(*arguments)) or made[-1],
-    )
-    return made
-
-
-def test_a_sum_of_too_many_points_is_tried_again_with_more_smoothing_up_to_a_limit(
-    counted, monkeypatch
-):
-    schedule = coins(mu=0.0)
-    epsilon = 1.5
-    delta = most(epsilon, mu=1e-3)
-    known = search.sharp(schedule, delta)
-    monkeypatch.setattr(certify, "sharp", lambda *_: known)
-    monkeypatch.setattr(sums, "converged_sum", refuse)  # the sum for the value itself
-    for ask in (
-        lambda: epsilon_by(certify.by_inversion, schedule, delta),
-        lambda: sums.sharp_delta(schedule, schedule, ADD, epsilon),
-    ):
-        counted.clear()
-        ask()
-        points = counted[0].xi.size
-        with monkeypatch.context() as fewer:
-            fewer.setattr(inversion, "MOST_POINTS", int(0.7 * points))
-            _, lower, upper, *_ = ask()
-            assert lower < upper <= 1.01 * lower
-            fewer.setattr(inversion, "MOST_POINTS", int(0.15 * points))
-            with pytest.raises(CannotCertify, match="points on the line"):
-                ask()
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.3, 1.0])

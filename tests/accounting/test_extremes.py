@@ -41,9 +41,6 @@ SEAMS = f"""
     1e-300 0.0084 1.1,
     0.01 7.477416 513, 1e-150 {190**-0.5} 3, 1e-200 0.02 2.5, 1e-306 0.03125 1.5, 0.3 1e100 1.5, 0.3 1e100 1e6"""
 SEAMS = [tuple(map(float, point.split())) for point in SEAMS.split(",")]
-SLOWEST = f"""
-    0.5 3e-6 1.0000000001, 0.01 1 1e5, 0.5 0.045 1.0000001, 0.01 0.3 512, 0.01 1e3 1e12, 1e-300 0.03 2.5,
-    0.3 {(4 / 1e12 * 1.0000001) ** -0.5} 1e12, 1e-12 1e-6 1.0000001, 1e-12 1 511.5"""
 
 
 def slack(alpha):
@@ -123,22 +120,6 @@ def test_what_floating_point_cannot_hold_is_refused_by_name_or_zero(alpha):
         accounting.schedule_epsilon(0.5, [1.0, 1e-160])
 
 
-@pytest.mark.parametrize(
-    "point", [tuple(map(float, point.split())) for point in SLOWEST.split(",")]
-)
-def test_no_value_takes_a_tenth_of_a_second(point):
-    accounting.rdp(*point)  # compiles
-    accounting.rdp_derivative(*point)
-    # the least of five: a busy machine is no slow function. Measured: 20 ms for the flattest peak, else under 2 ms
-    least = math.inf
-    for _ in range(5):
-        start = time.perf_counter()
-        accounting.rdp(*point)
-        accounting.rdp_derivative(*point)
-        least = min(least, time.perf_counter() - start)
-    assert least < 0.2
-
-
 @at_any_order
 def test_a_million_multipliers_of_every_size_take_seconds_and_little_memory():
     sigma = 10 ** np.random.default_rng(0).uniform(-6, 12, 1_000_000)
@@ -207,17 +188,6 @@ def test_the_conversion_holds_at_either_end_of_delta(delta):
         assert accounting.to_dp([1e-9, 1e-9, 1e-9], [1.5, 2, 3], delta).epsilon == 0
 
 
-def test_float32_is_taken_for_the_numbers_that_it_holds():
-    sigma = np.geomspace(0.3, 30, 7, dtype=np.float32)
-    for alpha in (1.5, 3, 600.5):
-        found = accounting.rdp(np.float32(0.01), sigma, np.float32(alpha))
-        assert found.dtype == np.float64
-        expected = accounting.rdp(
-            float(np.float32(0.01)), sigma.astype(float), float(np.float32(alpha))
-        )
-        np.testing.assert_array_equal(found, expected)
-
-
 def test_an_accountant_takes_a_list_of_orders_from_its_name():
     made = accounting.find("renyi:orders=[1.5,2,64]")
     assert made.orders == (1.5, 2.0, 64.0)
@@ -256,13 +226,3 @@ def test_accountant_whose_result_is_no_epsilon_is_named():
             ValueError, match=rf"^epsilon of the accountant Own must .*{end}"
         ):
             accounting.epsilon_by(Own(result), 0.1, np.ones((3, 4)), 1e-5)
-
-
-@pytest.mark.parametrize(
-    "result", [[0.0, 1.5, math.inf], np.float32([1, 2, 3]), [1, 2, 3]], ids=repr
-)
-def test_an_accountant_whose_result_is_one_is_believed(result):
-    assert accounting.epsilon_by(
-        Own(result), 0.1, np.ones((3, 4)), 1e-5
-    ).tolist() == list(result)
-    assert accounting.epsilon_by(Own(1), 0.1, np.ones(4), 1e-5) == 1

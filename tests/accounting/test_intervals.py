@@ -49,15 +49,6 @@ def test_an_interval_is_compared_by_its_safe_end(number):
     assert sorted([LEAKAGE, number(1), MISS_RATE]) == [MISS_RATE, number(1), LEAKAGE]
 
 
-def test_an_interval_is_at_least_and_at_most_its_safe_end_but_equals_no_number():
-    assert LEAKAGE <= 1.5049 <= LEAKAGE
-    assert LEAKAGE != 1.5049
-    assert not LEAKAGE < 1.5049
-    assert (np.array([1.0, 2.0]) > LEAKAGE).tolist() == [False, True]
-    with pytest.raises(TypeError):
-        LEAKAGE < "2"  # noqa: B015
-
-
 def rounds(kinds):
     q, sigma, count = (np.array(each) for each in zip(*kinds, strict=True))
     return rounds_of(

@@ -92,11 +92,6 @@ def test_the_fast_slopes_of_small_integer_orders_are_the_others(q, s, alpha):
     assert fast[1] == pytest.approx(slow[1], rel=1e-9, abs=1e-11 * alpha**4 / 4)
 
 
-@pytest.mark.parametrize(("q", "alpha"), [(0.01, 12), (0.01, 2.5), (1e-30, 11)])
-def test_large_and_fractional_orders_and_vanishing_weights_are_not_few(q, alpha):
-    assert not kernels.are_few(kernels.moment_terms(q, alpha))
-
-
 def test_zero_energy_has_no_leakage_though_every_weight_underflows():
     terms = kernels.moment_terms(1e-200, 3)  # q^3 is below the smallest number
     assert terms.weight[0, -1] == 0

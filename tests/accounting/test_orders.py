@@ -1,9 +1,7 @@
 """Schedules at the best order: the search, tables of log-moments, lists of orders, and lists that were too short."""
 
 import math
-import pickle
 import re
-import warnings
 
 import numpy as np
 import pytest
@@ -76,25 +74,6 @@ def test_an_epsilon_that_only_the_smallest_orders_have_is_found(q):
     )
 
 
-@pytest.mark.parametrize("side", [-1, 1])
-@pytest.mark.parametrize("away", [0, 1, 2, 5, 20])
-def test_search_cost_grows_with_the_distance_of_its_start(side, away):
-    """And not with the length of the list."""
-
-    def cost(size):
-        asked = []
-
-        def value(i):
-            asked.append(i)
-            return abs(i - size // 2)
-
-        assert rootfind.valley(value, size, size // 2 + side * away) == (size // 2, 0)
-        return len(asked)
-
-    # two orders a step: steps that double, then halve, and one more at each turn
-    assert cost(1_000) == cost(1_000_000) <= 2 * (2 * math.log2(away + 1) + 3)
-
-
 @pytest.mark.parametrize("case", RANGES)
 def test_table_has_eleven_digits_of_the_log_moment(case):
     q, alpha, low, high, size = case
@@ -125,17 +104,6 @@ def test_a_long_schedule_takes_no_integral_a_round(evaluated):
     # the table has eleven digits
     expected = math.fsum(accounting.rdp(q, sigma, alpha)) + gaussian_epsilon([], alpha)
     assert float(found.epsilon) == pytest.approx(expected, rel=1e-10)
-
-
-@pytest.mark.parametrize("alpha", [3, 2.5])
-def test_equal_multipliers_are_counted_and_not_evaluated_again(alpha, evaluated):
-    sigma = np.random.default_rng(0).choice([3.0, 5.0, 20.0], 1000)
-    found = accounting.schedule_epsilon(0.1, sigma, DELTA, [alpha])
-    assert evaluated == [3]
-    expected = math.fsum(accounting.rdp(0.1, sigma, alpha)) + gaussian_epsilon(
-        [], alpha
-    )
-    assert float(found.epsilon) == pytest.approx(expected, rel=1e-13)
 
 
 def test_a_table_that_is_not_accurate_is_not_used():
@@ -213,33 +181,6 @@ def test_the_grid_goes_on_where_the_usual_orders_end():
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        (63.0, 1.0, 1, 2, True, 150.0, 0.5),
-        (1.1, 1.0, 1, 1, False, 1.04, 0.5),
-        (1.1, 1.0, 1, 1, False, 1 + 2e-13, 0.5),
-        (63.0, 1.0, 1, 1, True),
-    ],
-)
-def test_the_warning_of_too_few_orders_survives_a_process(arguments):
-    warning = accounting.OrdersTooFew(*arguments)
-    text = str(warning)
-    assert str(pickle.loads(pickle.dumps(warning))) == text
-    assert ("1 of 2 schedules" in text) == (warning.total > 1)
-    given_ = re.search(r"order_grid\((.*)\)$", text)[1]
-    # half as far from 1 as the order that was tried
-    assert (
-        given_
-        == {
-            150.0: "300, 1.1",
-            1.04: "1024, 1.02",
-            1 + 2e-13: "1024, 1.0000000000001",
-            None: "1024, 1.1",
-        }[warning.order]
-    )
-
-
-@pytest.mark.parametrize(
     ("rate", "sigma", "delta", "orders", "gain"),
     [
         (0.1, MANY_DEVICES, 1e-5, accounting.DEFAULT_ORDERS, 0.7),
@@ -281,15 +222,6 @@ def test_the_orders_that_a_warning_recommends_are_enough(
     assert (
         warning.better == pytest.approx(float(after.epsilon), rel=0.02) or gain == 1.0
     )
-
-
-def test_an_accountant_warns_once_for_many_schedules():
-    sigma = np.stack([MANY_DEVICES, MANY_DEVICES / 30, 1.1 * MANY_DEVICES])
-    _, warning = warned(accounting.RenyiAccountant().epsilon, 0.1, sigma, 1e-5)
-    assert (warning.number, warning.total) == (2, 3)
-    assert warning.epsilon == pytest.approx(
-        0.118, abs=0.002
-    )  # of the one with most to win
 
 
 # up to 200 rounds each is tried as it is; then blocks of 2, 3, 3 and 6, of which the last is not full
@@ -347,12 +279,3 @@ def test_a_curve_whose_best_order_is_an_end_is_reported():
     )  # at both ends
     assert (warning.number, warning.total, warning.is_last) == (1, 2, True)
     assert found.order.tolist() == [3.0, 2.0]
-
-
-def test_a_guarantee_of_zero_is_at_no_end():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = accounting.to_dp(
-            [0.0, 0.0], [2.0, 3.0], delta=0.9
-        )  # ln(2 / 3) - ln(2.7) / 2 < 0
-    assert (found.epsilon, found.order) == (0.0, 2.0)

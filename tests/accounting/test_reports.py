@@ -14,7 +14,6 @@ from adascale.accounting import (
     advantage,
     beta,
     epsilon,
-    from_pmf,
     gaussian_mu,
     report,
 )
@@ -70,17 +69,6 @@ def test_a_report_has_the_numbers_of_the_library():
     assert json.loads(json.dumps(found)) == found
     assert len(str(found).splitlines()) == len(found)
     assert found._repr_markdown_().count("\n") == len(found) + 2
-
-
-def test_a_setting_lists_few_events_and_summarises_many():
-    loss = from_pmf([np.log(3), -np.log(3)], [0.75, 0.25])
-    events = [(1, 20.0), (0.5, 30.0, 0), (1, 20.0, 2), (loss, 2)]
-    few = module.setting(events)
-    assert "(1, 20, 3), 1 with discrete losses" in few.values()
-    assert (few["sampling"], few["rounds"]) == ("none", 5)
-    many = [(0.01, sigma) for sigma in np.linspace(1, 2, 50)]
-    summary = "50 different, rates 0.01 to 0.01, noise multipliers 1 to 2"
-    assert summary in module.setting(many).values()
 
 
 def test_examples_of_the_docstrings_are_right():
