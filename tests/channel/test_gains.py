@@ -14,13 +14,11 @@ from adascale.errors import InvalidFile, InvalidInput
 
 from .traces import (
     FAR,
-    NAMES,
     SENT,
     SITE,
     TWO,
     aligned,
     by_line,
-    long_form,
     matlab,
     read,
     saved,
@@ -351,64 +349,3 @@ def test_damaged_file_is_refused_in_one_line_or_is_a_trace(
     assert trace.min_gain.ndim == 1
     assert ((trace.min_gain >= low) & (trace.min_gain <= high)).all()
     assert trace.mean_gain is None or (trace.mean_gain > 0).all()
-
-
-WHERE = [(t, m) for t in range(1, 59) for m in range(4)]
-# more than 10 % of all; a quarter of one link's, 6 % of all; 5 % of all, but 25 % of the last twelve rounds
-TOO_MANY = {
-    "all": (WHERE[::9], None, "0.1"),
-    "one link": ([(t, 2) for t in range(1, 58, 4)], None, "0.25"),
-    "one part": ([(t, 1 + t % 2) for t in range(48, 60)], 0.8, "0.25"),
-}
-CONTENTS = {
-    "table": lambda value: wide_form(value, range(60), "round"),
-    "links": lambda value: long_form(value, range(60), "round"),
-    "array": lambda value: saved(value.T),
-}
-
-
-@pytest.mark.parametrize("form", CONTENTS)
-@pytest.mark.parametrize("name", TOO_MANY)
-def test_gaps_above_the_share_are_refused_unless_it_is_named(tmp_path, form, name):
-    lost, split, share = TOO_MANY[name]
-    content = CONTENTS[form](aligned(lost=lost))
-    for gaps in ({"gaps": "hold"}, {"gaps": "floor", "sensitivity": -130}):
-        expected = (
-            rf"expected a value, got .*; {share}.* missing, more than max_gaps = 0\.1"
-        )
-        with pytest.raises(InvalidFile, match=expected):
-            read(tmp_path, content, SITE, unit=Reading(**FAR, **gaps), split=split)
-        how = Reading(**FAR, **gaps, max_gaps=0.3)
-        notes = read(tmp_path, content, SITE, unit=how, split=split).notes
-        assert f"{len(lost)} of 240 values are missing" in notes[0]
-
-
-@pytest.mark.parametrize(
-    ("links", "max_gaps", "good"),
-    # twelve of the sixty values of a link, 24 of all 240, and none too many
-    [([2], None, 13), ([0, 1, 2], None, 9), ([2], 0.5, 60)],
-)
-def test_gaps_of_lines_are_counted_over_the_rounds_of_the_scenario(
-    links, max_gaps, good
-):
-    lost = [(t, m) for t in range(1, 60) for m in links]
-    table = pd.DataFrame(aligned(lost=lost), columns=NAMES).to_csv(index=False)
-    how = Reading(**FAR, gaps="hold", max_gaps=max_gaps)
-    lines, _, refused = by_line(table, SITE, unit=how)
-    assert (len(lines), refused) == (good, [*range(good + 2, 62)])
-
-
-def test_numbers_that_look_like_another_unit_are_noted(tmp_path):
-    sentinel = aligned()
-    sentinel[[3, 9, 20], 2] = -140
-
-    def notes(value, **how):
-        content = wide_form(value, range(60), "round")
-        return read(tmp_path, content, SITE, unit=Reading(**FAR | how)).notes
-
-    assert notes(aligned()) == ()
-    assert "0.2 dBm" in notes(aligned(), transmit_power=0.2)[0]
-    assert "100 dBm" in notes(aligned(), transmit_power=100)[0]
-    assert "line 5: -140 in ue3: several times" in notes(sentinel)[0]
-    with pytest.raises(InvalidFile, match="if it stands for no value, leave it empty"):
-        notes(sentinel, gaps="floor", sensitivity=-125)
