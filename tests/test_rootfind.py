@@ -105,17 +105,6 @@ def test_every_function_finds_its_own_root_however_far_away(name):
     assert min(seen) < root.size  # what is done is not evaluated again
 
 
-@pytest.mark.parametrize("side", [-1.0, 1.0])
-def test_a_plateau_is_left_on_the_side_where_the_root_is(side):
-    def function(x, index):
-        return np.maximum(
-            1 - np.maximum(side * x - 5, 0), -1.0
-        )  # 1 up to 5, then falling
-
-    roots, _ = find_roots(function, *widen(function, 0.0, 0.5, 100.0), 1e-12)
-    assert roots[0] == pytest.approx(side * 6.0)
-
-
 def test_functions_without_a_root_are_told_apart_from_those_with_one():
     def function(x, index):  # the second never vanishes, and the last jumps over zero
         smooth = np.tanh(x) + np.array([0.0, 2.0, 0.5, 0.0])[index]

@@ -7,9 +7,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from adascale import Scenario, accounting
-from adascale.policies import adascale_energies
 from adascale.problem import RoundLeakage
-from companion.bounds import stationary_level
 from companion.theory import correlated
 from companion.theory.air_time import block_floors
 from companion.theory.neighbours import size_follows_data
@@ -44,21 +42,6 @@ def test_gauss_markov_floors_have_the_stated_correlation():
     # control: the floors of independent rounds have none
     free = correlated.block_floors(0.02, 1, (200, 400), np.random.default_rng(3))
     assert abs(correlation(1 / free, 1)) < 0.02
-
-
-def test_regret_against_the_level_is_a_plain_mean():
-    floor = correlated.block_floors(0.037, 3, (8, 60), np.random.default_rng(4))
-    leakage = RoundLeakage(Scenario.mnist())
-    energy, _ = adascale_energies(floor, 0.04, 3.0, leakage)
-    level = float(stationary_level(0.037, 0.04))
-    pairs = (zip(*pair, strict=True) for pair in zip(energy, floor, strict=True))
-    plain = [
-        np.mean([leakage(w) - leakage(max(level, f)) for w, f in pair])
-        for pair in pairs
-    ]
-    regret = correlated.level_regret(floor, 0.037, 0.04, 3.0, leakage)
-    assert regret.centre == pytest.approx(np.mean(plain), rel=1e-9)
-    assert regret.low < regret.centre < regret.high
 
 
 def test_correlated_rounds_break_the_independent_bound():

@@ -102,19 +102,6 @@ def test_means_and_medians_can_disagree_on_whether_a_gap_narrows():
     )  # by about a hundred nats
 
 
-def test_holm_takes_what_has_no_spread_as_it_is():
-    level = {"Optimal": 1.0, "AdaScale": 1.0, "EqualAlloc": 2.0}
-    leaked = table(**{name: np.full((2, 3), value) for name, value in level.items()})
-    p = holm(
-        paper_claims(leaked, ("EqualAlloc",), ()).assign(verdict="holds"), level=-1.0
-    ).p
-    claims = paper_claims(leaked, ("EqualAlloc",), ())
-    assert (p[claims.claim == "ahead"] == 0).all()  # twice as much, everywhere
-    assert (
-        p[claims.claim == "narrows"] == 1
-    ).all()  # exactly the limit, which tells nothing
-
-
 def leakages(levels, scale, shape, rng):
     """A table whose leakages scatter about these levels."""
     values = {

@@ -21,11 +21,6 @@ TABLE = """() => Object.fromEntries([...document.querySelectorAll("#ex-rows tr:n
     [cell.dataset.column, [Number(cell.dataset.value), cell.textContent]]))]))"""
 READ = """() => [...document.querySelectorAll("#ex-readout tr[data-of]")].map((row) =>
   [row.dataset.of, [...row.querySelectorAll("td[data-value]")].map((cell) => Number(cell.dataset.value))])"""
-PLACES = """() => [...document.querySelectorAll("#explorer input, #explorer th")]
-  .filter((each) => each.getClientRects().length).map((each) => {
-  const {x, y, width} = each.getBoundingClientRect();
-  return [x, y + scrollY, width].map(Math.round);
-})"""
 OUT_OF_SIGHT = """() => [...document.querySelectorAll("#ex-noise, .ex-modes label, .ex-controls :is(input, select)")]
   .filter((each) => each.getClientRects().length).filter((each) => {
     const {top, bottom, left, right} = each.getBoundingClientRect();
@@ -140,21 +135,6 @@ def test_controls_and_picture_are_on_one_screen(opened, width, height, mode):
     opened.evaluate(AT_REST)
     assert opened.evaluate("() => scrollY") == 0
     assert opened.evaluate(OUT_OF_SIGHT) == []
-
-
-@pytest.mark.parametrize("width", [320, 700, 1200])
-def test_nothing_moves_while_a_slider_does_or_is_wider_than_the_screen(opened, width):
-    opened.set_viewport_size({"width": width, "height": 844})
-    turn(opened, {"plain": True})
-    places = opened.evaluate(PLACES)
-    for slider in opened.locator(".ex-controls input[type=range]").all():
-        middle = slider.input_value()
-        for end in ("min", "max"):
-            slider.fill(slider.get_attribute(end))
-            opened.evaluate(AT_REST)
-            assert opened.evaluate(PLACES) == places, (slider.get_attribute("id"), end)
-            assert opened.evaluate(TOO_WIDE) <= 0
-        slider.fill(middle)
 
 
 def test_a_round_is_read_by_keyboard(opened):

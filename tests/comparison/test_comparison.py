@@ -85,26 +85,6 @@ def test_on_fresh_realisations_the_mean_cost_is_nu():
     assert (abs(spent.mean() - 1) < 4 * error).all()
 
 
-def test_a_class_with_from_law_is_built_by_it_unless_told_otherwise():
-    law = RayleighFloors.of(SMALL, MEAN_GAIN)
-    expected = policies.AdaScale.from_law(
-        SMALL, BUDGETS[:, None], law=law, stiffness=10.0
-    )
-    by_model = TunedOnModel(policies.AdaScale, stiffness=10.0)(PROBLEM, MEAN_GAIN)
-    by_given = TunedOnModel(policies.AdaScale, law=law, stiffness=10.0)(PROBLEM)
-    for policy in (by_model, by_given):
-        np.testing.assert_array_equal(policy.penalty, expected.penalty)
-        np.testing.assert_array_equal(policy.initial_queue, expected.initial_queue)
-    cold = TunedOnModel(policies.AdaScale, from_law=False)(PROBLEM, MEAN_GAIN)
-    assert cold.initial_queue == 0
-    fixed = TunedOnModel(policies.AdaScale, penalty=0.5)(PROBLEM, MEAN_GAIN)
-    assert fixed.penalty == 0.5
-    assert decide_alike(
-        TunedOnModel(policies.ReSolve, law=law)(PROBLEM),
-        TunedOnModel(policies.ReSolve)(PROBLEM, MEAN_GAIN),
-    )
-
-
 def test_the_channel_of_a_table_is_assumed_unless_the_method_has_one():
     def cost(method):
         table = leakage_table(

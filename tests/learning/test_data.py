@@ -133,15 +133,6 @@ def test_shares_of_a_class_have_the_moments_of_the_dirichlet_law(concentration):
     np.testing.assert_allclose(shares.var(axis=0), law.var(), rtol=0.2)
 
 
-@pytest.mark.parametrize("kind", ["iid", "two-classes", "dirichlet:concentration=1"])
-def test_partition_depends_on_the_seed_alone(kind):
-    labels = np.tile(np.arange(10), 20)
-    first, again, other = (
-        partition(labels, 10, kind, seed)[0].tolist() for seed in (0, 0, 1)
-    )
-    assert first == again != other
-
-
 @pytest.mark.parametrize(
     ("kind", "message"),
     [

@@ -134,15 +134,6 @@ def test_noise_of_a_round_has_the_energy_of_the_problem():
 ETA = float(problem_of(3).max_eta.min())
 
 
-def test_round_without_senders_is_skipped():
-    federation = federation_of(replace(TRAINING, momentum=0.5, weight_decay=0.1))
-    before, _ = federation.step(federation.start(), ETA)
-    after, record = federation.step(before, 0.0, senders_t=np.zeros(10, bool))
-    assert_equal_states(after, before._replace(round=2))
-    assert record.batch_size == 0
-    assert np.isnan(record.loss)
-
-
 def test_same_seeds_give_the_same_history_to_the_last_bit():
     first, again, other = trained(0), trained(0), trained(1)
     pd.testing.assert_frame_equal(first.history, again.history, check_exact=True)
