@@ -122,8 +122,9 @@ def _warn_if_flat(
         if flat.size:
             low, high = sorted(np.exp([x[flat[0]], x[flat[0]] + step]))
             message = (
-                f"{instances.name(flat)} of {kind.label or kind.__name__} is the budget for the parameters {low:.6g} and {high:.6g} "
-                "alike: nu does not determine them, and their leakages may differ"
+                f"{instances.name(flat)} of {kind.label or kind.__name__} is the budget "
+                f"for the parameters {low:.6g} and {high:.6g} alike: nu does not "
+                "determine them, and their leakages may differ"
             )
             warnings.warn(FlatCost(message), stacklevel=4)
             return
