@@ -8,7 +8,7 @@ import pytest
 
 from adascale import Problem
 from adascale.policies import EqualAlloc
-from adascale.problem import RENYI, RoundLeakage, scaling
+from adascale.problem import RENYI, RoundLeakage, scaling, slopes
 
 from . import reference
 from .problems import CIFAR, FULL, MIXED, MNIST, PART, make
@@ -184,3 +184,16 @@ def test_eta_above_the_power_limit_is_refused():
         ValueError, match=r"must not exceed the power limit, .* round 3"
     ):
         problem.noise_energy(problem.max_eta * above)
+
+
+@each_scenario
+@pytest.mark.parametrize("few", [True, False], ids=["few", "any"])
+def test_the_curvature_is_the_difference_of_slopes(scenario, few):
+    leakage = RoundLeakage(scenario)
+    for w in np.geomspace(1e-2, 1e2, 9) * leakage.unit.max():
+        step = 1e-4 * w
+        slope, curvature = slopes(w, leakage.terms, few)
+        difference = np.diff(leakage.slope([w - step, w + step]))[0] / (2 * step)
+        # the difference leaves 1e-8; from s = 100 on a curvature is that of 1/w^2 alone
+        assert curvature == pytest.approx(difference, rel=1e-5), w
+        assert slope == pytest.approx(float(leakage.slope(w)), rel=1e-12)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from adascale import Scenario
+from adascale import Scenario, load_preset
 from adascale.errors import InvalidFile
 
 from . import reference
@@ -210,3 +210,18 @@ def test_power_that_looks_like_another_unit_is_noted(tmp_path, name, value):
     path.write_text(replace(Scenario.mnist(), **{name: value}).to_toml())
     with pytest.warns(UserWarning, match=f"{name} is {value:g} W"):
         Scenario.from_toml(path)
+
+
+@pytest.mark.parametrize("power", ["23", "[10.5, 1.0]"])
+def test_a_power_above_ten_watts_in_a_file_is_a_warning(tmp_path, power):
+    preset, scenario = tmp_path / "p.toml", tmp_path / "s.toml"
+    numbers = f"num_devices = 2\nmax_power = {power}\n"
+    preset.write_text(f'base = "mnist"\n[scenario]\n{numbers}')
+    with pytest.warns(UserWarning, match=r"p.toml: max_power is .* is it in dBm"):
+        loud = load_preset(str(preset)).scenario
+    scenario.write_text(loud.to_toml())
+    with pytest.warns(UserWarning, match=r"s.toml: max_power is .* is it in dBm"):
+        Scenario.from_toml(scenario)
+    # the control: warnings are errors here
+    scenario.write_text(replace(loud, max_power=10.0).to_toml())
+    Scenario.from_toml(scenario)

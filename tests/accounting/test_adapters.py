@@ -10,6 +10,7 @@ import torch
 from dp_accounting import privacy_accountant_test
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 from opacus import PrivacyEngine, accountants
+from opacus.accountants.utils import get_noise_multiplier
 from torch.utils.data import DataLoader, TensorDataset
 
 from adascale.accounting import calibrate, delta, epsilon
@@ -189,3 +190,18 @@ def test_dp_accounting_calibrates_a_mechanism():
         calibrate([(0.01, 1.0, 1000)], 1.0, 1e-5).scale, rel=1e-3
     )
     assert epsilon([(0.01, sigma, 1000)], 1e-5).upper <= 1.0
+
+
+@pytest.mark.filterwarnings("ignore:Optimal order:UserWarning")
+def test_opacus_finds_the_noise_multiplier_of_its_own_accountant():
+    given = {
+        "target_epsilon": 2.0,
+        "target_delta": 1e-5,
+        "sample_rate": 0.01,
+        "steps": 500,
+        "epsilon_tolerance": 1e-3,
+    }
+    ours, theirs = (
+        get_noise_multiplier(accountant=name, **given) for name in ("adascale", "rdp")
+    )
+    assert 0.8 * theirs < ours < theirs

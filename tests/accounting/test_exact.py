@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtr, ndtri
 
 from adascale import accounting
-from adascale.accounting import CertifiedInterval, exact_delta, exact_epsilon
+from adascale.accounting import CertifiedInterval, beta, exact_delta, exact_epsilon
 from adascale.accounting.exact import certify, gaussian, moments, search
 from adascale.errors import CannotCertify, RoundingFloor
 
@@ -242,3 +243,18 @@ def test_more_noise_less_sampling_fewer_rounds_and_more_delta_leak_no_more(
         certified(exact_epsilon, *less[way]).lower
         <= certified(exact_epsilon, rate, sigma, delta).upper
     )
+
+
+def test_the_trade_off_curve_is_a_guarantee_near_the_gaussian_one():
+    alpha = np.linspace(0, 1, 21)
+    exact = ndtr(ndtri(1 - alpha) - 0.5)
+    curve = beta([(1.0, 2.0)], alpha).astype(float)
+    assert (curve <= exact + 1e-12).all()
+    assert np.abs(curve - exact).max() < 1e-3
+    sampled = beta([(0.1, 2.0)], alpha).astype(float)
+    # sampling can only help, up to the width of an interval
+    assert (sampled > curve - 1e-3).all()
+    without = beta([(0.0, 2.0)], alpha).astype(float)
+    np.testing.assert_allclose(without, 1 - alpha, atol=1e-12)  # every test is a guess
+    with pytest.raises(ValueError, match=r"^alpha must be"):
+        beta([(1.0, 2.0)], [0.1, 1.5])

@@ -177,3 +177,13 @@ def test_every_row_of_the_paper_map_leads_to_an_api_page(book, articles):
         links = {link["href"] for link in row.select("a[href^='api/']")}
         assert links
         assert links <= places
+
+
+def test_every_fold_has_a_name(book):
+    names = [
+        name.get_text()
+        for page in book.values()
+        for name in page.select("details.hide > summary > p.collapsed")
+    ]
+    assert "Setup" in names
+    assert not [name for name in names if "code cell" in name]

@@ -316,3 +316,14 @@ def test_paper_shows_what_is_folded(page, html):
     assert not any(formula.is_visible() for formula in folded)  # the control
     page.emulate_media(media="print")
     assert all(formula.is_visible() for formula in folded)
+
+
+def test_search_opens_and_answers_by_keyboard(page, html):
+    page.goto((html / "notebooks" / "02_privacy.html").as_uri())
+    page.evaluate(WHEN_SET)
+    page.keyboard.press("Control+k")
+    page.keyboard.type("renyi")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/search.html?q=renyi*")
+    page.wait_for_function(FOUND)
+    assert page.locator("ul.search li a[href*='02_privacy']").count()

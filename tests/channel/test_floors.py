@@ -244,3 +244,16 @@ def test_bad_argument_is_named(argument, call):
 def test_level_out_of_floating_point_range_is_refused():
     with pytest.raises(ValueError, match=r"^beyond floating point"):
         RayleighFloors(1.0).level(1e-320)
+
+
+def test_quadrature_gives_the_closed_form():
+    closed, numeric = LAWS["rayleigh"], LAWS["rayleigh by quadrature"]
+    level = closed.scale * np.geomspace(0.06, 1e12, 1000)
+    cost, share = closed.mean_cost(level), closed.cdf(level)
+    np.testing.assert_allclose(numeric.mean_cost(level), cost, rtol=2e-7)
+    np.testing.assert_allclose(numeric.cdf(level), share, rtol=1e-6)
+    # less than one round in 1e7 is under such a level
+    low = closed.scale * np.geomspace(0.01, 0.06, 100)
+    assert (numeric.mean_cost(low) < 1.1e-7 * low).all()
+    budget = np.geomspace(1e-8, 1e3, 50)
+    np.testing.assert_allclose(numeric.level(budget), closed.level(budget), rtol=1e-7)

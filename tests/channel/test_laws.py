@@ -212,3 +212,12 @@ def test_laws_at_the_ends_of_their_range_have_levels(model):
     law = model.floor_law(MIXED, GAIN)
     budget = np.array([1e-3, 1.0, 1e3]) * law.quantile(0.5)
     np.testing.assert_allclose(law.mean_cost(law.level(budget)), budget, rtol=1e-9)
+
+
+@pytest.mark.parametrize("model", [Rayleigh(), Rician(), Nakagami(m=0.5)])
+def test_rounds_of_a_device_are_uncorrelated(model):
+    power = np.abs(fade(model, 1, 20_000)[0]) ** 2
+    error = 5 / np.sqrt(20_000)  # five standard errors
+    assert abs(np.corrcoef(power[1:], power[:-1])[0, 1]) < error
+    overlapping = power[1:] + power[:-1]
+    assert np.corrcoef(overlapping, power[:-1])[0, 1] > error  # the control

@@ -181,3 +181,13 @@ def test_street_devices_see_the_server_at_the_standard_rate():
         assert abs(decibels.mean()) < 4 * error + 0.3  # some few are of the other kind
         assert decibels.std() == pytest.approx(deviation, rel=0.1)
     assert_mean(unit.mean(axis=-1).ravel(), 1)
+
+
+def test_path_loss_follows_the_motion():
+    drawn = Walking(speed=20.0).draw(5, 300, 4)
+    away = metres(drawn)
+    np.testing.assert_allclose(away[:, 0], drawn.distance, rtol=1e-12)
+    # the way in and out is as fast as can be
+    assert np.abs(np.diff(away)).max() == pytest.approx(20 * 0.26, rel=0.05)
+    still = Walking(speed=0).draw(5, 30, 4)
+    np.testing.assert_allclose(still.gain.T, [1 / still.path_loss] * 30)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from adascale import Scenario, accounting
+from adascale.accounting import exact_epsilon
 from adascale.cli import marks
 
 from ..command import run
@@ -201,3 +202,20 @@ def test_events_of_a_file_and_of_options_are_added(written, answer):
     file = written(f"sigma,rate,steps\n{other}\n")
     assert one == "1.5,0.02,1"
     assert answer("epsilon", file, *GIVEN[2:]) == answer("epsilon", *GIVEN)
+
+
+def test_file_of_rounds_has_the_exact_epsilon(written, answer):
+    totals = answer("epsilon", written(ROUNDS), "--delta", "1e-6")
+    expected = exact_epsilon([0.01, 0.02, 1.0, 0.0], [0.9, 1.1, 5.0, 3.0], 1e-6)
+    for name in ("estimate", "lower", "upper", "direction"):
+        assert totals[name] == getattr(expected, name)
+    assert (totals["rounds"], totals["delta"]) == (4, 1e-6)
+
+
+def test_steps_and_calibrated_noise_are_those_of_the_library(answer):
+    steps = answer("steps", *GIVEN, "--epsilon", "4", *FIXED)
+    found = accounting.largest_count(EVENTS, 4.0, 1e-5, HELD)
+    assert (steps["count"], steps["rounds"]) == (found.count, 501 * found.count + 300)
+    noise = answer("calibrate", *GIVEN, "--epsilon", "1.5", *FIXED)
+    scale = accounting.calibrate(EVENTS, 1.5, 1e-5, HELD).scale
+    assert noise["noise_multiplier"] == [scale, 1.5 * scale]

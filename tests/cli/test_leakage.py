@@ -167,3 +167,55 @@ def test_advice_says_whether_adapting_pays(trace, capsys):
         out, err = capsys.readouterr()
         assert "Learn, hard" in out
         assert re.search(verdict, err)
+
+
+SENDERS = ["--policy", "optimal", "--policy", "truncated"]
+
+
+def test_realisations_that_cannot_meet_a_total_are_counted(table, capsys):
+    how = ["--scenario", "short.toml", "--realisations", 4, "--orders", 4096]
+    table(*how, *SENDERS, "--nu", 0.1, "--out", "nu.csv")
+    floor = pd.read_csv("nu.csv").groupby("seed").floor.first()
+    total = float(floor.sort_values().iloc[1:3].mean())
+    printed, notes = table(*how, *SENDERS, "--total", total, "--plot", "f.svg")
+    assert "Optimal cannot meet --total in 2 of 4 realisations" in notes
+    assert printed.realisations.tolist() == [2, 4]
+    assert printed.total.tolist() == pytest.approx([total] * 2, rel=1e-3)
+    low = ["--policy", "optimal", "--total", float(floor.min()) / 2]
+    message = refused(capsys, "leakage", *how, *low, code=1)
+    assert "no policy can meet --total in any realisation" in message
+
+
+def test_a_privacy_budget_needs_no_hindsight(table):
+    how = ["--scenario", "short.toml", "--realisations", 2, "--epsilon", 2]
+    how += ["--accountant", "exact", "--out", "e.csv"]
+    printed, _ = table(*how, "--policy", "privacybudget", "--policy", "optimal")
+    budget, optimum = (
+        pd.read_csv("e.csv").groupby("policy").get_group(name)
+        for name in ("PrivacyBudget", "Optimal")
+    )
+    assert budget["epsilon"].between(0.98 * 2, 2).all()
+    assert printed.loc["PrivacyBudget", "knows"] == "nothing"
+    assert (budget["nu"].to_numpy() > 0.99 * optimum["nu"].to_numpy()).all()
+
+
+def test_at_equal_epsilon_the_noise_is_compared(table):
+    how = ["--scenario", "short.toml", "--realisations", 4, "--orders", 4096]
+    printed, _ = table(*how, *SENDERS, "--epsilon", 1, "--out", "e.csv")
+    wide = pd.read_csv("e.csv").pivot(index="seed", columns="policy", values="total")
+    ratio = np.exp(np.log(wide["Truncated"] / wide["Optimal"]).mean())
+    assert printed.loc["Truncated", "total / Optimal"] == pytest.approx(ratio, rel=1e-3)
+    assert (printed["epsilon"] <= 1).all()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--channel", "rician"], "--gains cannot be combined"),
+        (["--seed", 3], "--gains cannot be combined"),
+        (["--realisations", 31], "at most the 30 rounds"),
+        (["--split", 0.2, "--policy", "powercontrol"], "must be 12 at least"),
+    ],
+)
+def test_options_that_do_not_fit_a_trace_are_refused(trace, capsys, more, message):
+    assert message in refused(capsys, "leakage", *trace[1], *more)

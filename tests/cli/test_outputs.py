@@ -107,3 +107,24 @@ def test_control_characters_are_shown_as_escapes(place, capsys):
     message = refused(capsys, "leakage", "--scenario", "a\x1b[31m\x9bb", "--nu", 0.1)
     assert r"preset 'a\x1b[31m\x9bb' is unknown" in message
     assert refused(capsys, "leakage", "--nu", "\x1b").isprintable()
+
+
+def test_output_is_no_other_output(place):
+    outputs = {"--out": Path("new.csv"), "--history": Path("sub/../new.csv")}
+    with pytest.raises(ValueError, match="is the file of --out"):
+        common.check_outputs({}, outputs)
+    common.check_outputs({"--gains": None}, {"--out": Path("new.csv"), "--x": None})
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        (".", "it is not a regular file"),
+        ("/dev/null", "it is not a regular file"),
+        ("nowhere/x.csv", "there is no folder"),
+        ("past.csv/x.csv", "there is no folder"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_named(place, path, reason):
+    with pytest.raises(ValueError, match=f"--out '.*' cannot be written: {reason}"):
+        common.check_outputs({}, {"--out": Path(path)})

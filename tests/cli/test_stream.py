@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from adascale import Problem, policies
-from adascale.accounting import RenyiAccountant, order_grid
+from adascale.accounting import ExactAccountant, RenyiAccountant, order_grid
 from adascale.channel import EmpiricalFloors, read_gains
 from adascale.streaming import Answer
 
-from .streams import GAINS, HEADER, NEW, NU, POLICIES, SMALL, WHOLE, lines, rows
+from .streams import GAINS, HEADER, NEW, NU, PAST, POLICIES, SMALL, WHOLE, lines, rows
 
 
 @pytest.mark.parametrize("kind", ["the default", "learn with a past", "estimfuture"])
@@ -181,3 +181,53 @@ def test_lines_may_end_as_on_windows(stream):
     sent = "\r\n".join([*WHOLE.splitlines()[:4], "# a comment", "skip", ""])
     code, answered, _ = stream(sent.encode())
     assert (code, len(rows(answered))) == (0, 4)
+
+
+DBM = ["--unit", "dbm", "--transmit-power", 20]
+
+
+GAPS = {
+    "hold": ["--gaps", "hold"],
+    "floor": ["--gaps", "floor", "--sensitivity", -130.5],
+}
+
+
+def received(dbm):
+    return "near,far\n" + "".join(f"{near},{far}\n" for near, far in dbm)
+
+
+def test_stream_spends_an_epsilon_instead_of_nu(stream):
+    header, *answered = stream(WHOLE, "--epsilon", 2, nu=None)[1]
+    assert "budget_left" not in header
+    problem = Problem(SMALL, read_gains("gains.csv", SMALL).min_gain, NU)
+    w = [float(line.split(",")[2]) for line in answered]
+    assert 0.99 * 2 < problem.epsilon(w, ExactAccountant()) <= 2
+
+
+@pytest.mark.parametrize("gaps", GAPS)
+def test_missing_received_power_is_replaced_and_noted(stream, gaps):
+    dbm = (20 + 10 * np.log10(GAINS)).tolist()
+    with_gaps, filled = [[*row] for row in dbm], [[*row] for row in dbm]
+    with_gaps[3][1], with_gaps[4][1] = "", "nan"
+    filled[3][1] = filled[4][1] = dbm[2][1] if gaps == "hold" else -130.5
+    code, answered, messages = stream(received(with_gaps), *DBM, *GAPS[gaps])
+    expected = stream(received(filled), *DBM, state="filled")[1]
+    assert (code, answered) == (0, expected)
+    note = f"none in far: 1 of 2 values are missing, and replaced: {gaps}"
+    assert messages[1] == f"note: standard input, line 5: {note}"
+    code, _, messages = stream(received(with_gaps), *DBM[:3], 21, *GAPS[gaps])
+    other = "unit of gains is dbm of 20.0 sent there, and dbm of 21.0 sent here"
+    assert code == 2
+    assert other in messages[0]
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--policy", "estimfuture", *PAST], ["--policy", "mine:Own"]]
+)
+def test_a_skipped_round_has_eta_0_and_counts(stream, arguments):
+    code, answered, messages = stream("\n".join(SKIPPED), *arguments)
+    answers = rows(answered)
+    assert (code, len(answers)) == (0, 12)
+    assert messages == [NEW, "note: all 12 rounds are answered"]
+    assert answers[2] == Answer(2, 0.0, np.inf, *answers[1][3:6])
+    assert answers[3] == answers[2]._replace(round=3)

@@ -249,3 +249,21 @@ def test_reader_must_return_a_raw_data_set(own):
         data.load(own(lambda: 3))
     with pytest.raises(ValueError, match=r"^input_scaling must be"):
         data.load("digits", "none")
+
+
+@pytest.mark.parametrize("kind", ["iid", "two-classes", "dirichlet:concentration=1"])
+def test_partition_depends_on_the_seed_alone(kind):
+    labels = np.tile(np.arange(10), 20)
+    first, again, other = (
+        partition(labels, 10, kind, seed)[0].tolist() for seed in (0, 0, 1)
+    )
+    assert first == again != other
+
+
+def test_own_samples_may_be_of_any_real_type_and_any_number_of_axes(own):
+    rows, labels = np.ones((3, 5), bool), np.array([0.0, 1.0, 2.0])
+    raw = RawDataset(rows, labels, np.ones((1, 5)), np.array([1], np.uint8))
+    dataset = data.load(own(lambda: raw))
+    assert dataset.images.dtype == torch.float32
+    assert dataset.labels.tolist() == [0, 1, 2]
+    assert dataset.test_labels.dtype == torch.int64

@@ -253,3 +253,12 @@ def test_loss_that_overflows_in_the_evaluation_alone_is_divergence():
     start = Trained(huge, pd.DataFrame(columns=COLUMNS))
     with pytest.raises(Diverged, match=r"in round 0: the test loss is (nan|inf)"):
         train(problem, None, TRAINING, DIGITS, 0, resume=start)
+
+
+def test_round_without_senders_is_skipped():
+    federation = federation_of(replace(TRAINING, momentum=0.5, weight_decay=0.1))
+    before, _ = federation.step(federation.start(), ETA)
+    after, record = federation.step(before, 0.0, senders_t=np.zeros(10, bool))
+    assert_equal_states(after, before._replace(round=2))
+    assert record.batch_size == 0
+    assert np.isnan(record.loss)

@@ -6,10 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize_scalar
 
 from adascale import Problem, accounting, policies
 from adascale.channel import EmpiricalFloors, RayleighFloors
+from adascale.policies import water_level
 from adascale.problem import RoundLeakage
 from companion.theory import optimal_cvxpy
 
@@ -197,3 +199,17 @@ def test_each_instance_learns_from_the_prior_of_its_own():
         alone = Problem(problem.scenario, problem.min_gain[row], 0.1)
         policy = policies.Learn(prior=RayleighFloors(scale[row]), weight=4)
         np.testing.assert_array_equal(w[row], policy.schedule(alone))
+
+
+@given(gains, budgets, st.integers(0, 2**32 - 1), st.sampled_from([2, 3, 8, 1.5, 2.5]))
+def test_no_feasible_schedule_leaks_less_than_the_optimum(gain, budget, seed, order):
+    problem = Problem(replace(MIXED, order=order), gain, budget)
+    floor, total = problem.min_noise_energy, problem.num_rounds * budget
+    optimum = np.maximum(water_level(floor, budget), floor)
+    share = np.random.default_rng(seed).dirichlet(np.ones(len(gain)))
+    for near in (1.0, 1e-2):  # anywhere, and close to the optimum
+        w = near * (floor + total * share) + (1 - near) * optimum
+        # floors up to 1e5 budgets hide that much of the cost
+        assert problem.cost(w) <= budget * (1 + 1e-6)
+        # the leakage of what floors hide, and the rounding of a leakage
+        assert problem.rdp(w) >= problem.rdp(optimum) * (1 - 1e-9)

@@ -302,3 +302,29 @@ def test_senders_as_zeros_and_ones_are_refused():
         wrong.epsilon(EXACT)
     with pytest.raises(InvalidInput, match=r"^senders must be bool, got"):
         wrong.rdp()
+
+
+def test_noise_multiplier_of_truncation_is_one_constant_of_the_scenario():
+    selection = Truncated(3e-11).select(UNEQUAL, random_gain(2, 200))
+    assert {*selection.senders.sum(axis=0)} == {0, 1, 2, 3}
+    x_max = max(UNEQUAL.max_power) * 9 / UNEQUAL.clip_norm**2
+    root = np.sqrt(UNEQUAL.noise_power / (x_max * 3e-11) / (2 * UNEQUAL.num_parameters))
+    for m, senders in enumerate(selection.senders):
+        sigma = 3 * UNEQUAL.batch_size[m] / UNEQUAL.clip_norm * root
+        own = selection.noise_multiplier[m]
+        np.testing.assert_allclose(own[senders], sigma, rtol=1e-14)
+        assert np.isinf(own[~senders]).all()
+
+
+def test_joint_choice_leaks_least_at_equal_noise():
+    gain = channel.draw(MNIST.num_devices, MNIST.num_rounds, range(4)).gain
+    floor = MNIST.floor(MNIST.min_gain(gain)).mean(axis=-1)
+    total = 0.04 + floor
+    best = Joint.of_total(MNIST, gain, total).select(MNIST, gain)
+    for other in (
+        Truncated.of_total(MNIST, gain, total),
+        Best.of_total(MNIST, gain, total, 8),
+    ):
+        selection = other.select(MNIST, gain)
+        assert (best.rdp() < selection.rdp()).all()
+    assert (best.total <= total).all()

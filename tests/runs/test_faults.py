@@ -217,3 +217,48 @@ def test_what_is_finished_is_read_from_a_store_that_cannot_be_written(
     line = last_line(victim.run(TRAIN, place, frozen=frozen), 2)  # the control
     assert "Read-only file system" in line
     assert "store/" in line
+
+
+@pytest.mark.fuzz
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_killed_before_any_change_of_a_file_is_repeated(
+    name, victim, undisturbed, tmp_path
+):
+    for at in range(1, undisturbed[name][1] + 1):
+        place = prepared(tmp_path / f"{name}{at}")
+        assert victim.run(COMMANDS[name][0], place, at=at)["code"] == -signal.SIGKILL
+        assert_recovers(name, place, victim, undisturbed)
+        shutil.rmtree(place)
+
+
+def test_a_result_that_cannot_be_written_is_printed_and_the_file_named(
+    victim, tmp_path
+):
+    place = prepared(tmp_path / "train")
+    train = ["deep/run.csv" if word == "run.csv" else word for word in TRAIN]
+    line = last_line(victim.run(train, place), 2)
+    message = "adascale train: error: --out 'deep/run.csv' cannot be written"
+    assert line.startswith(message)
+    assert not (place / "store").exists()  # said before the work
+    (place / "deep").mkdir()
+    result = victim.run(train, place, frozen=str(place / "deep"))
+    line = result["err"].splitlines()[-1]
+    assert line == "adascale train: error: deep/run.csv: Read-only file system"
+    assert "test_accuracy" in result["out"]
+    assert not (place / "history.csv").exists()  # both or none
+
+
+@pytest.mark.parametrize("file", ["row.json", "history.csv"])
+def test_command_names_a_damaged_file_and_keeps_the_table(
+    file, victim, undisturbed, tmp_path
+):
+    place = tmp_path / "sweep"
+    shutil.copytree(undisturbed["sweep"][0], place)
+    path = place / "store" / RUN.address / file
+    before = (place / "sweep.csv").read_bytes()
+    path.write_bytes(path.read_bytes()[:-20] + b"x")
+    line = last_line(victim.run(SWEEPING, place), 2)
+    assert "delete the folder to run it again" in line
+    assert (place / "sweep.csv").read_bytes() == before
+    shutil.rmtree(path.parent)
+    assert_recovers("sweep", place, victim, undisturbed)

@@ -244,3 +244,25 @@ def test_a_whole_table_alone_takes_the_place_of_any(file, tmp_path, capsys):
     assert sorted(contents(tmp_path)) == ["sweep-curves.csv", "sweep.csv"]
     addresses = [run.address for run in runs]
     assert pd.read_csv(tmp_path / "sweep.csv").run.tolist() == addresses
+
+
+def test_an_interrupt_leaves_a_store_that_goes_on(file, tmp_path, monkeypatch):
+    runs, store = runs_of(file)[:3], Store(tmp_path / "store")
+    write = Store.write
+
+    def interrupted(*arguments):
+        write(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, ThreadPoolExecutor(1) as pool:
+        patch.setattr(Store, "write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            sweep(runs, store, pool)
+    assert sum(store.finished(run) is not None for run in runs) == 1
+    assert states(sweep(runs, store)) == ["finished"] * 3
+
+
+def test_a_second_sweep_of_the_store_is_refused(file, tmp_path, capsys):
+    with Store(tmp_path / "store").locked():
+        assert adascale("sweep", file, "--store", tmp_path / "store") == 1
+    assert "store' is in use by another process" in capsys.readouterr().err

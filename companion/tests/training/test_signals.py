@@ -6,7 +6,7 @@ import torch
 from scipy import stats
 
 from adascale import Scenario, channel
-from adascale.learning import Training, data
+from adascale.learning import FedSGD, Training, data
 from adascale.learning.fedsgd import effective_update, real_receiver_noise
 from companion.training.signals import OnChannel, receiver_noise, transmit
 
@@ -105,3 +105,23 @@ def apart(start, model, other):
     """The distance of two models, relative to the way that one went."""
     way = (model.parameters - start.parameters).norm()
     return float((model.parameters - other.parameters).norm() / way)
+
+
+def test_signal_level_and_equivalent_form_give_the_same_training():
+    drawn = channel.draw(10, 10, 0)
+    eta = SMALL.x_max * SMALL.min_gain(drawn.gain)
+    server, plain = (
+        federation(SMALL, TRAINING, DIGITS, 0) for federation in (OnChannel, FedSGD)
+    )
+    start = fast = signal = server.start()
+    spent = []
+    for t in range(10):
+        fast, seen = plain.step(fast, eta[t])
+        signal, shown = server.step(signal, eta[t], drawn.coefficient[:, t])
+        spent.append(shown.power)
+        assert (seen.batch_size, seen.power) == (shown.batch_size, None)
+    assert apart(start, fast, signal) < 1e-4  # ten steps in single precision
+    # sample gradients differ, so that their mean is shorter than C
+    assert np.max(np.mean(spent, axis=0)) < SMALL.max_power
+    without = (kind.step(start, eta[0])[0].parameters for kind in (server, plain))
+    assert torch.equal(*without)
