@@ -3,17 +3,15 @@
 import numpy as np
 import pytest
 
-from adascale import Problem, Scenario, policies
+from adascale import Scenario, policies
 from adascale.comparison.shi_tuning import match_lyapunov
 from adascale.problem import RoundLeakage
 from companion.leakage.benchmarks import (
     full_power,
 )
-from companion.leakage.shi_pairs import lyapunov_starts, penalty_scan
+from companion.leakage.shi_pairs import lyapunov_starts
 from companion.shi import filled_lyapunov
 from tests.problems import drawn
-
-from .plain_loops import lyapunov_cost
 
 MNIST = Scenario.mnist()
 
@@ -34,19 +32,6 @@ def test_needless_full_power_is_counted(problem):
     loss = RoundLeakage(MNIST)(problem.min_noise_energy)
     first = loss[:, 0] / loss.sum(axis=-1)
     np.testing.assert_allclose(every["... of round 0"], [first, first], rtol=1e-12)
-
-
-def test_penalty_scan_matches_a_plain_loop(problem):
-    single = Problem(MNIST, problem.min_gain[0], 0.16)
-    relative_rates = np.array([0.5, 3.0])
-    multiples = [0.1, 1.0, 30.0]
-    scan = penalty_scan(single, relative_rates, multiples)
-    rates = relative_rates * single.eta(policies.Optimal().schedule(single)).mean()
-    cost = [
-        [lyapunov_cost(single, multiple * rate**3, rate) for multiple in multiples]
-        for rate in rates
-    ]
-    np.testing.assert_allclose(scan, cost, rtol=1e-9)
 
 
 def test_ablation_changes_only_the_queue(problem):

@@ -197,11 +197,6 @@ def test_truncation_leaks_less_than_the_optimum_of_all_at_equal_noise():
     assert (epsilons.max(axis=-1) < optimum).all()
     assert epsilons.mean() < 0.5 * optimum.mean()
     assert selection.participation.mean() > 0.95
-    sigma, rounds = selection.noise_multiplier[0].min(), selection.senders[0].sum(-1)
-    for number, epsilon in zip(rounds, epsilons[0], strict=True):
-        # certified by counting rounds
-        proven = accounting.epsilon([(0.01, float(sigma), int(number))], 1e-5)
-        assert proven.lower <= epsilon <= proven.upper * (1 + 1e-6)
 
 
 def least_lagrangian(scenario, gain, price):

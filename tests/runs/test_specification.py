@@ -1,7 +1,7 @@
 """A run: its address is what it is, its row and history are what the parts say."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +14,7 @@ from adascale.learning.models import build, flatten
 from adascale.policies import Selection
 from adascale.problem import Problem
 from adascale.runs import specification
-from adascale.runs.execution import decided, perform, problem_of
+from adascale.runs.execution import decided, perform
 from adascale.runs.specification import NOISE_FREE, Run, make_run
 
 SHORT = {
@@ -201,31 +201,6 @@ def test_the_parameters_of_a_policy_are_in_its_row(policy):
     assert is_tuned or (row["policy"], row["penalty"]) == ("AdaScale:penalty=0.5", 0.5)
     if policy.lower().startswith("adascale"):
         assert (row["cost"] == pytest.approx(0.5)) == is_tuned
-
-
-@dataclass(frozen=True)
-class Weaker(channel.Rayleigh):
-    """channel.Rayleigh fading of a hundredth of the power, of which the mean gains know nothing."""
-
-    def fading(self, rng, num_rounds):
-        return super().fading(rng, num_rounds) / 10
-
-    def floor_law(self, scenario, mean_gain):
-        return super().floor_law(scenario, np.asarray(mean_gain) / 100)
-
-
-def test_the_channel_of_the_run_is_believed():
-    policy = "adascale.policies:ConstantLevel"
-    run = make_run("digits", policy, 0.5, 0, rounds=3, every=3)
-    run = replace(run, channel=Weaker())
-    problem, mean_gain = problem_of(run)
-
-    def cost(model):
-        law = model.floor_law(run.scenario, mean_gain)
-        return problem.cost(policies.ConstantLevel(law=law).schedule(problem))
-
-    assert perform(run).row["cost"] == cost(Weaker())
-    assert cost(channel.Rayleigh()) < 0.1 * cost(Weaker())  # the control
 
 
 def test_training_of_a_selection_resumes_and_a_round_without_senders_leaks_nothing():
