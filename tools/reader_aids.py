@@ -63,7 +63,8 @@ class NameFolds(SphinxPostTransform):
         """Return what is in the fold, and of which figure or section it is."""
         for tag in cell["cell_metadata"].get("tags", ()):
             if tag in BY_TAG:
-                return BY_TAG[tag]
+                is_import = tag == "setup" and "\nfrom myst_nb" in cell.astext()
+                return "Imports" if is_import else BY_TAG[tag]
         if "above-input" in fold["classes"]:
             kind = "Code"
         else:

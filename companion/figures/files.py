@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from companion.figures.data import described, drawn_data
 
-LARGE = 150_000
+LARGE = 250_000
 """Bytes of SVG above which the points of a figure are stored as pixels."""
 
 KEY = "adascale-figure"
@@ -76,9 +76,16 @@ def _saved(figure: Figure) -> str:
     )
     # two decimals of a point are enough for what is seen
     digits = re.compile(r"(\d+\.\d\d)\d+")
-    svg = buffer.getvalue().decode()
-    return re.sub(
+    svg = re.sub(
         r'(?<= (?:d|x|y)=")[^"]*|(?<=translate\()[^)]*',
         lambda match: digits.sub(r"\1", match[0]),
+        buffer.getvalue().decode(),
+    )
+    # markers of one look say it once
+    return re.sub(
+        r'(<g[^>]*)>(\s*<use [^>]*)( style="[^"]*")/>((?:\s*<use [^>]*\3/>)+)',
+        lambda match: (
+            f"{match[1]}{match[3]}>{match[2]}/>{match[4].replace(match[3], '')}"
+        ),
         svg,
     )

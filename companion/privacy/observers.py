@@ -24,13 +24,12 @@ NEAR, FAR = 10.0, 200.0
 
 _OWN_NOISE = "noise that the devices add themselves"
 ROWS: Mapping[str, str] = {
-    "server": "nothing is lost; a larger ν protects more",
+    "server": "nothing is lost; a larger budget ν is more noise",
     "model": "nothing is lost",
     "quieter 3 dB": "counting on the least noise that physics allows",
     "quieter 6 dB": "counting on the least noise that physics allows",
     "antennas": f"a single receive chain, or {_OWN_NOISE}",
     "stranger": _OWN_NOISE,
-    "three strangers": _OWN_NOISE,
     "neighbour": f"{_OWN_NOISE}, or masks that cancel in the sum",
 }
 """What would restore the guarantee against each listener."""
@@ -62,7 +61,6 @@ def heard_better(rng: np.random.Generator, fade: FloatArray) -> dict[str, FloatA
         "quieter 6 dB": 10**0.6 * even,
         "antennas": 1 + others.sum(axis=0),
         "stranger": others[0],
-        "three strangers": others.sum(axis=0),
         "neighbour": far / near * even,
     }
 

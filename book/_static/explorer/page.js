@@ -36,7 +36,7 @@
 
   // ---- the table
 
-  const COLUMNS = ["cost", "rdp", "ratio", "epsilon"];
+  const COLUMNS = ["epsilon", "cost", "rdp", "ratio"];
   const swatch = ({ dash = "", dots, width = 2 }) =>
     `<svg viewBox="0 0 30 10" width="30" height="10" aria-hidden="true">` +
     `<path d="M0 5H30" stroke-width="${width}" stroke-dasharray="${dash}"/>` +
@@ -59,8 +59,8 @@
       const { rdp, ratio: over } = methods[name],
         cost = methods[name].cost / nu,
         epsilon = held ? NaN : methods[name].epsilon; // once a slider is let go
-      const texts = [mark(cost) + ratio(cost), digits(rdp, 3), ratio(over), digits(epsilon, 3)];
-      [cost, rdp, over, epsilon].forEach((value, i) => {
+      const texts = [digits(epsilon, 3), mark(cost) + ratio(cost), digits(rdp, 3), ratio(over)];
+      [epsilon, cost, rdp, over].forEach((value, i) => {
         const cell = row.querySelector(`[data-column=${COLUMNS[i]}]`);
         cell.textContent = texts[i];
         cell.dataset.value = value; // all digits, for the tests
