@@ -64,7 +64,8 @@ def future() -> Figure:
         axis.plot(table.loc[method], linewidth=2.5, **look)
         axis.text(place, height, name, color=look["color"], **_right(axis))
     budgets = table.loc["EqualAlloc"].index
-    axis.set(xscale="log", ylim=(0.9, 2.4), yticks=[1, 2], ylabel="ε ÷ optimum’s")
+    axis.set(xscale="log", ylim=(0.9, 2.4), yticks=[1, 2])
+    axis.set(xlabel="noise budget ν", ylabel="ε ÷ optimum’s")
     axis.set_xticks(budgets, [f"{nu:g}" for nu in budgets])
     axis.minorticks_off()
     return figure
@@ -74,8 +75,8 @@ def observed() -> Figure:
     """Draw the epsilon of four observers, an arrow where it is a lower bound."""
     names = {
         "server": "server",
-        "quieter 3 dB": "3 dB better",
-        "antennas": "four chains",
+        "quieter 3 dB": "3 dB less noise",
+        "antennas": "4 antennas at once",
         "neighbour": "neighbour",
     }
     table = observers.listeners_table((0.16,), range(5)).set_index("listener")
@@ -103,8 +104,9 @@ def accuracy() -> Figure:
     axis.plot(trained, linewidth=2.5, **STYLE["AdaScale"])
     axis.plot(ends, quoted, color="0.5", linestyle="--", marker="*", markersize=9)
     axis.text(0.98, 0.9, "trained here", color="#0072B2", **_right(axis))
-    axis.text(0.55, 0.2, "quoted", color="0.35", **_right(axis))
-    axis.set(xscale="log", ylim=(89, 97), yticks=[90, 95], ylabel="accuracy, %")
+    axis.text(0.55, 0.2, "in the paper", color="0.35", **_right(axis))
+    axis.set(xscale="log", ylim=(89, 97), yticks=[90, 95])
+    axis.set(xlabel="noise budget ν", ylabel="accuracy, %")
     axis.set_xticks(trained.index, [f"{nu:g}" for nu in trained.index])
     axis.minorticks_off()
     return figure
@@ -112,7 +114,7 @@ def accuracy() -> Figure:
 
 def small() -> tuple[Figure, Axes]:
     """Start a picture that is read at the size of a card."""
-    return plt.subplots(figsize=(3.3, 1.25))
+    return plt.subplots(figsize=(3.3, 1.3))
 
 
 def _right(axis: Axes) -> Look:
