@@ -58,7 +58,7 @@ def future() -> Figure:
     axis.axhline(1, color="0.5", linewidth=1)
     for method, name, place, height in (
         ("EqualAlloc", "even split", 0.98, 0.72),
-        (LEARNING, "without the future", 0.5, 0.17),
+        (LEARNING, "without the future", 0.7, 0.2),
     ):
         look = STYLE[method.partition(",")[0]]
         axis.plot(table.loc[method], linewidth=2.5, **look)
@@ -114,7 +114,7 @@ def accuracy() -> Figure:
 
 def small() -> tuple[Figure, Axes]:
     """Start a picture that is read at the size of a card."""
-    return plt.subplots(figsize=(3.3, 1.3))
+    return plt.subplots(figsize=(3.3, 1.4))
 
 
 def _right(axis: Axes) -> Look:
