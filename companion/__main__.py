@@ -84,6 +84,13 @@ RESULTS = {
         ("sweep",),
     ),
     "growth": Result("results/causal", "growth.csv", "causal.growth:committed"),
+    "hard-noise": Result(
+        "results/causal",
+        "hard_noise.csv",
+        "causal.privacy_budget:committed",
+        (),
+        ("jobs",),
+    ),
     "links": Result(
         "results/links",
         "leakage.csv scales.csv statistics.csv evidence.csv first_look.csv example.csv",
@@ -104,6 +111,13 @@ RESULTS = {
         "leakage.published:committed",
         (),
         ("source",),
+    ),
+    "reactive": Result(
+        "results/causal",
+        "reactive.csv",
+        "training.reactive:committed",
+        (),
+        ("jobs",),
     ),
     "resnet": Result("results/benchmarks", "resnet32.csv", "training.resnet:committed"),
     "scaling": Result("results/guarantees", "scaling.csv", "theory.scaling:committed"),

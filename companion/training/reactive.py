@@ -1,0 +1,97 @@
+r"""Noise that reacts to the broadcast models, within a Rényi budget: ``python -m companion make reactive``.
+
+The server sees the mean :math:`\tilde{\mathbf r}_t` that it receives, and everybody the model that it then broadcasts.
+A rule that looks at nothing else keeps the guarantee if the leakage of all rounds, at an order chosen before, is within
+one budget on every path (:ref:`sec-reactive`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from typing import Any
+
+import numpy as np
+
+from adascale.accounting import RenyiAccountant
+from adascale.accounting.renyi import conversion_offset
+from adascale.problem import RoundLeakage
+from adascale.scenario import FloatArray, Scenario
+from companion.results import Made, tabulate
+from companion.training.weighted_trainings import SETTINGS, Digits
+
+EPSILON, DELTA = 4.0, 1e-5
+RULES = {"even": 0.0, "less noise when large": 1.0, "more noise when large": -1.0}
+"""Exponents: how the leakage of a round follows the square norm of what was received before."""
+SEEDS = range(12)
+_MEMORY = 10
+"""Rounds over which the square norm is averaged."""
+_ENERGY = np.geomspace(1e-2, 1e8, 6_001)
+
+
+def budget_at_best_order(scenario: Scenario) -> tuple[float, float, FloatArray]:
+    """Return the order at which equal rounds need the least noise, its budget in nats, and a device's leakage.
+
+    The leakage is that of :data:`_ENERGY`.
+    """
+    best = math.inf, 0.0, 0.0, _ENERGY
+    for order in np.arange(2.0, 34.0):
+        budget = EPSILON - float(conversion_offset(np.array(order), DELTA))
+        leakage = RoundLeakage(scenario, order)(_ENERGY) / scenario.num_devices
+        least = _noise(max(budget, 1e-9) / scenario.num_rounds, leakage)
+        if least < best[0]:
+            best = least, float(order), budget, leakage
+    return best[1:]
+
+
+def _noise(leaked: float, leakage: FloatArray) -> float:
+    """Return ln of the noise energy at which a device leaks so much, within the range of :data:`_ENERGY`."""
+    return float(np.interp(-np.log(leaked), -np.log(leakage), np.log(_ENERGY)))
+
+
+def reactive_rows(seed: int) -> Iterator[dict[str, Any]]:
+    r"""Train with each rule: a row, with its accuracy, its mean noise energy and the epsilon of what it sent.
+
+    With n rounds and R nats left, a round may leak :math:`\frac Rn \min(1.25, \max(0.8, (s_t / \bar s_t)^a))`, where
+    :math:`s_t` is the received square norm without the mean energy of its noise, over the last rounds, and
+    :math:`\bar s_t` over all.
+    """
+    digits = Digits.at(SETTINGS["no momentum"], seed)
+    problem = digits.problem
+    order, budget, leakage = budget_at_best_order(problem.scenario)
+    leaks = RoundLeakage(problem.scenario, order)
+    for rule, exponent in RULES.items():
+        state, left, w = digits.federation.start(), budget, np.empty(0)
+        squares: list[float] = []
+        for n, floor in zip(
+            range(problem.num_rounds, 0, -1), problem.min_noise_energy, strict=True
+        ):
+            recent, all_rounds = (
+                max(float(np.mean(rounds)), 1e-9) if rounds else 1.0
+                for rounds in (squares[-_MEMORY:], squares)
+            )
+            react = min(max((recent / all_rounds) ** exponent, 0.8), 1.25)
+            share = react * left / n
+            share = min(share, left) * (1 - 1e-5)  # more than the error of the table
+            energy = max(np.exp(_noise(share, leakage)), floor)
+            left -= float(leaks(energy)) / problem.scenario.num_devices
+            (state,) = digits.run(state, np.array([energy]))
+            # without momentum, the velocity is what was received
+            squares.append(float(state.velocity.square().sum()) - energy / 2)
+            w = np.append(w, energy)
+        yield {
+            "seed": seed,
+            "rule": rule,
+            "order": order,
+            "noise": w.mean(),
+            "first": w[: len(w) // 4].mean(),
+            "last": w[-len(w) // 4 :].mean(),
+            "epsilon": float(problem.epsilon(w, RenyiAccountant((order,)))),
+        } | digits.evaluate(state)
+
+
+def committed(executor: Executor | None) -> Made:
+    """Return the committed table."""
+    table = tabulate(reactive_rows, [(seed,) for seed in SEEDS], executor)
+    yield table.to_csv(index=False, float_format="%.7g"), {"target": EPSILON}
