@@ -102,6 +102,14 @@ def test_unequal_data_with_equal_weights_leak_unequally():
     assert small > 50 * large
 
 
+def test_a_selection_of_all_devices_has_the_epsilons_of_the_weighted_problem():
+    gain = channel.draw(3, 8, seed=0).gain
+    problem = Problem(WEIGHTED, WEIGHTED.min_gain(gain), 0.5)
+    w = policies.EqualAlloc().schedule(problem)
+    everyone = policies.Selection(WEIGHTED, problem.eta(w), np.ones((3, 8), dtype=bool))
+    np.testing.assert_allclose(everyone.epsilons(), problem.epsilons(w), rtol=1e-12)
+
+
 def test_weights_are_refused_where_devices_stay_idle():
     gain = channel.draw(3, 8, seed=0).gain
     for policy in policies.Truncated(1e-12), policies.Best(2), policies.Joint(1.0):

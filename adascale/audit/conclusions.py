@@ -1,4 +1,4 @@
-"""Claims about a schedule, scores of canaries, and conclusions from scores or losses."""
+"""Claims about a schedule, scores of canaries, and conclusions from scores."""
 
 from typing import NamedTuple
 
@@ -6,14 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from adascale.accounting import Accountant, ExactAccountant, RenyiAccountant
+from adascale.accounting import ExactAccountant, RenyiAccountant
 from adascale.audit.bounds import Counts, one_run_bound, rates_bound, scaled_bound
-from adascale.audit.canaries import audited_devices
 from adascale.problem import Problem
 from adascale.scenario import FloatArray
-
-ACCOUNTANT: Accountant = ExactAccountant()
-"""Accountant whose epsilon an audit tries to refute."""
 
 SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 """Shares of the canaries that :func:`plan` considers guessing."""
@@ -75,10 +71,9 @@ class Claim(NamedTuple):
 
 
 def noise_of(problem: Problem, w: ArrayLike) -> tuple[float, FloatArray]:
-    """Return sampling rate and noise multipliers of the audited devices."""
-    device = int(audited_devices(problem.scenario)[0])
+    """Return sampling rate and noise multipliers of the audited devices, which are those of device 0."""
     rate = float(np.ravel(problem.scenario.sampling_rate)[0])
-    return rate, problem.noise_multiplier(w)[device]
+    return rate, problem.noise_multiplier(w)[0]
 
 
 def claimed(problem: Problem, w: ArrayLike, delta: float, confidence: float) -> Claim:
@@ -86,7 +81,7 @@ def claimed(problem: Problem, w: ArrayLike, delta: float, confidence: float) -> 
     check.fraction("confidence", confidence)
     rate, sigma = noise_of(problem, w)
     renyi = float(RenyiAccountant().epsilon(rate, sigma, delta))
-    exact = float(ACCOUNTANT.epsilon(rate, sigma, delta))
+    exact = float(ExactAccountant().epsilon(rate, sigma, delta))
     return Claim(rate, sigma, delta, confidence, renyi, exact)
 
 
@@ -184,7 +179,7 @@ def from_scores(
     for threshold in plan.thresholds:
         counts = alarms(score, present, threshold)
         by_rates.append(rates_bound(counts, delta, confidence))
-    for threshold in (0.0, plan.thresholds[1]):
+    for threshold in (0.0, plan.thresholds[1]):  # 0: where the likelihood ratio is 1
         counts = alarms(score, present, threshold)
         scaled = scaled_bound(counts, claim.rate, claim.sigma, delta, confidence)
         by_scale.append(scaled)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adascale.channel.multi_gain import effective_gain
-from adascale.channel.reading import AXES, Reading
+from adascale.channel.reading import AXES, DECIBELS, Reading
 from adascale.scenario import Scenario
 from adascale.tables import FloatArray, Table, error_at
 from adascale.text import short
@@ -111,7 +111,7 @@ def _in_order(array: Array, axes: str | None, scenario: Scenario) -> Array:
 def _names(shape: tuple[int, ...], devices: int) -> list[str]:
     """Return what the two axes are, of which one alone has the number of devices."""
     if len(shape) != 2 or shape.count(devices) != 1:
-        more = "say what each axis is, as by --axes round,device"
+        more = f"say what each axis is by --axes, as round,device,antenna, of {', '.join(AXES)}"
         raise ValueError(f"got shape {shape} for {devices} devices; {more}")
     names = ["round", "device"]
     return names if shape[1] == devices else names[::-1]
@@ -129,13 +129,14 @@ def _one_gain(array: Array, scenario: Scenario, reading: Reading) -> FloatArray:
     is_complex = array.dtype.kind == "c"
     if array.shape[-1] > 1 and not is_complex:
         raise ValueError("got real numbers, but paths add up only as complex ones")
-    decibels = reading.unit in ("db", "dbm") and max(array.shape[2:]) > 1
+    decibels = reading.unit in DECIBELS and max(array.shape[2:]) > 1
+    sign = -1 if reading.unit == "loss" else 1
     amplitude = array.astype(complex).sum(axis=-1)
     with np.errstate(all="ignore"):
         power = amplitude.real
         if is_complex:
             power = amplitude.real**2 + amplitude.imag**2
-        power = 10 ** (power / 10) if decibels else power
+        power = 10 ** (sign * power / 10) if decibels else power
         power = power.sum(axis=-1)
         for energy in ("even", "anywhere"):
             several = power.shape[-1] > 1
@@ -144,4 +145,4 @@ def _one_gain(array: Array, scenario: Scenario, reading: Reading) -> FloatArray:
         scaled = (power.T * weight[..., None]).T
         best = np.nan_to_num(scaled).min(axis=1).argmax(axis=-1)
         power = np.take_along_axis(power, best[:, None, None], axis=-1)[..., 0]
-        return 10 * np.log10(power) if decibels else power
+        return sign * 10 * np.log10(power) if decibels else power

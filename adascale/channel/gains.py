@@ -11,7 +11,7 @@ import numpy as np
 
 from adascale import checks as check
 from adascale.channel.arrays import is_array, read_array
-from adascale.channel.reading import Reading
+from adascale.channel.reading import DECIBELS, Reading
 from adascale.channel.rounds import (
     Rounds,
     in_rounds,
@@ -189,9 +189,12 @@ def _filled(
     values, ways = rounds.values, "the gaps hold and floor replace missing values"
     if reading.sensitivity is not None:
         least = reading.sensitivity ** (2 if reading.unit == "csi" else 1)
-        expected = f"a value of at least the sensitivity {reading.sensitivity:g}"
+        is_loss = reading.unit == "loss"
+        is_weaker = values > least if is_loss else values < least
+        bound = "most" if is_loss else "least"
+        expected = f"a value of at {bound} the sensitivity {reading.sensitivity:g}"
         empty = "; if it stands for no value, leave it empty"
-        rounds.require(~(values < least), expected, empty)
+        rounds.require(~is_weaker, expected, empty)
         values = np.where(np.isnan(values), least, values)
     elif reading.gaps == "hold":
         ways = "there is no earlier one"
@@ -209,8 +212,9 @@ def _linear_gains(
     """Return the values as linear gains, in the range that the scenario can have."""
     gains, sent = values, reading.sent
     with np.errstate(over="ignore"):
-        if reading.unit in ("db", "dbm"):
-            gains = 10 ** ((values - sent) / 10)
+        if reading.unit in DECIBELS:
+            gain = -values if reading.unit == "loss" else values - sent
+            gains = 10 ** (gain / 10)
         scaled = gains
         if rounds.links != ["min_gain"]:
             scaled = gains * scenario.power_share / scenario.batch_second_moment
@@ -301,7 +305,8 @@ def _columns_of_devices(
     """Return the column of each device."""
     stem = "h_" if is_complex else "h2_"
     columns = [f"{stem}{m + 1}" for m in range(num_devices)]
-    if unit == "dbm" and len(names) == num_devices and all(map(_is_name, names)):
+    is_free = unit in DECIBELS and len(names) == num_devices and "h_1" not in names
+    if is_free and {*names} != {*columns} and all(map(_is_name, names)):
         columns = sorted(names, key=natural_key)
     if {*columns} != {*names}:
         raise ValueError(_expected_columns(names, num_devices, unit))
@@ -312,9 +317,10 @@ def _expected_columns(names: list[str], num_devices: int, unit: str) -> str:
     """Say which columns there may be."""
     kinds = {
         "linear": "min_gain or h2_1 to h2_M or complex h_1 to h_M",
-        "db": "min_gain or h2_1 to h2_M",
+        "db": "min_gain, or M columns of devices",
+        "loss": "M columns of devices",
         "csi": "complex h_1 to h_M",
-        "dbm": "M columns of other names",
+        "dbm": "M columns of devices",
     }[unit]
     got = f"got {short(','.join(names))} in the unit {unit}"
     rows = f"or link, value and round, with M = {num_devices}"

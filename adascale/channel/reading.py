@@ -9,6 +9,9 @@ from adascale import checks as check
 from adascale.channel.rounds import MOST_GAPS
 from adascale.errors import InvalidInput
 
+DECIBELS = ("db", "loss", "dbm")
+"""Units of logarithmic values."""
+
 AXES = (
     "round",
     "device",
@@ -27,12 +30,12 @@ class Reading:
 
     Parameters
     ----------
-    unit : {"linear", "db", "dbm", "csi"}
-        :math:`|h|^2`, linear or in dB; received power in dBm; or complex :math:`h`.
+    unit : {"linear", "db", "loss", "dbm", "csi"}
+        :math:`|h|^2`, linear or in dB; the path loss in dB; received power in dBm; or complex :math:`h`.
     transmit_power : float, in dBm, for "dbm" alone
     gaps : {"refuse", "hold", "floor"}
         A missing value is an error, the last value of its link, or the sensitivity.
-    sensitivity : float, the least value that can be measured (with "csi" :math:`|h|`), for "floor" alone
+    sensitivity : float, the weakest value that can be measured (with "csi" :math:`|h|`), for "floor" alone
     max_gaps : float in [0, 1), default 0.1, for "hold" and "floor" alone
         Largest share of the values that may be missing; of those of one link, twice this share.  Both parts of a trace
         that is split must meet it; line by line, the rounds are those of the scenario.
@@ -64,7 +67,7 @@ class Reading:
     variable: str | None = None
 
     def __post_init__(self) -> None:
-        check.one_of("unit", self.unit, "linear", "db", "dbm", "csi")
+        check.one_of("unit", self.unit, "linear", "db", "loss", "dbm", "csi")
         check.one_of("gaps", self.gaps, "refuse", "hold", "floor")
         self._check_presence("transmit_power", "unit", "dbm")
         self._check_presence("sensitivity", "gaps", "floor")

@@ -162,7 +162,7 @@ def noting_orders() -> Iterator[None]:
 
 def spends(policy: str, least: float, most: float, target: str = "nu") -> str:
     """Return a note on what a policy spends, in multiples of the target."""
-    low, high = f"{least:.3g}", f"{most:.3g}"
+    low, high = f"{least:.4g}", f"{most:.4g}"
     multiples = high if low == high else f"{low} to {high}"
     spent = "nothing" if high == "0" else f"{multiples} times {target}"
     return f"{policy} spends {spent}; leakages are comparable only at equal cost"

@@ -40,7 +40,7 @@ def add_events(parser: shared.Parser) -> None:
 
 
 def add_search(parser: shared.Parser) -> None:
-    """Add the mechanisms, the target of a search, and what is also released."""
+    """Add the mechanisms, the epsilon to be met by a search, and what is also released."""
     add_events(parser)
     parser.add_argument(
         "--epsilon", help="largest epsilon that is allowed", type=float, required=True

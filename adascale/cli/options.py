@@ -70,8 +70,8 @@ def add_reading(parser: Parser) -> None:
     add = parser.add_argument
     add(
         "--unit",
-        help="unit of the gains; dbm is received power",
-        choices=("linear", "db", "dbm", "csi"),
+        help="unit of the gains; loss is path loss in dB, dbm is received power",
+        choices=("linear", "db", "loss", "dbm", "csi"),
         default="linear",
     )
     add(

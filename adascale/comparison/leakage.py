@@ -44,8 +44,6 @@ PAPER = (
 _BLOCK = 20
 _TOLERANCE = 1.5e-5  # of ln epsilon, and of the ln nu at which it is reached
 _FARTHEST = 14.0  # largest distance of ln nu from the budget that guarantees epsilon
-_LEAKAGES = ["cost", "total", "participation", "participation_min"]
-_LEAKAGES += ["rdp", "epsilon", "epsilon_mean", "full_power"]
 _COLUMNS = [
     "cost",
     "floor",
@@ -328,7 +326,7 @@ class _Realisations:
         R = len(self.mean_gain)
         shape = np.broadcast_shapes(spend.shape, (R,))
         spend = np.broadcast_to(spend, shape).ravel()
-        tables = [pd.DataFrame(columns=_LEAKAGES, dtype=float)]
+        tables = [pd.DataFrame(columns=["cost", "epsilon"], dtype=float)]
         policy = None
         halves = np.array_split(np.flatnonzero(spend > 0), 2)
         parts = [half for half in halves if half.size]

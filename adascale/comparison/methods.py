@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ from adascale.scenario import FloatArray, Scenario
 Arguments = dict[str, Any]
 PolicyBuilder = Callable[..., Policy]
 """A method, a policy class, or a function of a problem and its mean gains that returns a policy."""
+
+_FROM_CHANNEL = ("mean_gain", "law", "epsilon", "delta")
+_CONSTRUCTORS = ("from_law", "of_total")
 
 SEED = 51_000_017
 """Default seed of :func:`TunedOnModel`."""
@@ -370,7 +374,29 @@ def find_method(name: str) -> tuple[str, Method]:
     if options and not isinstance(policy.value, type):
         raise ValueError(f"policy {registered!r} takes no parameters, got {name!r}")
     label = policy.label + name[len(registered) :]
+    if isinstance(policy.value, type):
+        _check_arguments(policy.label, policy.value, options)
     return label, as_method(policy.value, **options)
+
+
+def _check_arguments(label: str, policy: type[Policy], options: Arguments) -> None:
+    """Refuse parameters that a policy class does not have, and a lack of those that only a name can give."""
+    constructors = [policy, *(getattr(policy, name, None) for name in _CONSTRUCTORS)]
+    accepted: dict[str, Parameter] = {}
+    for constructor in filter(None, constructors[::-1]):
+        accepted |= signature(constructor).parameters
+    if Parameter.VAR_KEYWORD in {parameter.kind for parameter in accepted.values()}:
+        return
+    own = signature(policy).parameters
+    for name in options.keys() - accepted.keys():
+        listed = ", ".join(key for key in own if key not in ("mean_gain", "law"))
+        raise ValueError(
+            f"policy {label} has no parameter {name!r}; it has {listed or 'none'}"
+        )
+    supplied = {*policy.tuned, *_FROM_CHANNEL, *options}
+    for name, parameter in own.items():
+        if name not in supplied and parameter.default is Parameter.empty:
+            raise ValueError(f"policy {label} needs {name}, as in {label}:{name}=VALUE")
 
 
 def reported_parameters(policy: Policy) -> dict[str, Any]:

@@ -26,7 +26,8 @@ class State(NamedTuple):
 class Selection(NamedTuple):
     r"""Who sends in each round and at which receive scaling, and the noise, participation and privacy that this gives.
 
-    The :math:`K_t` devices of :math:`\mathcal S_t` send with weights :math:`\sqrt{\eta_t} / (K_t h_{m,t})`, so that
+    The :math:`K_t` devices of :math:`\mathcal S_t` send with weights :math:`\sqrt{\eta_t} / (K_t h_{m,t})`, or with
+    :math:`p_m / \sum_{\mathcal S_t} p_m` in place of :math:`1 / K_t` if the scenario has weights, so that
 
     .. math::
         \tilde{\mathbf r}_t = \frac1{K_t} \sum_{\mathcal S_t} \mathbf g_{m,t} + \mathcal N(0, \sigma_n^2 / 2 \eta_t),\;
@@ -62,16 +63,19 @@ class Selection(NamedTuple):
 
     @property
     def noise_multiplier(self) -> FloatArray:
-        r""":math:`\sigma_{m,t} = (K_t B_m / G) \sqrt{s_n w_t / 2d}`, shape (..., M, T); inf where a device is idle."""
+        r""":math:`\sigma_{m,t} = (K_t B_m / G) \sqrt{s_n w_t / 2d}`, shape (..., M, T); inf where a device is idle.
+
+        If the scenario has weights, :math:`K_t` becomes :math:`\sum_{\mathcal S_t} p_n / p_m`.
+        """
         if self.senders.dtype != bool:  # 0 and 1 would be read as positions
             raise InvalidInput(
                 f"senders must be bool, got {self.senders.dtype}", "senders"
             )
         s = self.scenario
-        check_equal_weights(s)
-        size = np.asarray(s.batch_size, dtype=float)[..., None]
+        weight = np.broadcast_to(s.relative_weight, s.num_devices)
+        size = np.broadcast_to(s.weighted_batch_size, s.num_devices)[:, None]
         root = np.sqrt(s.noise_share * self.noise_energy / (2 * s.num_parameters))
-        root = self.senders.sum(axis=-2) / s.clip_norm * root
+        root = (weight @ self.senders) / s.clip_norm * root
         sigma = size * root[..., None, :] / np.sqrt(self.exposure)
         return np.where(self.senders, sigma, np.inf)
 

@@ -91,12 +91,13 @@ def test_reading_of_no_meaning_is_refused(how):
 AXES = "round,antenna,device,subcarrier,transmit,path,round"
 
 
-@pytest.mark.parametrize("unit", ["csi", "db"])
+@pytest.mark.parametrize("unit", ["csi", "db", "loss"])
 def test_axes_of_a_round_become_one_gain(tmp_path, unit):
     """The reference goes through rounds, devices and antennas one by one."""
     scenario = replace(TWO, max_power=(0.2, 0.01), batch_size=(5, 40))
     h = coefficients(3, 4, DEVICES, 5, 2, 3 if unit == "csi" else 1, 2)
-    stored = h if unit == "csi" else 20 * np.log10(np.abs(h))
+    decibels = {"db": 20, "loss": -20}.get(unit)
+    stored = decibels * np.log10(np.abs(h)) if decibels else h
     how = Reading(unit, axes=AXES)
     trace = read(tmp_path, saved(stored), scenario, unit=how)
     weight = scenario.power_share / scenario.batch_second_moment

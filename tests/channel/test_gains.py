@@ -72,6 +72,7 @@ LEAST = 1e-16
 UNITS = {
     "linear": lambda gain: gain,
     "db": lambda gain: 10 * np.log10(gain),
+    "loss": lambda gain: -10 * np.log10(gain),
     "dbm": lambda gain: SENT + 10 * np.log10(gain),
     "csi": lambda gain: np.sqrt(gain) * np.exp(1j * np.log(gain)),  # of any phase
 }
@@ -263,6 +264,7 @@ REFUSED_BY = [
     (DBM, 1, "min_gain\n-60\n"),
     (DBM, None, saved(np.ones((2, 2), complex))),
     (Reading("dbm", SENT, "floor", -98), 2, "a,b\n-60,-99\n"),
+    (Reading("loss", gaps="floor", sensitivity=98), 2, "a,b\n60,99\n"),
     (Reading("csi"), 1, "h2_1,h2_2\n1,1\n"),
     (Reading("db"), 1, "h_1,h_2\n1,1\n"),
     (Reading("db"), 2, "min_gain\n1e5\n"),

@@ -1,7 +1,6 @@
 """Add the noise of a schedule to the mean gradient of your own simulation, in NumPy or PyTorch."""
 
 import numpy as np
-import torch
 
 NOISE_POWER = 1e-12  # of your scenario, in watts
 eta = np.genfromtxt("eta.csv", delimiter=",", names=True)["eta"]
@@ -10,6 +9,5 @@ deviation = np.sqrt(NOISE_POWER / (2 * eta))  # of each entry, one number per ro
 
 def received(mean, t, rng=np.random.default_rng()):  # noqa: B008 (one for all rounds)
     """Return the mean of the clipped gradients as the server receives it in round t."""
-    if isinstance(mean, torch.Tensor):
-        return mean + float(deviation[t]) * torch.randn_like(mean)
-    return mean + deviation[t] * rng.standard_normal(mean.shape)
+    noise = deviation[t] * rng.standard_normal(tuple(mean.shape))
+    return mean + (noise if isinstance(mean, np.ndarray) else mean.new_tensor(noise))
