@@ -161,7 +161,7 @@ def test_advice_says_whether_adapting_pays(trace, capsys):
     flat.to_csv("flat.csv", index=False)
     for gains, verdict in {
         "trace.csv": "Learn, hard has least, .* times; adapting pays",
-        "flat.csv": "no policy .* has less than an even share, which will do",
+        "flat.csv": "none has less than an even share, which will do",
     }.items():
         assert run("leakage", *how, "--gains", gains) == 0
         out, err = capsys.readouterr()
