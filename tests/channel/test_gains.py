@@ -96,6 +96,18 @@ FILLED = {
 }
 
 
+def reading_of(unit, form, gaps):
+    lowest = {"floor": math.sqrt(LEAST) if unit == "csi" else UNITS[unit](LEAST)}
+    return Reading(
+        unit,
+        transmit_power=SENT if unit == "dbm" else None,
+        gaps=gaps,
+        sensitivity=lowest.get(gaps),
+        max_gaps=None if gaps == "refuse" else 0.999,
+        **ARRAY.get(form, {}),
+    )
+
+
 @st.composite
 def traces(draw):
     """Gains, a row a round, with NaN where one is missing."""
@@ -124,15 +136,7 @@ def test_a_trace_is_the_same_in_every_form_and_unit(
     names = [f"{stem}{m + 1}" for m in range(devices)]
     content = WRITERS[form](pd.DataFrame(UNITS[unit](gains), columns=names))
     filled = FILLED[gaps](pd.DataFrame(gains)).to_numpy()
-    lowest = {"floor": math.sqrt(LEAST) if unit == "csi" else UNITS[unit](LEAST)}
-    how = Reading(
-        unit,
-        transmit_power=SENT if unit == "dbm" else None,
-        gaps=gaps,
-        sensitivity=lowest.get(gaps),
-        max_gaps=None if gaps == "refuse" else 0.999,
-        **ARRAY.get(form, {}),
-    )
+    how = reading_of(unit, form, gaps)
     folder = tmp_path_factory.mktemp("trace")
     if np.isnan(filled).any():
         with pytest.raises(InvalidFile, match="expected a value, got none"):

@@ -161,8 +161,6 @@ REFUSED = {
             "--nu 1 --realisations 1000000 --format csv --json",
             "--json cannot be combined with --format csv",
         ),
-        ("--nu 1 --gains gains.csv --seed 3", "--gains cannot be combined"),
-        ("--nu 1 --gains gains.csv --realisations 13", "at most the 12 rounds"),
         ("--nu 1 --gains least.csv", "gains of every device"),
         ("--nu 1 --variable H", "--variable applies only to --gains"),
     ],

@@ -19,7 +19,8 @@ LOADS = {  # minutes each
     "train": "--dataset long.toml --policy EqualAlloc --nu 0.04 --store store --out out.csv",
     "sweep": "sweep.toml --jobs 2 --store store --out out.csv",
 }
-RESUMED = "; the same command goes on from what store holds"
+ON = "; the same command goes on from what store holds"
+RESUMED = {"train": ON, "sweep": ON}
 
 
 def handles(process, number):
@@ -71,5 +72,4 @@ def test_signal_ends_a_command_and_its_processes(tmp_path, name, number, after):
             os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 128 + number
     assert (tmp_path / "out.csv").read_text() == "as it was"
-    resumed = RESUMED if name != "leakage" else ""
-    assert err.splitlines()[-1] == f"adascale {name}: stopped{resumed}"
+    assert err.splitlines()[-1] == f"adascale {name}: stopped{RESUMED.get(name, '')}"
