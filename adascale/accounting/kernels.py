@@ -339,10 +339,11 @@ def map_log_moment(
 ) -> FloatArray:
     """Compute :func:`log_moment`, or its slope, for every entry of the 1-d array ``s``."""
     out = np.empty(s.size)
+    only = terms.rate.size - 1  # for a literal 0, all would be compiled a second time
     for i in range(s.size):
         out[i] = (
-            log_moment_slopes(s[i], terms, 0)[0]
+            log_moment_slopes(s[i], terms, only)[0]
             if slope
-            else log_moment(s[i], terms, 0)
+            else log_moment(s[i], terms, only)
         )
     return out

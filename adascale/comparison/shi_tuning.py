@@ -199,9 +199,10 @@ def mean_inverse(
     queue, total = np.zeros(_TOGETHER), np.zeros(_TOGETHER)
     for first in range(0, lane.size, _TOGETHER):
         count = min(_TOGETHER, lane.size - first)
-        queue[:], total[:] = 0.0, 0.0
-        V[:count] = penalty[first : first + count]
-        step[:count] = rate[first : first + count]
+        for n in range(_TOGETHER):  # slices would take 4 s more to compile
+            queue[n], total[n] = 0.0, 0.0
+        for n in range(count):
+            V[n], step[n] = penalty[first + n], rate[first + n]
         for t in range(rounds):
             for n in range(count):
                 cap[n] = caps[lane[first + n], t]
@@ -211,5 +212,6 @@ def mean_inverse(
                 total[n] += 1 / eta
                 longer = queue[n] + eta - step[n]
                 queue[n] = longer if longer > 0 else 0.0
-        mean[first : first + count] = total[:count] / rounds
+        for n in range(count):
+            mean[first + n] = total[n] / rounds
     return mean
