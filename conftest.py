@@ -3,6 +3,7 @@
 With several workers, one of them begins with the book; its pages are opened last, by whichever worker is free.
 
 `pytest --fuzz` is the long run: thousands of examples, other ones each time, and the tests that are marked `fuzz`.
+`pytest --partial` skips, by name, what needs a package that is not installed, such as PyTorch.
 """
 
 import logging
@@ -35,6 +36,11 @@ def pytest_addoption(parser):
         "--fuzz",
         action="store_true",
         help="thousands of random examples, and the tests marked fuzz",
+    )
+    group.addoption(
+        "--partial",
+        action="store_true",
+        help="skip what needs a package that is not installed",
     )
     group.addoption(
         "--fuzz-examples",
@@ -101,3 +107,27 @@ def pytest_xdist_make_scheduler(config, log):
             )
 
     return OneWorkerForTheBook(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    report = yield
+    return skipped_if_lacking(report, collector)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    report = yield
+    return skipped_if_lacking(report, item)
+
+
+LACKING = re.compile(r"No module named '(?!adascale|companion)([\w.]+)'")
+
+
+def skipped_if_lacking(report, node):
+    """The report of a test or file; skipped if it failed as a package of others is not installed, under --partial."""
+    lacking = LACKING.search(f"{report.longrepr} {report.sections}")
+    if report.failed and lacking and node.config.getoption("--partial"):
+        report.outcome = "skipped"
+        report.longrepr = (str(node.path), None, f"{lacking[1]} is not installed")
+    return report

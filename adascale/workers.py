@@ -173,22 +173,21 @@ def open_executor(
     """
     if jobs < 1:
         raise InvalidInput(f"jobs must be >= 1, got {jobs}", "jobs")
-    with contextlib.ExitStack() as stack:
-        executor: Executor | None = None
-        if scheduler is not None:
-            from dask.distributed import Client
-            from distributed.comm.addressing import get_address_host_port
+    if scheduler is None:
+        with Processes(jobs) if jobs > 1 else contextlib.nullcontext() as executor:
+            yield executor
+        return
+    from dask.distributed import Client
+    from distributed.comm.addressing import get_address_host_port
 
-            try:
-                # a client with a wrong address would take a minute to close
-                get_address_host_port(scheduler)
-                client = Client(scheduler, set_as_default=False)
-            except (OSError, ValueError) as error:
-                raise ValueError(f"scheduler {scheduler}: {error}") from error
-            executor = stack.enter_context(client).get_executor()
-        elif jobs > 1:
-            executor = stack.enter_context(Processes(jobs))
-        yield executor
+    try:
+        # a client with a wrong address would take a minute to close
+        get_address_host_port(scheduler)
+        client = Client(scheduler, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"scheduler {scheduler}: {error}") from error
+    with client:
+        yield client.get_executor()
 
 
 class Processes(ThreadPoolExecutor):

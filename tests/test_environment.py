@@ -7,6 +7,7 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -33,6 +34,7 @@ def test_lock_meets_every_requirement_of_the_project():
 
 
 def test_chapters_import_only_what_the_extra_book_brings():
+    pytest.importorskip("opacus")
     wanted = required("book", "sweep", "plot", "learn", "federated", "fast")
     brought = {canonicalize_name(requirement.name) for requirement in wanted}
     brought |= {"adascale", "adascale-companion"}

@@ -82,9 +82,8 @@ def remake_run(file, seed, store):
         for entry in read_sweep(ROOT / file)
         if (entry.reading, entry.run.address) == key
     )
-    (outcome,) = sweep([entry.run], Store(store), progress=True)
-    if outcome.state != "finished":
-        raise SystemExit(f"run {outcome.address}: {outcome.message}")
+    for address, reason in sweep([entry.run], Store(store), progress=True).items():
+        raise SystemExit(f"run {address}: {reason}")
     made = tables([entry], Store(store))[0]
     return f"{file}, run {key[1]} ({key[0]})", differences(made, row, RUN)
 

@@ -5,9 +5,8 @@ paper's settings; a list stands for all its values, and all combinations are run
 again, and one that was stopped or killed resumes at its last checkpoint. The runs are in --jobs processes of this
 machine, or on the workers of a Dask scheduler (--scheduler); a run whose worker is lost is given once more. One sweep
 at a time can use a store. The learning curves are written next to the table, to NAME-curves.csv.
-During a sweep, --report in another process shows its progress and includes unfinished runs: a row without results, and
-the learning curve so far. A table that lacks runs does not replace one with their results; it is NAME-partial.csv until
-all runs are finished. This command needs the extra: pip install 'adascale[learn]'.
+During a sweep, --report in another process shows its progress, and writes the results so far. A table that lacks runs
+is NAME-partial.csv until all are finished. This command needs the extra: pip install 'adascale[learn]'.
 
 example:
   adascale sweep results/mnist/accuracy.toml --store runs --jobs 2
@@ -19,7 +18,7 @@ import argparse
 import importlib
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from adascale.cli import common
 from adascale.cli import options as shared
@@ -35,13 +34,6 @@ def add_options(parser: shared.Parser) -> None:
     add("file", help="the sweep file", metavar="FILE.toml", type=Path)
     shared.add_device(parser)
     shared.add_jobs(parser)
-    add(
-        "--threads",
-        help="PyTorch threads per process",
-        type=int,
-        default=1,
-        metavar="N",
-    )
     add(
         "--report",
         help="start no runs; show progress and write the results so far",
@@ -59,8 +51,6 @@ def add_options(parser: shared.Parser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Run the missing trainings, and write the tables."""
-    if options.threads < 1:
-        raise ValueError(f"--threads must be >= 1, got {options.threads}")
     module = importlib.import_module("adascale.runs.sweep")
     entries = module.read_sweep(options.file)
     out = options.out or options.file.with_suffix(".csv")
@@ -71,24 +61,21 @@ def run(options: argparse.Namespace) -> None:
         _write(module.tables(entries, store), len(entries), out)
         return
     with common.open_executor(options) as executor:
-        outcomes = module.sweep(
+        failures = module.sweep(
             [entry.run for entry in entries],
             store,
             executor,
             device=options.device,
-            threads=options.threads,
             progress=sys.stderr.isatty(),
         )
-    failed = [outcome for outcome in outcomes if outcome.state != "finished"]
-    addresses = {outcome.address for outcome in failed}
-    finished = [entry for entry in entries if entry.run.address not in addresses]
+    num_runs = len({entry.run.address for entry in entries})
     try:
-        print(f"{len(outcomes) - len(failed)} of {len(outcomes)} runs finished")
+        print(f"{num_runs - len(failures)} of {num_runs} runs finished")
     finally:  # even if standard output is closed
-        _write(module.tables(finished, store), len(entries), out)
-    if failed:
+        _write(module.tables(entries, store), len(entries), out)
+    if failures:
         raise RuntimeError(
-            f"{len(failed)} of {len(outcomes)} runs failed: {_reasons(failed)}"
+            f"{len(failures)} of {num_runs} runs failed: {_reasons(failures)}"
         )
 
 
@@ -107,15 +94,15 @@ def _check_files(sweep_file: Path, out: Path) -> None:
     common.check_outputs(inputs, outputs)
 
 
-def _reasons(failed: list[Any]) -> str:
-    """List the messages of failed runs, each with one of its runs."""
+def _reasons(failures: dict[str, str]) -> str:
+    """List why runs failed, each reason with one of its runs."""
     addresses: dict[str, list[str]] = {}
-    for run in failed:
-        addresses.setdefault(run.message, []).append(run.address)
+    for address, reason in failures.items():
+        addresses.setdefault(reason, []).append(address)
     reasons = []
-    for message, (first, *others) in addresses.items():
+    for reason, (first, *others) in addresses.items():
         more = f" and {len(others)} more" if others else ""
-        reasons.append(f"{first}{more}: {message}")
+        reasons.append(f"{first}{more}: {reason}")
     return "; ".join(reasons)
 
 
@@ -124,36 +111,15 @@ def _beside(out: Path, what: str) -> Path:
 
 
 def _write(tables: tuple[pd.DataFrame, pd.DataFrame], num_runs: int, out: Path) -> None:
-    """Write the tables to ``out``, or next to it if they are not complete and ``out`` has results that they lack."""
+    """Write the tables to ``out``, or next to it if runs are missing."""
     table, history = tables
     if not len(table):
         return
     partial = _beside(out, "partial")
-    is_complete = len(table) == num_runs and table["test_accuracy"].notna().all()
-    place = out if is_complete or not _has_more(out, table) else partial
-    write_together({_beside(place, "curves"): history, place: table})
-    if place == out and not _has_more(partial, table):  # a partial table from before
+    place = out if len(table) == num_runs else partial
+    curves = _beside(place, "curves")
+    write_together({curves: history, place: table})
+    if place == out:
         for path in (_beside(partial, "curves"), partial):
             path.unlink(missing_ok=True)
-    curves = _beside(place, "curves")
     print(common.visible(f"{len(table)} rows in {place}, learning curves in {curves}"))
-    if place != out:
-        common.note(
-            f"{out} has results of runs that are missing here, and is left as it is"
-        )
-
-
-def _has_more(path: Path, table: pd.DataFrame) -> bool:
-    """Return whether a file has results of runs that the table lacks, or is not such a table."""
-    import pandas as pd
-
-    def results(rows: pd.DataFrame) -> set[tuple[str, str]]:
-        finished = rows[rows["test_accuracy"].notna()]
-        return set(zip(finished["reading"].astype(str), finished["run"], strict=True))
-
-    try:
-        return not results(pd.read_csv(path, dtype=str)) <= results(table)
-    except FileNotFoundError:
-        return False
-    except (ValueError, KeyError):  # some other file of the user's
-        return path.stat().st_size > 0

@@ -24,7 +24,7 @@ from filelock import FileLock, Timeout
 
 from adascale import __version__
 from adascale.errors import Busy as Busy
-from adascale.files import json_text, write_atomically
+from adascale.files import json_text, write_atomically, write_together
 from adascale.learning import Trained
 from adascale.learning.devices import find_device
 from adascale.learning.fedsgd import State
@@ -72,10 +72,12 @@ class Store:
             ) from error
         return Finished(row, history)
 
-    def under_way(self, run: Run) -> pd.DataFrame | None:
-        """Read the history of a run up to its checkpoint, one row per round; None without a checkpoint."""
+    def rounds_done(self, run: Run) -> int:
+        """Return how many rounds of a run are finished, up to its checkpoint."""
+        if self.has(run):
+            return run.scenario.num_rounds
         checkpoint = _read_checkpoint(self.place(run) / "checkpoint")
-        return None if checkpoint is None else _history(checkpoint)
+        return 0 if checkpoint is None else len(checkpoint["history"])
 
     def run(self, run: Run, *, device: str = "cpu", progress: bool = False) -> Finished:
         """Return the result of a run: read it if finished, else continue from the last checkpoint and store it."""
@@ -105,9 +107,12 @@ class Store:
         """Write the result of a run, and remove its checkpoint."""
         place = self.place(run)
         place.mkdir(exist_ok=True)
-        write_atomically(place / "spec.json", run.specification)
-        write_atomically(place / "history.csv", result.history)
-        write_atomically(place / "row.json", json_text(result.row))
+        files = {
+            "spec.json": run.specification,
+            "history.csv": result.history,
+            "row.json": json_text(result.row),
+        }
+        write_together({place / name: content for name, content in files.items()})
         (place / "checkpoint").unlink(missing_ok=True)
 
 
@@ -139,14 +144,12 @@ def resume(
 def _write_checkpoint(
     path: Path, state: State, rows: list[dict[str, Any]], device: str, seconds: float
 ) -> None:
-    history = [[row[name] for name in COLUMNS] for row in rows]
+    history = [[*row.values()] for row in rows]
     buffer = io.BytesIO()
     content = {
         "conditions": _conditions(device),
         "seconds": seconds,
-        "round": state.round,
-        "parameters": state.parameters.cpu(),
-        "velocity": state.velocity.cpu(),
+        "state": (state.round, state.parameters.cpu(), state.velocity.cpu()),
         "history": torch.tensor(history, dtype=torch.float64),
     }
     torch.save(content, buffer)
@@ -177,14 +180,9 @@ def _trained(path: Path, device: str) -> tuple[Trained | None, float]:
                 f"checkpoint {path} was made with {name} {then!r}, not {now!r}; "
                 "continue it so, or delete it to start the run again"
             )
-    names = ("round", "parameters", "velocity")
-    state = State(*(checkpoint[name] for name in names))
-    return Trained(state, _history(checkpoint)), checkpoint["seconds"]
-
-
-def _history(checkpoint: dict[str, Any]) -> pd.DataFrame:
     history = pd.DataFrame(checkpoint["history"].numpy(), columns=COLUMNS)
-    return history.astype(_WHOLE)
+    trained = Trained(State(*checkpoint["state"]), history.astype(_WHOLE))
+    return trained, checkpoint["seconds"]
 
 
 def _conditions(device: str) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from adascale.accounting import CertifiedInterval, selfcheck
 
 
 def test_known_epsilons_lie_in_the_certified_intervals(capsys, monkeypatch):
+    pytest.importorskip("opacus")
+    pytest.importorskip("dp_accounting")
     peers = ("opacus rdp", "opacus prv", "dp_accounting pld")
     # the last one takes ten seconds for a large epsilon
     chosen = {
@@ -30,6 +32,7 @@ def test_known_epsilons_lie_in_the_certified_intervals(capsys, monkeypatch):
 
 
 def test_a_missed_epsilon_and_a_failing_peer_are_reported(monkeypatch, capsys):
+    pytest.importorskip("opacus")
     wrong = CertifiedInterval(1.0, 1.001, ("a", "b"), "add", 1.0, 1.001)
     monkeypatch.setattr(selfcheck, "epsilon", lambda *_: wrong)
     monkeypatch.setattr(selfcheck, "PEERS", {"opacus rdp": (True, lambda *_: 1 / 0)})

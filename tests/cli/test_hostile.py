@@ -316,6 +316,7 @@ def test_names_in_toml_files_call_nothing(watched, command):
 
 @pytest.mark.parametrize("command", READERS)
 def test_control_good_toml_files_are_read(folder, command):
+    pytest.importorskip("torch")
     arguments, good, _ = READERS[command]
     write(command, good)
     assert outcome([command, *arguments])[0] == 0
