@@ -1,7 +1,7 @@
 """Compute the exact epsilon of Poisson-sampled Gaussian mechanisms in sequence, under add/remove adjacency.
 
 epsilon, also called upper, is proven and holds for every device. estimate is near the exact value, which lies between
-lower and upper, but is not proven; ends are the names of the proofs. rdp is the Renyi conversion at Opacus' orders, a
+lower and upper, but is not proven; ends are the names of the proofs. renyi is the Renyi conversion at Opacus' orders, a
 larger proven bound. direction says which of two values is the larger and so counts: add compares outputs with the
 sample to those without it, and remove the reverse (dp_accounting calls the first one REMOVE and the second one ADD).
 Lower bounds are rounded down to six digits, and epsilons and upper bounds up; --json prints all digits. --report prints
@@ -16,8 +16,8 @@ with # are comments.
 For a schedule of this package, give --scenario and, as --eta, the file that adascale schedule --out wrote, or what
 adascale stream wrote at all its starts. If the file says in its column made_with that it was made with another scenario
 or interference, it is refused. A round with eta 0 was skipped and leaks nothing. If devices differ, epsilon
-and its bounds are those of the device that leaks most, which is named (devices are counted from 1), and rdp is the
-largest. epsilon_mean, rdp_mean and so on are means over devices, which are no guarantee. With more than 20 kinds of
+and its bounds are those of the device that leaks most, which is named (devices are counted from 1), and renyi is the
+largest. epsilon_mean, renyi_mean and so on are means over devices, which are no guarantee. With more than 20 kinds of
 devices there are no means, as only those kinds are computed to which no other has as large a rate and as little noise.
 
 example:
@@ -107,13 +107,13 @@ def run(options: argparse.Namespace) -> None:
     totals: dict[str, Any] = {"rounds": rounds, "delta": delta}
     if number_of_kinds > 1:
         totals["device"] = device.first
-    totals |= worst | {"rdp": max(kind["rdp"] for kind in bounds)}
+    totals |= worst | {"renyi": max(kind["renyi"] for kind in bounds)}
     is_certified, ends = totals.pop("certified"), totals.pop("ends")
     totals |= {"certified": is_certified, "ends": ends}
     totals |= adascale.accounting.setting(device.rounds) | {"rounds": rounds}
     if 1 < len(kinds) == number_of_kinds:
         weights = [kind.number for kind in kinds]
-        for name in ("epsilon", "estimate", "lower", "upper", "rdp"):
+        for name in ("epsilon", "estimate", "lower", "upper", "renyi"):
             values = [kind[name] for kind in bounds]
             totals[f"{name}_mean"] = float(np.average(values, weights=weights))
     if not is_certified:
@@ -131,7 +131,7 @@ def _bounds(rounds: FloatArray, delta: float) -> dict[str, Any]:
         "estimate": exact.estimate,
         "lower": exact.lower,
         "upper": exact.upper,
-        "rdp": _renyi(rounds, delta),
+        "renyi": _renyi(rounds, delta),
         "direction": exact.direction,
         "certified": exact.certified,
         "ends": ", ".join(exact.ends),

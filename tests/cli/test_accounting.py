@@ -61,7 +61,7 @@ def test_short_files_need_no_compiler_for_the_same_digits(
     printed, _, compiled = process.stdout.strip().rpartition("\n")
     assert compiled == is_compiled
     totals, expected = json.loads(printed), answer("epsilon", path)
-    assert totals.pop("rdp") == pytest.approx(expected.pop("rdp"), rel=1e-12)
+    assert totals.pop("renyi") == pytest.approx(expected.pop("renyi"), rel=1e-12)
     assert totals == expected
 
 

@@ -102,10 +102,10 @@ def test_epsilon_of_a_schedule_is_that_of_the_device_that_leaks_most(answer, pri
     assert totals["device"] == np.argmax(upper) + 1
     assert totals["epsilon"] == totals["upper"] == pytest.approx(max(upper), rel=1e-9)
     assert totals["epsilon_mean"] == pytest.approx(np.mean(upper), rel=1e-9)
-    assert totals["rdp"] == pytest.approx(renyi(eta)[0], rel=1e-9)
+    assert totals["renyi"] == pytest.approx(renyi(eta)[0], rel=1e-9)
     shown = {name: float(text) for name, text in list(printed(*command).items())[3:8]}
     assert shown["lower"] <= totals["lower"] <= totals["estimate"]
-    for name in ("epsilon", "upper", "rdp"):
+    for name in ("epsilon", "upper", "renyi"):
         assert totals[name] <= shown[name] <= totals[name] * (1 + 1e-5)
 
 
