@@ -10,7 +10,6 @@ from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtr, ndtri
 
 from adascale import checks as check
 from adascale.accounting.events import Composition, Events, compose_events
@@ -110,20 +109,19 @@ class _Curve:
         self.rounds = rounds
         self.points: list[tuple[float, ...]] = [(0.0, 0.0, 0.0, 0.0)]
         self.proofs = {0.0: "exact"}
-        self.advantage = self.add(0.0)
+        self.add(0.0)
 
-    def add(self, log_k: float) -> float:
-        """Evaluate delta, which gives the points at k and 1 / k; return its estimate."""
+    def add(self, log_k: float) -> None:
+        """Evaluate delta, which gives the points at k and 1 / k."""
         interval = delta_interval(self.rounds, abs(log_k))
         values = (interval.upper, interval.lower, interval.estimate)
         for k in {math.exp(log_k), math.exp(-log_k)}:
             self.points.append((k, *(min(k, 1.0) * (1 - value) for value in values)))
             self.proofs[k] = interval.ends[1]
-        return interval.estimate
 
     def miss_rate(self, alpha: float) -> CertifiedInterval:
         """Bound the supremum of m(k) - alpha k over k > 0, and add points until the bounds are near."""
-        search, last = _Search(self.advantage, alpha), len(self.points) + _MOST_POINTS
+        last = len(self.points) + _MOST_POINTS
         while True:
             k, lower, upper, value = np.array(sorted(self.points)).T
             proven = lower - alpha * k - 8 * ULP * (lower + alpha * k)
@@ -133,54 +131,15 @@ class _Curve:
             near = max(near, 1.5 * (upper[best] - lower[best]))
             if high - proven[best] <= near or len(self.points) > last:
                 break
-            log_k = min(max(search.next(k, value, best, top), -_LARGEST), _LARGEST)
-            if not np.abs(k / math.exp(log_k) - 1).min() > 1e-9:
+            top = min(max(top, -_LARGEST), _LARGEST)
+            if math.isnan(top) or math.exp(top) in self.proofs:
                 break
-            self.add(log_k)
+            self.add(top)
         low = max(float(proven[best]), 0.0)
         high = min(high, 1 - alpha)  # a test that guesses misses 1 - alpha
         estimate = min(max(float((value - alpha * k).max()), low), high)
         ends = self.proofs[float(k[best])], "concavity"
         return CertifiedInterval(low, high, ends, "both", estimate, low)
-
-
-class _Search:
-    """A search for the k at which m(k) - alpha k is largest, from the Gaussian mechanism of the same advantage."""
-
-    def __init__(self, advantage: float, alpha: float) -> None:
-        half = -_quantile(0.5 * (1 - advantage))
-        self.z = -_quantile(alpha)
-        self.mu, rest = max(2 * half, 1e-6), self.z - 2 * half
-        miss = min(float(ndtr(rest)), float(ndtr(-rest)))
-        density = math.exp(-0.5 * rest * rest) / math.sqrt(2 * math.pi)
-        self.first: float | None = self.mu * (self.z - half)
-        # of the tolerance by the curvature
-        self.step = min(math.sqrt(2 * _TOLERANCE * miss * self.mu / density), 1.0)
-
-    def next(self, k: FloatArray, value: FloatArray, best: int, top: float) -> float:
-        """Return ln of the next k: the first guess, where the slope may be alpha, beside the best one, or ``top``."""
-        if self.first is not None:
-            log_k, self.first = self.first, None
-            return log_k
-        if best == 0:
-            return top
-        logs: list[float] = [*np.log(np.maximum(k, 1e-307)).tolist(), math.inf]
-        below, log_k, above = logs[best - 1 : best + 2]
-        nearer = best + 1 if above - log_k < log_k - below else best - 1
-        if abs(logs[nearer] - log_k) < 1.5 * self.step:
-            # the false-alarm rate between the two
-            slope = float((value[nearer] - value[best]) / (k[nearer] - k[best]))
-            middle = 0.5 * (logs[nearer] + log_k)
-            newton = middle + self.mu * (self.z + _quantile(slope))
-            if min(abs(log - newton) for log in logs) > 2 * self.step:
-                return newton
-        if above - log_k > 1.5 * self.step:
-            return log_k + self.step
-        return log_k - self.step if log_k - below > 1.5 * self.step else top
-
-
-def _quantile(probability: float) -> float:
-    return float(ndtri(min(max(probability, 1e-16), 1 - 1e-16)))
 
 
 def _concave_maximum(
