@@ -9,6 +9,7 @@ from adascale.accounting.certified import (
     calibrate,
     delta,
     epsilon,
+    fixed_batches,
     largest_count,
 )
 from adascale.accounting.events import DiscreteLoss, from_pmf
@@ -23,6 +24,7 @@ from adascale.accounting.renyi import (
     DEFAULT_ORDERS,
     DpGuarantee,
     OrdersTooFew,
+    best_of_trials,
     compose,
     rdp,
     rdp_derivative,
@@ -44,6 +46,7 @@ __all__ = [
     "RenyiAccountant",
     "Report",
     "advantage",
+    "best_of_trials",
     "beta",
     "calibrate",
     "compose",
@@ -53,6 +56,7 @@ __all__ = [
     "exact_delta",
     "exact_epsilon",
     "find",
+    "fixed_batches",
     "from_pmf",
     "gaussian_mu",
     "largest_count",

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from adascale import checks as check
 from adascale.accounting.events import Composition, Events, compose_events
 from adascale.accounting.exact.certify import delta_interval, epsilon_interval
+from adascale.accounting.exact.discrete import replaced
 from adascale.accounting.exact.inversion import ADD, scan_tilts
 from adascale.accounting.exact.moments import ULP
 from adascale.accounting.exact.rounds import Rounds
@@ -65,6 +66,41 @@ def delta(events: Events, epsilon: float) -> CertifiedInterval:
 def advantage(events: Events) -> CertifiedInterval:
     r"""Compute the largest true minus false positive rate of a test for a sample, :math:`\delta(0)`."""
     return delta(events, 0.0)
+
+
+def fixed_batches(events: Events, delta: float) -> CertifiedInterval:
+    r"""Bound :math:`\varepsilon` of batches of a fixed size, drawn anew in every round, if a sample is replaced.
+
+    The lower bound is that of data in which all other gradients point the other way, the upper one that of a pair that
+    dominates all data (:ref:`sec-fixed-batches`). The truth may be anywhere between.
+
+    Parameters
+    ----------
+    events
+        As in :func:`epsilon`; the sampling rate is the size of the batch over the number of samples.
+    delta : float, in (0, 1)
+
+    Examples
+    --------
+    >>> print(fixed_batches([(0.01, 4.0, 2000)], delta=1e-5))
+    [0.899..., 1.04...]
+    """
+    composition = compose_events(events)
+    if composition.discrete:
+        expected = "Gaussian mechanisms, got discrete losses"
+        raise InvalidInput(f"events must be {expected}", "events")
+    delta = check.fraction("delta", delta)
+    # clipped gradients of both samples differ by at most twice the clipping norm
+    half = composition.scaled(0.5)
+    rounds, always = half.rounds(), (half.rate > 0).astype(float)
+    below = epsilon_interval(rounds, delta)
+    above = epsilon_interval(half._replace(rate=always).rounds(), delta)
+    upper, name = above.upper, above.ends[1]
+    with contextlib.suppress(ArithmeticError):
+        pair = epsilon_interval(replaced(rounds, delta), delta)
+        upper, name = min((upper, name), (pair.upper, "substitution"))
+    ends = below.ends[0], name
+    return CertifiedInterval(below.lower, upper, ends, "both", upper, upper)
 
 
 @overload

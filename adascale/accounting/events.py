@@ -48,8 +48,9 @@ def from_pmf(loss: ArrayLike, mass: ArrayLike) -> DiscreteLoss:
 
     Parameters
     ----------
-    loss : array_like, shape (N,), within -600 ... 600
-    mass : array_like, shape (N,), >= 0
+    loss : array_like, shape (N,), within -600 ... 600, or inf or -inf
+        An infinite loss is an output that is impossible without the sample, or with it (-inf).
+    mass : array_like, shape (N,), >= 0; at a loss of -inf the mass under Q
         The masses under P, which sum to 1, as do the masses ``mass * exp(-loss)`` under Q.  They must be right to
         rounding, up to one factor for all losses > 0 and one for all < 0: an error in a single mass is not seen in the
         sums.  Masses under Q below 1e-280 are taken for 0, so that bounds on delta below 1e-250 are not certified.
@@ -68,20 +69,25 @@ def from_pmf(loss: ArrayLike, mass: ArrayLike) -> DiscreteLoss:
             f"loss and mass must be of one shape (N,), got {y.shape} and {p.shape}",
             "loss",
         )
-    if (bad := ~(np.abs(y) <= _LARGEST)).any():
+    if (bad := ~((np.abs(y) <= _LARGEST) | np.isinf(y))).any():
         raise InvalidInput(
-            f"loss must be within -600 ... 600, got {y[bad][0]:g}", "loss"
+            f"loss must be within -600 ... 600 or infinite, got {y[bad][0]:g}", "loss"
         )
+    null_lost = math.fsum(p[y == -math.inf])
+    y, p = y[y > -math.inf], p[y > -math.inf]
     order = np.argsort(y, kind="stable")
     y, p = y[order], p[order]
     q = p * np.exp(-y)
     has_mass = q >= _LEAST
     lost = math.fsum(p[~has_mass])
     y, q = y[has_mass], q[has_mass]
+    if not y.size:
+        raise InvalidInput("loss must have a finite entry with mass", "loss")
     # of P - Q: what is gained where P is larger, and what is lost where Q is
     change = q * np.expm1(y)
     gain, loss_of_mass = math.fsum(change[y > 0]) + lost, -math.fsum(change[y < 0])
-    of_p, of_q = math.fsum(p), math.fsum(q)
+    loss_of_mass += null_lost
+    of_p, of_q = math.fsum(p), math.fsum(q) + null_lost
     if not max(abs(of_q - 1), abs(gain - loss_of_mass), abs(of_p - 1)) <= _MOST_OFF:
         sums = f"{of_p:.12g} and {of_q:.12g}"
         raise InvalidInput(
@@ -93,12 +99,16 @@ def from_pmf(loss: ArrayLike, mass: ArrayLike) -> DiscreteLoss:
         sums = f"{gain:.3g} for losses > 0 and {-loss_of_mass:.3g} for losses < 0"
         raise InvalidInput(f"mass * (1 - exp(-loss)) must sum to 0, got {sums}", "mass")
     q = np.where(y < 0, balance * q, q)
-    scale = math.fsum(q)
+    null_lost *= balance
+    scale = math.fsum(q) + null_lost
     off = abs(balance - 1) + abs(scale - 1)
     loss_off = 2 * ULP * np.abs(y)
     mass_off = ULP * (16 + 2 * np.abs(y)) + 2 * off
-    lost_off = lost / scale * (16 * ULP + 2 * off)
-    return DiscreteLoss(Atoms(y, q / scale, loss_off, mass_off, lost / scale, lost_off))
+    infinite = np.array([lost, null_lost]) / scale
+    (lost, null_lost), offs = infinite.tolist(), infinite * (16 * ULP + 2 * off)
+    lost_off, null_lost_off = offs.tolist()
+    masses = lost, lost_off, null_lost, null_lost_off
+    return DiscreteLoss(Atoms(y, q / scale, loss_off, mass_off, *masses))
 
 
 Event = Sequence[float] | DiscreteLoss | tuple[DiscreteLoss, int]

@@ -1,5 +1,6 @@
 """A number that is known to lie between two proven bounds."""
 
+import math
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -89,4 +90,6 @@ class CertifiedInterval:
     @property
     def certified(self) -> bool:
         """Whether the interval is at most one per cent wide, or negligibly wide."""
+        if math.isinf(self.upper):
+            return self.lower == self.upper
         return self.upper - self.lower <= max(WIDEST * self.upper, self.negligible)

@@ -111,6 +111,40 @@ def compose(leakage: ArrayLike, axis: int = -1) -> FloatArray:
     return cast("FloatArray", np.sum(_leakage(leakage), axis=axis))
 
 
+def best_of_trials(leakage: ArrayLike, orders: ArrayLike, trials: float) -> FloatArray:
+    r"""Bound the leakage of the best of several trainings, after each of which another follows or not at random.
+
+    .. math::
+        \rho'_\alpha = \rho_\alpha + 2 \min_{\hat\alpha} \Big[\Big(1 - \frac1{\hat\alpha}\Big) \rho_{\hat\alpha}
+            + \frac{\ln K}{\hat\alpha}\Big] + \frac{\ln K}{\alpha - 1}
+
+    K is the mean number of trainings, after each of which the last was with probability 1 / K. Only the best one is
+    published, and nothing of the others, not even their number (Papernot and Steinke, arXiv 2110.03620, theorem 2).
+
+    Parameters
+    ----------
+    leakage : array_like, shape (..., N), >= 0
+        Of one training, at every order.
+    orders : sequence of float, shape (N,), in (1, 1e12]
+    trials : float, >= 1
+
+    Examples
+    --------
+    >>> orders = np.array(DEFAULT_ORDERS)
+    >>> one = 1000 * np.array([rdp(0.01, 1.0, order) for order in orders])
+    >>> float(to_dp(best_of_trials(one, orders, trials=10), orders).epsilon)
+    4....
+    """
+    orders, rho = as_orders(orders), _leakage(leakage)
+    if rho.shape[-1:] != orders.shape:
+        raise ValueError(
+            f"the last axis of leakage must match the {orders.size} orders, got shape {rho.shape}"
+        )
+    log_trials = np.log(check.number("trials", trials, 1.0))
+    once = ((1 - 1 / orders) * rho + log_trials / orders).min(axis=-1, keepdims=True)
+    return np.asarray(rho + 2 * once + log_trials / (orders - 1))
+
+
 def to_dp(
     leakage: ArrayLike, orders: ArrayLike = DEFAULT_ORDERS, delta: float = 1e-5
 ) -> DpGuarantee:

@@ -5,9 +5,10 @@ import math
 import dp_accounting as dp
 import numpy as np
 import pytest
+from scipy.special import ndtr
 from scipy.stats import binom
 
-from adascale.accounting import calibrate, delta, epsilon, from_pmf
+from adascale.accounting import calibrate, delta, epsilon, fixed_batches, from_pmf
 from adascale.accounting.events import compose_events
 from adascale.accounting.exact import bounds
 from adascale.errors import InvalidInput
@@ -23,6 +24,66 @@ def response_delta(p, count, at):
     k = np.arange(count + 1)
     loss = (2 * k - count) * math.log(p / (1 - p))
     return float(binom.pmf(k, count, p) @ np.maximum(-np.expm1(at - loss), 0))
+
+
+@pytest.mark.parametrize("at", [0.1, 0.5, 1.5])
+def test_infinite_losses_compose_as_in_their_closed_form(at):
+    """Of the (epsilon, delta) mechanism of Kairouz, Oh and Viswanath; more such loss than delta has no epsilon."""
+    loss, lost, count = 0.1, 1e-7, 30
+    p = (1 - lost) / (1 + math.exp(-loss))
+    losses = [loss, -loss, math.inf, -math.inf]
+    events = [(from_pmf(losses, [p, p * math.exp(-loss), lost, lost]), count)]
+    kept = (1 - lost) ** count
+    exact = 1 - kept + kept * response_delta(1 / (1 + math.exp(-loss)), count, at)
+    found = delta(events, at)
+    assert found.certified
+    assert found.lower <= exact * (1 + 1e-9) <= found.upper * (1 + 2e-9)
+    back = epsilon(events, exact)
+    assert back.certified
+    assert back.lower - 1e-9 <= at <= back.upper + 1e-9
+    assert epsilon(events, 0.99 * (1 - kept)).lower == math.inf
+
+
+def test_mass_of_q_alone_counts_in_one_direction():
+    """A loss of 1/2, none, and an output that is impossible with the sample."""
+    p = 0.01 * math.exp(0.5)
+    event = from_pmf([0.5, 0.0, -math.inf], [p, 1 - p, p - 0.01])
+    removed, added = 1 - (1 - (p - 0.01)) ** 3, 3 * p * (1 - p) ** 2
+    found = delta([(event, 3)], 0.4)
+    assert found.lower <= removed * (1 + 1e-9) <= found.upper * (1 + 2e-9)
+    assert added * -math.expm1(-0.1) < 0.5 * removed  # so it is this direction
+
+
+def pair_on_a_grid(q, sigma, count, up, step=2e-4):
+    """Delta of composed pairs whose losses above 0 are those of sampling in both directions, rounded up or down."""
+    mu, size = 2 / sigma, 2**18
+    edge = np.arange(size // 2) * step
+    x = np.log1p(np.expm1(edge) / q) / mu + mu / 2
+    beyond = (1 - q) * ndtr(-x) + q * ndtr(mu - x)
+    mass = -np.diff(beyond, append=0.0)
+    loss = np.roll(mass, 1) if up else mass
+    loss[0] = 0.0
+    losses = np.zeros(size)
+    losses[: size // 2] = loss
+    losses[1 - size // 2 :] += (loss * np.exp(-edge))[:0:-1]
+    losses[0] = 1 - losses.sum()
+    composed = np.fft.ifft(np.fft.fft(losses) ** count).real
+    at = np.fft.fftfreq(size, 1 / (size * step))
+    return lambda epsilon: (composed * np.maximum(-np.expm1(epsilon - at), 0)).sum()
+
+
+@pytest.mark.parametrize("case", [(0.01, 2.0, 200), (0.2, 6.0, 40)])
+def test_fixed_batches_are_bounded_by_their_pair_on_a_grid(case):
+    found = fixed_batches([case], 1e-5)
+    low, high = (pair_on_a_grid(*case, up) for up in (False, True))
+    assert low(found.upper * (1 - 6e-3)) > 1e-5
+    assert high(found.upper) < 1e-5 * 1.05
+    q, sigma, count = case
+    least = epsilon([(q, sigma / 2, count)], 1e-5)
+    assert found.lower == least.lower < found.upper
+    # one round is exact, and without sampling all are
+    for exact in ((q, sigma, 1), (1, sigma, count)):
+        assert fixed_batches([exact], 1e-5).certified
 
 
 def discrete_gaussian(sigma):

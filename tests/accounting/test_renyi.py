@@ -3,8 +3,10 @@
 import math
 import warnings
 
+import dp_accounting as dp
 import numpy as np
 import pytest
+from dp_accounting.rdp import RdpAccountant
 from hypothesis import given
 from hypothesis import strategies as st
 from opacus.accountants import RDPAccountant
@@ -19,6 +21,22 @@ deltas = st.floats(-12, -0.31).map(lambda x: 10.0**x)
 lists = st.just(accounting.DEFAULT_ORDERS) | st.lists(
     st.floats(1.005, 70), min_size=1, max_size=9
 )
+
+
+@pytest.mark.parametrize("trials", [2, 10, 300])
+def test_best_of_trials_has_the_epsilon_of_dp_accounting(trials):
+    orders = accounting.DEFAULT_ORDERS
+    one = [500 * accounting.rdp(0.01, 1.3, order) for order in orders]
+    best = accounting.best_of_trials(one, orders, trials)
+    peer = RdpAccountant(orders)
+    sampled = dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.3))
+    training = dp.SelfComposedDpEvent(sampled, 500)
+    # a negative binomial number of shape 1 is geometric; it finds its parameter to five digits
+    shape, mean = 1.0, trials + 1e-9
+    peer.compose(dp.dp_event.RepeatAndSelectDpEvent(training, mean, shape))
+    expected = peer.get_epsilon(1e-5)
+    found = accounting.to_dp(best, orders).epsilon
+    assert found == pytest.approx(expected, rel=1e-4)
 
 
 def test_rdp_broadcasts_rates_against_multipliers():

@@ -97,6 +97,8 @@ def epsilon_interval(rounds: Rounds, delta: float) -> CertifiedInterval:
     if mechanism := rounds.as_one_gaussian():
         ends = gaussian.epsilon(*mechanism, delta)
         return _known_interval(ends, _NO_EPSILON, "closed form")
+    if max(lost_in(rounds, name, -1) for name in DIRECTIONS) > delta:
+        return _known_interval((math.inf,) * 3, _NO_EPSILON, "infinite losses")
     if bounds.total_variation(rounds) <= delta:
         return _known_interval((0.0, 0.0, 0.0), _NO_EPSILON, "total variation")
     proof = EpsilonProof(delta)
@@ -112,6 +114,8 @@ def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
         return _known_interval(ends, _NO_DELTA, "closed form")
     proof = DeltaProof(min(epsilon, _BEYOND))
     proof.reduce_upper(bounds.total_variation(rounds), "total variation")
+    for name in DIRECTIONS:
+        proof.raise_lower(lost_in(rounds, name, -1), "infinite losses")
     if epsilon > _BEYOND:  # no schedule of floating point has such losses
         proof.by_bounds(rounds)
         proof.lower = 0.0
@@ -176,7 +180,9 @@ class EpsilonProof(Proof):
 
     def invert(self, below: Rounds, above: Rounds, name: str) -> None:
         """Prove a lower bound by ``below``, and upper bounds by ``above``; delta is between those of both."""
-        is_exact, log_delta = below is above, math.log(self.delta)
+        if not max(lost_in(above, name) for name in DIRECTIONS) < self.delta:
+            raise CannotCertify("infinite losses alone may exceed delta")
+        is_exact = below is above
         if is_exact:
             value, direction, epsilons = sharp(below, self.delta)
             self.estimate, self.direction = value, direction
@@ -196,8 +202,8 @@ class EpsilonProof(Proof):
             return
         if other not in epsilons:
             find = sharp_in_direction if is_exact else rough_epsilon
-            tilts = scan_tilts(below, other, log_delta)
-            epsilons[other] = find(below, tilts, self.delta)
+            tilts = scan_tilts(below, other, math.log(rest))
+            epsilons[other] = find(below, tilts, rest)
         self._invert_direction(below, above, other, epsilons[other], name)
 
     def _invert_direction(
@@ -206,6 +212,7 @@ class EpsilonProof(Proof):
         """Prove both bounds in one direction by sums around a value, smoothed less and less."""
         tilts = scan_both(below, above, direction, value)
         slope, rest = tilts[0].best(value), self.delta - lost_in(above, direction)
+        least = self.delta - lost_in(below, direction, -1)
         scale = max(value, 0.1 / slope)
         aim = _WIDTH if below is above else 3 * _WIDTH  # atoms are not nearer
         refinement = Refinement(0.8, aim, 0.1 * _NO_EPSILON)
@@ -216,13 +223,13 @@ class EpsilonProof(Proof):
             )
             try:
                 low, high = smoothed_sums(
-                    below, above, tilts, value, math.log(self.delta), tau
+                    below, above, tilts, value, math.log(rest), tau
                 )
             except CannotCertify as error:
                 refinement.record_failure(error)
                 continue
             step = max(0.3 * width * value, 1e-4 / low.where.tilt)
-            lower = nearest(low.lower, self.delta, value, step, -1)
+            lower = nearest(low.lower, least, value, step, -1)
             upper = 0.0
             if not high.upper(0.0) <= rest:
                 upper = nearest(high.upper, rest, value, step, 1)
@@ -268,8 +275,9 @@ class DeltaProof(Proof):
             self.raise_lower(lower, name)
             self.reduce_upper(upper, name, direction)
             # delta(0) is the same in both directions
+            rest = lower - lost_in(above, REMOVE)
             if direction == ADD and (
-                epsilon == 0 or is_below(above, REMOVE, lower, epsilon, None)
+                epsilon == 0 or is_below(above, REMOVE, rest, epsilon, None)
             ):
                 self.reduce_upper(upper, name, REMOVE)
                 return

@@ -93,11 +93,12 @@ def _near_atoms(
     """Sum p (e^{zy} - 1 - z (e^y - 1)) over atoms near 0 by its series; add what is lost."""
     # e^{zy} - 1 - z (e^y - 1) = s (s + 1) sum of (1 + z + ... + z^{k-2}) y^k / k!, from k = 2
     total = (moment[:, None] * part.ladder).sum(axis=0)
-    value = part.kernel * total - part.z * atom.lost
+    value = part.kernel * total - part.z * atom.lost - (1 - part.z) * atom.null_lost
     y, p, y_off, p_off = atom[:4]
     moved = 2.8 * (p * (1 + p_off) * (np.abs(y) + y_off) * y_off).sum()
     size = float((p * y**2 * (p_off + 72 * ULP)).sum() + moved)
     off = np.abs(part.kernel) * size
+    off += np.abs(1 - part.z) * (atom.null_lost_off + 4 * ULP * atom.null_lost)
     return value, off + np.abs(part.z) * (atom.lost_off + 4 * ULP * atom.lost)
 
 
@@ -203,6 +204,7 @@ def apart(rounds: Rounds) -> float:
     for atom, n in rounds.atoms:
         change = np.maximum(-np.expm1(atom.loss), 0.0) + 2 * atom.loss_off
         total += n * float((atom.mass * (1 + atom.mass_off) * change).sum())
+        total += n * (atom.null_lost + atom.null_lost_off)
     return min(total * (1 + 1e-9), 1.0)
 
 
@@ -211,7 +213,7 @@ def log_moment_of_atoms(rounds: Rounds, c: FloatArray) -> FloatArray:
     total = np.zeros(c.shape)
     for atom, number in rounds.atoms:
         growth = np.expm1(np.multiply.outer(c, atom.loss)) * atom.mass
-        total = total + number * np.log1p(growth.sum(axis=-1))
+        total = total + number * np.log1p(growth.sum(axis=-1) - atom.null_lost)
     return total
 
 
@@ -321,6 +323,35 @@ def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms
     lost = -tail * math.expm1(root * last - 0.5 * u - cells.log_high)
     lost_off = tail * ULP * (64 + 5 * last**2)
     return Atoms(loss, mass, loss_off, mass_off, lost, lost_off)
+
+
+def replaced(rounds: Rounds, delta: float) -> Rounds:
+    """Discretise rounds of batches of fixed size, in one of which a sample may be replaced; delta does not fall."""
+    if not rounds.rates:
+        return rounds
+    log_lost = math.log(1e-4 * delta)
+    above = cut(rounds, True, 600.0, width=0.01, log_lost=log_lost, seldom=1e-300)
+    atoms = tuple((symmetric(atom), n) for atom, n in above.atoms)
+    return above._replace(atoms=atoms)
+
+
+def symmetric(atom: Atoms) -> Atoms:
+    """Return the atoms whose losses above 0 are these in both directions, and whose other losses are 0."""
+    above = atom.subset(atom.loss > 0)
+    y, p, y_off, p_off = above[:4]
+    mixture = p * np.exp(y)
+    rest = 1 - atom.lost - math.fsum(p) - math.fsum(mixture)
+    if not rest > 0:
+        raise CannotCertify("half of the losses are above 0")
+    size = y.size
+    off = np.concatenate([(p_off + y_off * (1 + p_off) + 8 * ULP)[::-1], [0.0], p_off])
+    return Atoms(
+        np.concatenate([-y[::-1], [0.0], y]),
+        np.concatenate([mixture[::-1], [rest], p]),
+        np.insert(np.concatenate([y_off[::-1], y_off]), size, 0.0),
+        off,
+        *2 * (atom.lost, atom.lost_off),
+    )
 
 
 def _spread_to_ends(cells: Cells) -> tuple[FloatArray, FloatArray, FloatArray]:

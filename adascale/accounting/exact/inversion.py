@@ -50,9 +50,9 @@ def gaussian_log_moment(energy: float, tilt: Any) -> Any:
     return 0.5 * energy * tilt * (tilt + 1)
 
 
-def lost_in(rounds: Rounds, direction: str) -> float:
-    """Bound what an infinite loss adds to delta: only the mixture has one."""
-    return rounds.lost if direction == ADD else 0.0
+def lost_in(rounds: Rounds, direction: str, sign: int = 1) -> float:
+    """Bound what infinite losses add to delta from above (1) or below (-1)."""
+    return rounds.lost(direction == REMOVE, sign)
 
 
 def proven_log_moment_at(rounds: Rounds, direction: str, tilt: float) -> float:
@@ -345,7 +345,8 @@ class Inversion:
         right = np.exp(np.minimum(log_right, 700.0))
         left_low, left_high = self.aliases_left(eps)
         if self.rounds.atoms:
-            lost = self.rounds.lost / math.expm1(min(a * period, 700.0))
+            lost = lost_in(self.rounds, self.direction)
+            lost /= math.expm1(min(a * period, 700.0))
             off += lost + 1e-12 * left_high
             low = gaussian.delta(self.gaussian * (1 - 2 * _MOVED), eps)[1]
             high = gaussian.delta(self.gaussian * (1 + 2 * _MOVED), eps)[2]

@@ -42,6 +42,8 @@ class Atoms(NamedTuple):
     mass_off: FloatArray  # bounds on the relative error of each mass
     lost: float  # the mass under the mixture that lies on no atom
     lost_off: float  # a bound on its error
+    null_lost: float = 0.0  # the mass under the null that lies on no atom
+    null_lost_off: float = 0.0  # a bound on its error
 
     def subset(self, where: slice | NDArray[np.bool_]) -> "Atoms":
         """Return some of the atoms."""
@@ -77,7 +79,7 @@ class Rounds(NamedTuple):
     @property
     def largest_loss(self) -> float:
         """Bound the largest loss against the mixture, and so epsilon in the direction ``remove``."""
-        if self.gaussian:
+        if self.gaussian or any(atom.null_lost for atom, _ in self.atoms):
             return math.inf
         loss = -sum(float(n.sum()) * math.log1p(-q) for q, _, n in self.by_rate())
         loss += sum(
@@ -99,11 +101,18 @@ class Rounds(NamedTuple):
         """Expected number of rounds that use a sample."""
         return sum(q * float(n.sum()) for q, _, n in self.by_rate())
 
-    @property
-    def lost(self) -> float:
-        """Bound the mass under the mixture that lies on no atom from above."""
-        lost = sum(n * (atom.lost + atom.lost_off) for atom, n in self.atoms)
-        return lost * (1 + 1e-12)
+    def lost(self, null: bool, sign: int) -> float:
+        """Bound the mass of the mixture, or of the null, that lies on no atom from above (1) or below (-1)."""
+        log_kept = 0.0
+        for atom, n in self.atoms:
+            lost, off = (
+                (atom.null_lost, atom.null_lost_off)
+                if null
+                else (atom.lost, atom.lost_off)
+            )
+            part = min(max(lost + sign * off, 0.0), 1.0)
+            log_kept += n * (math.log1p(-part) if part < 1 else -math.inf)
+        return -math.expm1(log_kept) * (1 + sign * 1e-12)
 
 
 class Line(NamedTuple):

@@ -7,12 +7,14 @@ import numpy as np
 
 from adascale.accounting.exact.inversion import (
     ADD,
+    DIRECTIONS,
     REMOVE,
     Inversion,
     Tilts,
     choose_line,
     gaussian_log_moment,
     largest_smoothing,
+    lost_in,
     scan_tilts,
 )
 from adascale.accounting.exact.rounds import Rounds
@@ -106,11 +108,12 @@ def _root(
 
 def sharp(rounds: Rounds, delta: float) -> tuple[float, str, dict[str, float]]:
     """Compute the sharp epsilon, its direction, and the epsilon of each direction that can determine it."""
-    tilts = scan_tilts(rounds, ADD, math.log(delta))
-    epsilons = {ADD: sharp_in_direction(rounds, tilts, delta)}
+    rest = {name: delta - lost_in(rounds, name) for name in DIRECTIONS}
+    tilts = scan_tilts(rounds, ADD, math.log(rest[ADD]))
+    epsilons = {ADD: sharp_in_direction(rounds, tilts, rest[ADD])}
     if rounds.largest_loss > epsilons[ADD]:
-        tilts = scan_tilts(rounds, REMOVE, math.log(delta))
+        tilts = scan_tilts(rounds, REMOVE, math.log(rest[REMOVE]))
         if tilts.top > 0.99 * epsilons[ADD]:
-            epsilons[REMOVE] = sharp_in_direction(rounds, tilts, delta)
+            epsilons[REMOVE] = sharp_in_direction(rounds, tilts, rest[REMOVE])
     direction = max(epsilons, key=lambda name: epsilons[name])
     return epsilons[direction], direction, epsilons

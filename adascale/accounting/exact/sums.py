@@ -208,11 +208,12 @@ def sharp_delta(
         if is_first_plan:
             log_delta = math.log(value)
         upper = min(high.upper(epsilon) + lost_in(above, direction), 1.0)
-        refinement.record(low.lower(epsilon), upper, is_first_plan)
+        lower = low.lower(epsilon) + lost_in(below, direction, -1)
+        refinement.record(lower, upper, is_first_plan)
     lower, upper = refinement.lower, refinement.upper
     if is_exact and upper > 0:  # smoothing has raised it slightly
         with contextlib.suppress(CannotCertify):
             log_upper = math.log(upper)
             total = converged_sum(below, tilts[0], epsilon, epsilon, log_upper, 0.0)
-            value = float(total.value(epsilon))
+            value = float(total.value(epsilon)) + lost_in(below, direction)
     return min(max(value, lower), upper), lower, upper
