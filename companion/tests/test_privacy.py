@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from adascale import Scenario, accounting, channel
 from adascale.accounting import exact_epsilon
-from companion.privacy import audits
+from companion.privacy import audits, peers
 from companion.privacy import observers as listeners
 from companion.privacy.adversary import adversary, matched_noise
 from companion.privacy.audits import (
@@ -42,6 +42,14 @@ def test_the_server_s_row_is_what_the_accountant_says(table):
         for realisation in listeners.realisations(scenario, 0.16, range(3))
     ]
     assert table.epsilon[0] == pytest.approx(np.median(epsilons), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", peers.PEERS)
+def test_peers_are_asked_with_our_events(name):
+    """Two phases, so that their order and that of a history matter; the Renyi bound may be a tenth larger."""
+    events = [(0.02, 0.8, 100), (0.01, 2.0, 90)]
+    known = accounting.epsilon(events, 1e-5).estimate
+    assert 0.99 < peers.PEERS[name](events, 1e-5) / known < 1.2
 
 
 def test_sharp_epsilons_are_those_inside_the_certified_intervals():

@@ -1,0 +1,34 @@
+"""The epsilon of other accountants, asked with our events: Opacus and dp_accounting."""
+
+import warnings
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+
+Events = list[tuple[float, float, int]]
+
+
+def opacus(name: str, events: Events, delta: float) -> float:
+    """Return epsilon of one of Opacus' accountants, a bound from above."""
+    accountant = getattr(import_module("opacus.accountants"), name)()
+    accountant.history = [(sigma, rate, count) for rate, sigma, count in events]
+    with warnings.catch_warnings(action="ignore"):
+        return float(accountant.get_epsilon(delta=delta))
+
+
+def pld(events: Events, delta: float) -> float:
+    """Return epsilon of dp_accounting's privacy loss distributions, a bound from above."""
+    dp, accountants = map(import_module, ("dp_accounting", "dp_accounting.pld"))
+    accountant = accountants.PLDAccountant()
+    for rate, sigma, count in events:
+        event = dp.PoissonSampledDpEvent(rate, dp.GaussianDpEvent(sigma))
+        accountant.compose(event, count)
+    return float(accountant.get_epsilon(delta))
+
+
+PEERS: dict[str, Callable[[Events, float], float]] = {
+    "dp-accounting, PLD": pld,
+    "Opacus, PRV": partial(opacus, "PRVAccountant"),
+    "Opacus, Rényi": partial(opacus, "RDPAccountant"),
+}
+"""Accountants at their default settings."""
