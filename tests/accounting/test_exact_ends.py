@@ -279,6 +279,7 @@ def test_total_variation_is_bounded_by_that_of_rounds_and_chi_squared_in_forty_d
     with mp.workdps(340):
         equal = (1 - q * mp.erf(mp.sqrt(mp.mpf(u) / 8))) ** number
         total = 1 - equal * (1 - mp.erf(mp.sqrt(mp.mpf(energy) / 8)))
+    with mp.workdps(40):
         rest = (
             mp.exp(-mp.mpf(energy))
             * (1 + mp.mpf(q) ** 2 * mp.expm1(mp.mpf(u))) ** -number

@@ -100,8 +100,8 @@ WIDEST = {
 @pytest.mark.parametrize(
     ("cases", "most"),
     [
-        ([*drawn(1, 5), *EXTREME], 2),
-        pytest.param([*SLOW, *drawn(2, 2000)], 6, marks=pytest.mark.fuzz),
+        ([*drawn(1, 5), *EXTREME], 3),
+        pytest.param([*SLOW, *drawn(2, 2000)], 8, marks=pytest.mark.fuzz),
     ],
 )
 def test_nearly_all_schedules_of_the_domain_are_certified(cases, most):
