@@ -133,7 +133,7 @@ def best_of_trials(leakage: ArrayLike, orders: ArrayLike, trials: float) -> Floa
     >>> orders = np.array(DEFAULT_ORDERS)
     >>> one = 1000 * np.array([rdp(0.01, 1.0, order) for order in orders])
     >>> float(to_dp(best_of_trials(one, orders, trials=10), orders).epsilon)
-    4....
+    4.1...
     """
     orders, rho = as_orders(orders), _leakage(leakage)
     if rho.shape[-1:] != orders.shape:
