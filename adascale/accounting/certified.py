@@ -28,7 +28,7 @@ from adascale.text import shown
 
 _TOLERANCE = 1e-3  # relative, of calibrate and beta
 _LARGEST = 700.0  # largest epsilon of a point of the trade-off curve, as e^epsilon overflows beyond
-_MOST_POINTS = 24  # of the trade-off curve
+_MOST_POINTS = 60  # of the trade-off curve
 
 
 def epsilon(events: Events, delta: float) -> CertifiedInterval:
@@ -157,6 +157,8 @@ class _Curve:
 
     def miss_rate(self, alpha: float) -> CertifiedInterval:
         """Bound the supremum of m(k) - alpha k over k > 0, and add points until the bounds are near."""
+        if alpha == 0 and math.exp(_LARGEST) not in self.proofs:
+            self.add(_LARGEST)
         last = len(self.points) + _MOST_POINTS
         while True:
             k, lower, upper, value = np.array(sorted(self.points)).T
