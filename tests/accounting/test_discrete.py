@@ -98,7 +98,7 @@ def assert_delta_is(events, at, exact):
     with np.errstate(divide="ignore"):
         uppers, lowers = bounds.all_bounds(compose_events(events).rounds(), None, at)
     assert {name for name, *_ in uppers} == {"Renyi"}
-    assert {name for name, _ in lowers} == {"tilted"}
+    assert {name for name, _ in lowers} == {"Gaussian", "tilted"}
     below = [found.lower, *(bound(at) for _, bound in lowers)]
     above = [found.upper, *(bound(at) for *_, bound in uppers)]
     assert max(below) <= exact * (1 + 1e-9)
@@ -173,11 +173,12 @@ def test_sampled_rounds_beyond_the_atoms_still_have_valid_bounds():
         ([0.1], [0.5, 0.5], "loss"),
         ([[0.0]], [[1.0]], "loss"),
         ([math.nan], [1.0], "loss"),
-        ([-math.inf, 0.0], [0.5, 0.5], "loss"),
+        ([-math.inf, 0.0], [0.5, 0.5], "mass"),
+        ([-math.inf, math.inf], [1.0, 1.0], "loss"),
         ([0.0], [-1.0], "mass"),
         ([0.0], [0.9], "mass"),
         ([1.0, -1.0], [0.5, 0.5], "mass"),
-        ([math.inf, 0.0], [0.1, 0.9], "loss"),
+        ([math.inf, 0.0], [0.1, 0.9], "mass"),
         # sums of 1 to ten digits whose difference is the whole total variation
         ([1.0, 0.0, -1.0], [1e-11, 1 - 1.1e-10, 1e-10], "mass"),
         ([1.0, 0.0], [5e-10, 1 - 5e-10], "mass"),
