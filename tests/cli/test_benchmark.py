@@ -12,6 +12,7 @@ from adascale import Optimal, Problem, __version__, channel, presets
 from adascale.accounting import RenyiAccountant, epsilon_by, order_grid
 from adascale.cli import benchmark
 from adascale.files import read_toml
+from adascale.learning import Training, load, train
 from adascale.policies import Truncated
 from adascale.statistics import log_interval
 
@@ -36,20 +37,32 @@ preset = "short.toml"
 channel = "rayleigh"
 totals = {[*TOTALS]}
 """
+TRAINED = """[[scenarios]]
+name = "trained"
+preset = "short.toml"
+channel = "rayleigh"
+totals = [0.4]
+training = "short.toml"
+"""
 COMMAND = ["benchmark", "--version", 1, "--out"]
 
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """The files of a small version with a policy of one's own."""
+    """The files of a small version with a policy of one's own, and of another one with a training."""
     place = tmp_path_factory.mktemp("benchmark")
     (place / "short.toml").write_text('base = "digits"\n[scenario]\nnum_rounds = 30\n')
     (place / "my_policy.py").write_text(EXAMPLE)
-    (place / "benchmark-1.toml").write_text(SMALL)
+    head, _, _ = SMALL.partition("equalalloc")
+    for name, text in (("all", SMALL), ("few", head)):
+        (place / name).mkdir()
+        (place / name / "benchmark-1.toml").write_text(text + TRAINED)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        patch.setattr(benchmark, "FOLDER", place)
+        patch.setattr(benchmark, "FOLDER", place / "all")
         assert run(*COMMAND, "out", "--policy", "my_policy:Level") == 0
+        patch.setattr(benchmark, "FOLDER", place / "few")
+        assert run(*COMMAND, "trained", "--train") == 0
         yield place
     sys.modules.pop("my_policy", None)
 
@@ -146,3 +159,14 @@ def test_example_of_the_page_is_short_and_is_the_optimum(table):
     assert (own.kind == "hindsight").all()
     assert [*own.reached] == [*table.xs("Optimal", level="policy").reached]
     assert (own.ratio == 1).all()
+
+
+def test_accuracy_is_that_of_a_training(written, table, realisations):
+    scenario, gain, floor = realisations
+    assert "accuracy" not in table
+    (accuracy,) = pd.read_csv(written / "trained" / "benchmark-1.csv").accuracy
+    settings = Training.preset(str(written / "short.toml"))
+    problem = Problem(scenario, scenario.min_gain(gain[0]), 0.4 - floor[0])
+    dataset = load(settings.dataset, settings.input_scaling)
+    trained = train(problem, Optimal().schedule(problem), settings, dataset, 0)
+    assert accuracy == pytest.approx(trained.history.accuracy.iloc[-1], rel=6e-4)
