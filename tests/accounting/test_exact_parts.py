@@ -265,13 +265,13 @@ def test_proven_moment_is_above_the_true_one_by_rounding(case):
 def test_what_atoms_lose_is_what_was_asked_for():
     schedule = rounds.rounds_of(np.full(50, 1e-4), np.full(50, 2.0))
     cut = fine_cut(schedule, True, math.log(1e-13))
-    assert 5e-15 < cut.lost <= 1.001e-13
-    assert fine_cut(schedule, False, math.log(1e-13)).lost == 0
+    assert 5e-15 < cut.lost(null=False, sign=1) <= 1.001e-13
+    assert fine_cut(schedule, False, math.log(1e-13)).lost(null=False, sign=1) == 0
     assert inversion.scan_tilts(cut, "add", math.log(1e-8)).top > 0
     rare = rounds.rounds_of(
         np.full(3, 1e-9), np.array([1.0, 2.0, 3.0])
     )  # all of them may be lost: half are kept
-    assert fine_cut(rare, True, math.log(1e-7)).lost < 1.5e-9
+    assert fine_cut(rare, True, math.log(1e-7)).lost(null=False, sign=1) < 1.5e-9
 
 
 @pytest.mark.parametrize("direction", ["add", "remove"])
