@@ -179,7 +179,8 @@ BAD = r"""<!doctype html><html lang="en" data-theme="light"><head><title>Bad</ti
 <p style="width:0"><span class="math"><mjx-container style="display:inline-block">x</mjx-container></span>, too</p>
 <div class="math" style="width:100px;overflow:auto"><div style="width:200px">long</div></div>
 <div style="height:14000px"></div>
-<script>setTimeout(() => document.querySelector("h1").style.marginTop = "500px", 50);
+<script>requestAnimationFrame(() => requestAnimationFrame(() =>  // after the first picture
+  document.querySelector("h1").style.marginTop = "500px"));
 console.error("said"); fetch("http://127.0.0.1:9/").catch(() => 0);</script></main></body></html>"""
 
 
