@@ -60,11 +60,10 @@ def _find(options: Namespace, hindsight: bool) -> tuple[str, Method]:
     """Return the label and the method of the policy, built from the distribution of the past where it can be."""
     options.policy = options.policy or ("adascale" if hindsight else "learn")
     name, method = adascale.comparison.find_method(options.policy)
-    if (
-        ":" in adascale.registry.parse_options(options.policy)[0]
-    ):  # a class of one's own
-        own = method.policy
-        name = (own.label or own.__name__) + name.removeprefix(own.__name__)
+    kind, _ = adascale.registry.parse_options(options.policy)
+    own = method.policy
+    if ":" in kind and own.label:
+        name = own.label + name.removeprefix(own.__name__)
     has_from_law = hasattr(method.policy, "from_law")
     if has_from_law and "future" in method.needs and not hindsight:
         method = adascale.comparison.TunedOnModel(method.policy, **method.fixed)

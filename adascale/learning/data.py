@@ -196,10 +196,8 @@ def partition(
     rng = stream(seed, PARTITION)
     name, options = registry.parse_options(kind)
     if kind == "iid":
-        shuffled = rng.permutation(labels.size)
-        parts = np.array_split(shuffled, num_devices)
-        if sizes is not None:
-            parts = np.split(shuffled, _ends(sizes, num_devices, labels.size))[:-1]
+        ends = num_devices if sizes is None else _ends(sizes, num_devices, labels.size)
+        parts = np.array_split(rng.permutation(labels.size), ends)[:num_devices]
     elif kind == "two-classes":
         parts = two_classes(rng, labels, num_devices)
     elif name == "dirichlet" and {*options} == {"concentration"}:
@@ -212,8 +210,8 @@ def partition(
     return [np.sort(part) for part in parts]
 
 
-def _ends(sizes: ArrayLike, num_devices: int, most: int) -> list[int]:
-    """Return where each device's samples end among ``most`` shuffled ones."""
+def _ends(sizes: ArrayLike, num_devices: int, most: int) -> Index:
+    """Return the position behind the last sample of each device, if there are ``most`` samples."""
     counts = np.broadcast_to(sizes, num_devices)
     ends = np.cumsum(counts)
     if (counts % 1).any() or ends[-1] > most:
@@ -221,7 +219,7 @@ def _ends(sizes: ArrayLike, num_devices: int, most: int) -> list[int]:
         raise ValueError(
             f"{expected}, the samples of the data set, got {counts.tolist()}"
         )
-    return [int(end) for end in ends]
+    return ends.astype(int)
 
 
 def two_classes(

@@ -70,9 +70,7 @@ def foreseen_lyapunov(
     floors = draw_floors(scenario, law, draws, seed).reshape(
         -1, draws, scenario.num_rounds
     )
-    batch_shape = check.broadcast(
-        lanes=problem.batch_shape, lanes_of_law=law.batch_shape
-    )
+    batch_shape = check.broadcast(problem=problem.batch_shape, law=law.batch_shape)
     row = np.broadcast_to(
         np.arange(len(floors)).reshape(law.batch_shape), batch_shape
     ).ravel()

@@ -105,11 +105,9 @@ class Rounds(NamedTuple):
         """Bound the mass of the mixture, or of the null, that lies on no atom from above (1) or below (-1)."""
         log_kept = 0.0
         for atom, n in self.atoms:
-            lost, off = (
-                (atom.null_lost, atom.null_lost_off)
-                if null
-                else (atom.lost, atom.lost_off)
-            )
+            lost, off = atom.lost, atom.lost_off
+            if null:
+                lost, off = atom.null_lost, atom.null_lost_off
             part = min(max(lost + sign * off, 0.0), 1.0)
             log_kept += n * (math.log1p(-part) if part < 1 else -math.inf)
         return -math.expm1(log_kept) * (1 + sign * 1e-12)
