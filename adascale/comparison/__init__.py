@@ -9,10 +9,10 @@ from adascale.comparison.methods import (
     TunedOnRealisation,
     as_method,
     construct,
-    find_method,
     reported_parameters,
-    with_past,
 )
+from adascale.comparison.names import find_method
+from adascale.comparison.past import with_past
 
 __all__ = [
     "PAPER",

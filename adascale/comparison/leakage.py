@@ -18,9 +18,9 @@ from adascale.comparison.methods import (
     Method,
     PolicyBuilder,
     as_method,
-    find_method,
     reported_parameters,
 )
+from adascale.comparison.names import find_method
 from adascale.errors import BudgetNotReached
 from adascale.policies import EqualAlloc, Policy
 from adascale.problem import Problem

@@ -3,24 +3,17 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from inspect import Parameter, signature
 from typing import Any
 
-import numpy as np
-
 from adascale import registry, tuning
-from adascale.channel import ChannelModel, EmpiricalFloors, Rayleigh
-from adascale.errors import InvalidInput
-from adascale.policies import Learn, OnlinePolicy, Policy, Selecting
+from adascale.channel import ChannelModel, Rayleigh
+from adascale.policies import OnlinePolicy, Policy, Selecting
 from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
 
 Arguments = dict[str, Any]
 PolicyBuilder = Callable[..., Policy]
 """A method, a policy class, or a function of a problem and its mean gains that returns a policy."""
-
-_FROM_CHANNEL = ("mean_gain", "law", "epsilon", "delta")
-_CONSTRUCTORS = ("from_law", "of_total")
 
 SEED = 51_000_017
 """Default seed of :func:`TunedOnModel`."""
@@ -304,99 +297,6 @@ def _without_channel(
     *_: Any,
 ) -> Policy:
     return build(problem, mean_gain)
-
-
-def with_past(method: Method, scenario: Scenario, gain: FloatArray) -> Method:
-    """Return a method that gets from earlier rounds what it would get from those on which it is evaluated.
-
-    A policy with ``from_law`` is built by it, ``Learn`` starts from the floors seen, and another parameter is tuned on
-    the last earlier rounds, as many as there are to come.  A policy that sees all rounds at once stays as it is.
-
-    Parameters
-    ----------
-    method : Method
-    scenario : Scenario
-    gain : numpy.ndarray, shape (M, N), > 0
-        Linear gains of the earlier rounds.
-    """
-    policy, fixed, min_gain = method.policy, method.fixed, scenario.min_gain(gain)
-    if policy is Learn and "prior" not in fixed:
-        prior = EmpiricalFloors.of(scenario, min_gain)
-        return TunedOnRealisation(Learn, **fixed, prior=prior)
-    if "future" not in method.needs:
-        return method
-    if hasattr(policy, "from_law"):
-        return TunedOnModel(policy, **fixed)
-
-    build = (
-        partial(_select_by_past, method, gain)
-        if method.chooses_senders
-        else partial(_scale_by_past, method, min_gain)
-    )
-    return replace(method, build=build, needs=method.needs - {"future"} | {"past"})
-
-
-def _select_by_past(
-    method: Method,
-    gain: FloatArray,
-    scenario: Scenario,
-    later: FloatArray,
-    total: FloatArray,
-) -> Policy:
-    return method.build(scenario, _last(method, gain, later.shape[-1]), total)
-
-
-def _scale_by_past(
-    method: Method, min_gain: FloatArray, problem: Problem, *statistics: Any
-) -> Policy:
-    budget = np.broadcast_to(problem.budget, problem.batch_shape)
-    earlier = _last(method, min_gain, problem.num_rounds)
-    return method.build(Problem(problem.scenario, earlier, budget), *statistics)
-
-
-def _last(method: Method, past: FloatArray, rounds: int) -> FloatArray:
-    if past.shape[-1] < rounds:
-        raise InvalidInput(
-            f"the earlier rounds must be {rounds} at least, on which {method.policy.__name__} is tuned, "
-            f"got {past.shape[-1]}",
-            "gain",
-        )
-    return past[..., -rounds:]
-
-
-def find_method(name: str) -> tuple[str, Method]:
-    """Find a method by name, and return its label and the method.
-
-    For names see :func:`adascale.registry.find`; arguments may follow, as in ``learn:budget_mode=hard``.
-    """
-    registered, options = registry.parse_options(name)
-    policy = registry.find("policies", registered)
-    if options and not isinstance(policy.value, type):
-        raise ValueError(f"policy {registered!r} takes no parameters, got {name!r}")
-    label = policy.label + name[len(registered) :]
-    if isinstance(policy.value, type):
-        _check_arguments(policy.label, policy.value, options)
-    return label, as_method(policy.value, **options)
-
-
-def _check_arguments(label: str, policy: type[Policy], options: Arguments) -> None:
-    """Refuse parameters that a policy class does not have, and a lack of those that only a name can give."""
-    constructors = [policy, *(getattr(policy, name, None) for name in _CONSTRUCTORS)]
-    accepted: dict[str, Parameter] = {}
-    for constructor in filter(None, constructors[::-1]):
-        accepted |= signature(constructor).parameters
-    if Parameter.VAR_KEYWORD in {parameter.kind for parameter in accepted.values()}:
-        return
-    own = signature(policy).parameters
-    for name in options.keys() - accepted.keys():
-        listed = ", ".join(key for key in own if key not in ("mean_gain", "law"))
-        raise ValueError(
-            f"policy {label} has no parameter {name!r}; it has {listed or 'none'}"
-        )
-    supplied = {*policy.tuned, *_FROM_CHANNEL, *options}
-    for name, parameter in own.items():
-        if name not in supplied and parameter.default is Parameter.empty:
-            raise ValueError(f"policy {label} needs {name}, as in {label}:{name}=VALUE")
 
 
 def reported_parameters(policy: Policy) -> dict[str, Any]:
