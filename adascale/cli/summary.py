@@ -94,19 +94,15 @@ def _best_to_run(rows: "pd.DataFrame", ratios: "pd.DataFrame") -> list[str]:
     ]
     if not can_run:
         return []
-    which = (
-        "that a server can run, that never exceed the budget and let all devices send"
-    )
+    which = "among causal policies that keep the budget and let all devices send"
     best = ratios[min(can_run, key=lambda policy: _centre(ratios[policy]))]
     if _centre(best) >= 1:
-        return [
-            f"of the policies here {which}, none has less than an even share, which will do"
-        ]
+        return [f"{which}, none has less than an even share, which will do"]
     label = rows.loc[rows["policy"] == best.name, "label"].iloc[0]
     least = _interval("", best).get(" 95 %")
     highest = float(least.split()[-1]) if least else _centre(best)
     return [
-        f"of the policies here {which}, {label} has least, "
+        f"{which}, {label} has least, "
         f"{_mean(best)} times" + (f" ({least})" if least else ""),
         "adapting pays" if highest < 1 else "an even share will do",
     ]
