@@ -1,15 +1,19 @@
-r"""The noise of policies that guarantee one epsilon on every channel: ``python -m companion make hard-noise``."""
+r"""Policies that guarantee one epsilon on every channel: their noise, their accuracy, and hostile channels.
+
+``python -m companion make hard-noise``, ``hard-accuracy`` and ``hard-paths``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from adascale import channel
-from adascale.accounting import ExactAccountant
+from adascale.accounting import ExactAccountant, RenyiAccountant, order_grid
 from adascale.channel import RayleighFloors
 from adascale.policies import EqualAlloc, PrivacyBudget, Selection, Truncated
 from adascale.problem import Problem
@@ -17,26 +21,34 @@ from adascale.scenario import FloatArray, Scenario
 from companion.results import Made, tabulate
 
 EPSILONS, SEEDS = (1.0, 2.0, 4.0), range(4)
+TRAINED_EPSILON, TRAINED_SEEDS = 1.0, range(6)
+PATHS, ROUNDS, TARGET = 1_000, 20, 2.0
+"""Hostile channels of each kind for each policy, their rounds, and the Rényi epsilon that none may exceed."""
 
 
-def guaranteed_rows(
+def guaranteed(
     dataset: str, epsilon: float, seed: int
-) -> Iterator[dict[str, Any]]:
-    """Yield a row per policy: its noise energies and the exact epsilon that it reached on this channel.
-
-    ``total`` is the mean noise energy of a round, ``extra`` the part above the floors at which all devices send.
-    """
+) -> tuple[Problem, dict[str, FloatArray | Selection]]:
+    """Draw a channel, and return what each policy with this guarantee does on it."""
     scenario: Scenario = getattr(Scenario, dataset)()
     drawn = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
     problem = Problem(scenario, scenario.min_gain(drawn.gain), 1.0)
     law = RayleighFloors.of(scenario, scenario.mean_gain(drawn.path_loss))
     level = EqualAlloc.budget_for(scenario, epsilon)
-    schedules: dict[str, FloatArray | Selection] = {
+    return problem, {
         "known law": PrivacyBudget(epsilon, law=law).schedule(problem),
         "learning": PrivacyBudget(epsilon).schedule(problem),
         "one level": np.maximum(level, problem.min_noise_energy),
         "truncated": Truncated(epsilon=epsilon).select(scenario, drawn.gain),
     }
+
+
+def noise_rows(dataset: str, epsilon: float, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield a row per policy: its noise energies and the exact epsilon that it reached on this channel.
+
+    ``total`` is the mean noise energy of a round, ``extra`` the part above the floors at which all devices send.
+    """
+    problem, schedules = guaranteed(dataset, epsilon, seed)
     exact = ExactAccountant()
     for name, schedule in schedules.items():
         if isinstance(schedule, Selection):
@@ -55,10 +67,91 @@ def guaranteed_rows(
         }
 
 
+def trained_rows(dataset: str, epsilon: float, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield a row per policy: accuracy and loss of the training on the test set at the end."""
+    import torch
+
+    from adascale.learning import Training, data, train
+
+    torch.set_num_threads(1)
+    problem, schedules = guaranteed(dataset, epsilon, seed)
+    training = Training.preset(dataset)
+    samples = data.load(training.dataset, training.input_scaling)
+    for name, schedule in schedules.items():
+        history = train(
+            problem, schedule, training, samples, seed, every=problem.num_rounds
+        ).history
+        yield {
+            "dataset": dataset,
+            "epsilon": epsilon,
+            "seed": seed,
+            "policy": name,
+            "test_accuracy": history.accuracy.iloc[-1],
+            "test_loss": history.test_loss.iloc[-1],
+        }
+
+
+_FADE, _CLEAR = 1e3, 1e-6  # floors far above and far below the distribution
+_LATE = np.arange(ROUNDS) >= ROUNDS // 2
+HOSTILE: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "independent": lambda floor: floor,
+    "ever weaker": lambda floor: np.sort(floor, axis=-1),
+    "deep fades late": lambda floor: np.where(_LATE, _FADE, floor),
+    "no floors late": lambda floor: np.where(_LATE, _CLEAR, floor),
+    "one good round": lambda floor: np.where(
+        floor == floor.min(axis=-1, keepdims=True), floor, _FADE
+    ),
+}
+"""Sequences of floors that the distribution of the first rounds does not foretell."""
+
+
+def path_rows(kind: str, policy: str, paths: int) -> Iterator[dict[str, Any]]:
+    """Yield how much of its Rényi epsilon a policy spends on channels of one kind, at most and at least."""
+    scenario = replace(Scenario.mnist(), num_rounds=ROUNDS)
+    drawn = channel.draw(scenario.num_devices, 1, 0)
+    law = RayleighFloors.of(scenario, scenario.mean_gain(drawn.path_loss))
+    floor = law.draw(np.random.default_rng(0), paths, ROUNDS)
+    min_gain = scenario.noise_scale / (scenario.x_max * HOSTILE[kind](floor))
+    problem = Problem(scenario, min_gain, 1.0)
+    accountant = RenyiAccountant(order_grid(1e5, 1.01))
+    known = law if policy == "known law" else None
+    w = PrivacyBudget(TARGET, law=known, accountant=accountant).schedule(problem)
+    spent = problem.epsilon(w, accountant) / TARGET
+    yield {
+        "kind": kind,
+        "policy": policy,
+        "paths": paths,
+        "most": spent.max(),
+        "least": spent.min(),
+    }
+
+
 def committed(executor: Executor | None) -> Made:
-    """Return the committed table."""
+    """Return the committed table of noise."""
     tasks = [("mnist", epsilon, seed) for epsilon in EPSILONS for seed in SEEDS]
-    text: str = tabulate(guaranteed_rows, tasks, executor).to_csv(
+    text: str = tabulate(noise_rows, tasks, executor).to_csv(
         index=False, float_format="%.7g"
     )
     yield text, {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}"}
+
+
+def committed_accuracy(executor: Executor | None) -> Made:
+    """Return the committed table of trainings."""
+    tasks = [("mnist", TRAINED_EPSILON, seed) for seed in TRAINED_SEEDS]
+    text: str = tabulate(trained_rows, tasks, executor).to_csv(
+        index=False, float_format="%.7g"
+    )
+    yield text, {"seeds": f"{TRAINED_SEEDS[0]}-{TRAINED_SEEDS[-1]}"}
+
+
+def committed_paths(executor: Executor | None) -> Made:
+    """Return the committed table of hostile channels."""
+    tasks = [
+        (kind, policy, PATHS)
+        for kind in HOSTILE
+        for policy in ("known law", "learning")
+    ]
+    text: str = tabulate(path_rows, tasks, executor).to_csv(
+        index=False, float_format="%.9g"
+    )
+    yield text, {"seed": 0}
