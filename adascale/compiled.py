@@ -63,10 +63,10 @@ def _is_private(folder: str, source: str) -> bool:
     if sys.platform == "win32":
         return True
     trusted = {0, os.geteuid(), os.stat(source).st_uid}
-    innermost, *others = (Path(folder).resolve(), *Path(folder).resolve().parents)
+    innermost, *parents = (Path(folder).resolve(), *Path(folder).resolve().parents)
     if innermost.stat().st_mode & stat.S_IWOTH:
         return False
-    for place in (innermost, *others):
+    for place in (innermost, *parents):
         status = place.stat()
         replaceable = (
             status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX

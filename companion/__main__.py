@@ -206,20 +206,20 @@ def make(name: str, out: Path | None = None, **options: Any) -> list[Path]:
     for file, (text, _) in results.items():
         write_atomically(file, text)
     stated = {
-        file: about for file, (_, about) in results.items() if file.suffix == ".csv"
+        file: facts for file, (_, facts) in results.items() if file.suffix == ".csv"
     }
-    first, *others = [*stated.values()] or [{}]
-    if others and all(about == first for about in others):
+    first, *further = [*stated.values()] or [{}]
+    if further and all(facts == first for facts in further):
         stated = {
             folder / f"{name}.csv": first | {"tables": [file.name for file in stated]}
         }
-    for table, about in stated.items():
+    for table, facts in stated.items():
         packages = "numpy", "numba", "scipy", "pandas", "torch"
         write_provenance(
             table,
             f"python -m companion make {name}",
             *packages,
-            **about,
+            **facts,
             wall_seconds=seconds,
         )
     return [*results]

@@ -67,7 +67,7 @@ def compare(
     :func:`averaged` gives, ``realisations, ratio, low, high, share``.
     """
     sides = [
-        [named] if isinstance(named, str) else [*named] for named in (above, below)
+        [names] if isinstance(names, str) else [*names] for names in (above, below)
     ]
     leakage = table[table["policy"].isin([*sides[0], *sides[1]])].pivot(
         index=["nu", "seed"], columns="policy", values=metric

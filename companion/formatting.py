@@ -36,9 +36,11 @@ def signed(text: str) -> str:
 
 def as_html(table: pd.DataFrame) -> str:
     """Return a table as a notebook shows it: one row of heads with the index's names, and numbers :func:`signed`."""
-    named = any(table.index.names) and table.columns.nlevels == 1
-    html = signed((table.rename_axis(columns=None) if named else table)._repr_html_())
-    if not named:
+    has_names = any(table.index.names) and table.columns.nlevels == 1
+    html = signed(
+        (table.rename_axis(columns=None) if has_names else table)._repr_html_()
+    )
+    if not has_names:
         return html
     before, head, after = re.split(
         r"(<tr.*?</tr>\s*<tr.*?</tr>)", html, maxsplit=1, flags=re.DOTALL

@@ -51,14 +51,14 @@ def promises(table: pd.DataFrame) -> pd.DataFrame:
     )
     rows = []
     for key, group in joined.groupby(keys := [*world, "policy", "nu"], sort=False):
-        spent = (group["cost"] / group["nu"]).to_numpy()
+        relative_cost = (group["cost"] / group["nu"]).to_numpy()
         row = dict(zip(keys, key, strict=True)) | {
             "realisations": len(group),
-            "cost": spent.mean(),
+            "cost": relative_cost.mean(),
         }
-        row["spread"] = spent.std(ddof=1) if len(spent) > 1 else np.nan
-        row["over"] = np.mean(spent > 1 + KEPT)
-        row["excess"] = max(spent.max() - 1, 0.0) if row["over"] else 0.0
+        row["spread"] = relative_cost.std(ddof=1) if len(relative_cost) > 1 else np.nan
+        row["over"] = np.mean(relative_cost > 1 + KEPT)
+        row["excess"] = max(relative_cost.max() - 1, 0.0) if row["over"] else 0.0
         for name in ("rdp", "epsilon"):
             ratio = (group[name] / group[f"{name}_best"]).to_numpy()
             row |= dict(

@@ -226,7 +226,7 @@ def figures():
 
 if __name__ == "__main__":
     benchmarks = epsilons, optimum, adascale_rounds, adascale_steps, tuning_one, figures
-    rows = [row for each in benchmarks for row in each()]
+    rows = [row for benchmark in benchmarks for row in benchmark()]
     found = pd.DataFrame(
         rows, columns=["benchmark", "seconds", "peer", "peer_seconds", "difference"]
     )

@@ -98,8 +98,8 @@ class FigureFiles(SphinxTransform):
             line += nodes.Text(" ")
             if kind == "svg" and len(texts["svg"]) <= LARGE:
                 drawing = nodes.image(**image.attributes | {"uri": uri})
-                shown = nodes.container("", drawing, mime_type="image/svg+xml")
-                bundle.insert(0, shown)
+                drawing_of = nodes.container("", drawing, mime_type="image/svg+xml")
+                bundle.insert(0, drawing_of)
         figure = bundle.parent
         is_figure = isinstance(figure, nodes.figure)
         place = len(figure) if is_figure else figure.index(bundle) + 1

@@ -18,18 +18,8 @@ COINS, PLACES, BATCHES, RUNS = range(4)
 """Streams of the canaries' coins, places and batches, and of the seeds of repeated trainings."""
 
 
-def audited_devices(scenario: Scenario) -> Index:
-    """Return the devices with the sampling rate and the weighted batch size of device 0."""
-    rate, size, _ = np.broadcast_arrays(
-        scenario.sampling_rate,
-        scenario.weighted_batch_size,
-        np.empty(scenario.num_devices),
-    )
-    return np.flatnonzero((rate == rate[0]) & (size == size[0]))
-
-
 def unit(scenario: Scenario) -> float:
-    """Return the sensitivity :math:`p_m C / B_m` of the audited devices."""
+    """Return the sensitivity :math:`p_m C / B_m` of device 0 and of those like it, which are audited."""
     size = float(np.ravel(scenario.weighted_batch_size)[0])
     return scenario.clip_norm / (scenario.num_devices * size)
 
@@ -76,11 +66,11 @@ class GradientCanaries:
         coordinate = rng.permutation(scenario.num_parameters)[:count]
         return cls(coordinate, rng.choice([-1.0, 1.0], count), coins(count, seed), norm)
 
-    def signal(self, scenario: Scenario, chosen: Index, parameters: Tensor) -> Tensor:
+    def signal(self, scenario: Scenario, batch: Index, parameters: Tensor) -> Tensor:
         r"""Return what the chosen canaries add to :math:`\mathbf s_t`, shape (d,)."""
         total = torch.zeros_like(parameters)
-        values = self.norm * unit(scenario) * self.sign[chosen]
-        total[self.coordinate[chosen]] = torch.as_tensor(values, dtype=total.dtype)
+        values = self.norm * unit(scenario) * self.sign[batch]
+        total[self.coordinate[batch]] = torch.as_tensor(values, dtype=total.dtype)
         return total
 
     def heard(self, scenario: Scenario, residual: Tensor) -> FloatArray:

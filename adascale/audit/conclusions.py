@@ -11,8 +11,8 @@ from adascale.audit.bounds import Counts, one_run_bound, rates_bound, scaled_bou
 from adascale.problem import Problem
 from adascale.scenario import FloatArray
 
-SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
-"""Shares of the canaries that :func:`plan` considers guessing."""
+# shares of the canaries that a plan considers guessing
+_SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
 class Audit(NamedTuple):
@@ -140,7 +140,7 @@ def plan(
     outside = np.sort(simulated_scores(rng, rate, sigma, draws, present=False))
     both = np.sort(np.concatenate([inside, outside]))
     one_run, rates = [], []
-    for share in SHARES:
+    for share in _SHARES:
         threshold = float(both[-round(share * both.size)])
         true = 1 - np.searchsorted(inside, threshold) / draws
         false = 1 - np.searchsorted(outside, threshold) / draws

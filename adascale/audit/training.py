@@ -58,12 +58,12 @@ def audit_gradients(
     planned = plan(claim.rate, claim.sigma, total, delta, claim.bound_confidence)
     scores, coins, accuracy = [], [], 0.0
     for own_seed in range(seed, seed + runs):
-        drawn = GradientCanaries.draw(problem.scenario, canaries, own_seed, norm)
+        placed = GradientCanaries.draw(problem.scenario, canaries, own_seed, norm)
         received = w if noise else None
-        run = observe(problem, received, training, dataset, own_seed, drawn)
+        run = observe(problem, received, training, dataset, own_seed, placed)
         ratio = log_likelihood_ratio(run.heard, claim.rate, claim.sigma[:, None])
         scores.append(ratio.sum(axis=0))
-        coins.append(drawn.present)
+        coins.append(placed.present)
         accuracy += run.accuracy / runs
     score, present = np.concatenate(scores), np.concatenate(coins)
     return from_scores("gradients", runs, claim, planned, score, present, accuracy)

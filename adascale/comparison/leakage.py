@@ -65,7 +65,7 @@ def leakage_table(
     scenario: Scenario,
     levels: Iterable[float],
     seeds: Iterable[int],
-    chosen: Mapping[str, PolicyBuilder] | None = None,
+    policies: Mapping[str, PolicyBuilder] | None = None,
     *,
     target: str = "nu",
     channel: ChannelModel | None = None,
@@ -82,7 +82,7 @@ def leakage_table(
     levels : iterable of float, > 0
         Values of the target.
     seeds : iterable of int, >= 0
-    chosen : mapping of str to method or policy class, optional
+    policies : mapping of str to method or policy class, optional
         See :func:`~adascale.comparison.as_method`.  Default: the policies of the paper's figures, which are tuned to
         :math:`\nu` on each realisation.
     target : {"nu", "total", "epsilon"}
@@ -119,8 +119,8 @@ def leakage_table(
     _check_distinct(target, levels.tolist())
     _check_distinct("seed", seeds)
     check.fraction("delta", delta)
-    chosen = dict(map(find_method, PAPER)) if chosen is None else chosen
-    methods = {name: as_method(policy) for name, policy in chosen.items()}
+    policies = dict(map(find_method, PAPER)) if policies is None else policies
+    methods = {name: as_method(policy) for name, policy in policies.items()}
     channel = channel or Rayleigh()
     accountant = accountant or RenyiAccountant()
     key = "nu" if target == "nu" else f"target_{target}"
@@ -247,7 +247,9 @@ class _Realisations:
         if "epsilon" in method.needs and target == "epsilon":
             spend: FloatArray = np.full((levels.size, 1), np.nan)
             methods = [method.guaranteeing(float(e), self.delta) for e in levels]
-            parts = [self.measure_together(each, np.ones(1)) for each in methods]
+            parts = [
+                self.measure_together(method_for, np.ones(1)) for method_for in methods
+            ]
             tables, policies = zip(*parts, strict=True)
             table, policy = pd.concat(tables, ignore_index=True), policies[0]
         else:
@@ -304,9 +306,9 @@ class _Realisations:
             tolerances={"fatol": _TOLERANCE, "xatol": _TOLERANCE, "xrtol": 0.0},
         )
         is_met = result.f_bracket[1] <= 0
-        met = np.where(is_met, result.bracket[1], np.nan)
+        upper_end = np.where(is_met, result.bracket[1], np.nan)
         # epsilon is met for every nu, or falls below it at a jump
-        x = np.where(abs(result.f_x) <= _TOLERANCE, result.x, met)
+        x = np.where(abs(result.f_x) <= _TOLERANCE, result.x, upper_end)
         x = np.where(result.f_bracket[0] <= 0, low, x)
         return np.asarray(np.exp(start + x).reshape(-1, R))
 

@@ -163,8 +163,8 @@ def _crossings(
         lambda x, n: excess(i[n], np.exp(x), rate[n]), low, high, _TOLERANCE / 2
     )
     # at other crossings the cost jumps over its budget
-    met = np.abs(residual) <= _TOLERANCE
-    index, penalty, rate = i[met], np.exp(log_root[met]), rate[met]
+    is_root = np.abs(residual) <= _TOLERANCE
+    index, penalty, rate = i[is_root], np.exp(log_root[is_root]), rate[is_root]
     crossing = instances.problem(index)
     w = LyapunovPowerControl(penalty, rate, contraction).schedule(crossing)
     with warnings.catch_warnings():
@@ -175,7 +175,7 @@ def _crossings(
         "lane": index,
         "penalty": penalty,
         "rate": rate,
-        "relative_rate": relative[i, j][met],
+        "relative_rate": relative[i, j][is_root],
         "epsilon": epsilon,
         "full_power": (w <= crossing.min_noise_energy).mean(axis=-1),
     }

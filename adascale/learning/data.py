@@ -210,12 +210,14 @@ def partition(
     return [np.sort(part) for part in parts]
 
 
-def _ends(sizes: ArrayLike, num_devices: int, most: int) -> Index:
+def _ends(sizes: ArrayLike, num_devices: int, num_samples: int) -> Index:
     """Return the position behind the last sample of each device, if there are ``most`` samples."""
     counts = np.broadcast_to(sizes, num_devices)
     ends = np.cumsum(counts)
-    if (counts % 1).any() or ends[-1] > most:
-        expected = f"dataset_size must be whole numbers with a sum of at most {most}"
+    if (counts % 1).any() or ends[-1] > num_samples:
+        expected = (
+            f"dataset_size must be whole numbers with a sum of at most {num_samples}"
+        )
         raise ValueError(
             f"{expected}, the samples of the data set, got {counts.tolist()}"
         )

@@ -267,7 +267,10 @@ def by_vmap(model: nn.Module, images: Tensor, labels: Tensor) -> SampleGradients
         samples = zip(images, labels, strict=True)
         results = [gradient(values, image, label) for image, label in samples]
         rows_of_samples, losses_of_samples = zip(*results, strict=True)
-        rows = [torch.stack(each) for each in zip(*rows_of_samples, strict=True)]
+        rows = [
+            torch.stack(of_parameter)
+            for of_parameter in zip(*rows_of_samples, strict=True)
+        ]
         losses = torch.stack(losses_of_samples)
     for name, buffer in model.named_buffers():
         if not torch.equal(buffer, buffers[name]):

@@ -38,7 +38,7 @@ class ProgrammeState(HorizonState):
 
     table: FloatArray
     r""":math:`\ell_n(b)`, shape (tables, T, points), for n later rounds and budgets b in equal ratios."""
-    which: NDArray[np.intp]
+    table_of: NDArray[np.intp]
     """The table of every instance, in one row."""
 
 
@@ -80,7 +80,7 @@ class DynamicProgramme(CompiledPolicy):
         rows, remaining = in_rows(floor, batch, rounds), in_rows(state.remaining, batch)
         horizon_budget = in_rows(state.budget * state.scenario.num_rounds, batch)
         spend = _spend(
-            rows, state.table, state.which, horizon_budget, remaining, state.later
+            rows, state.table, state.table_of, horizon_budget, remaining, state.later
         )
         after = state.after(rounds, remaining=remaining.reshape(batch))
         return after, floor + spend.reshape(floor.shape)
@@ -93,7 +93,7 @@ def _tables(
     laws = _tabulated(law)
     number = np.arange(len(laws)).reshape(law.batch_shape)
     instances = np.broadcast_arrays(number, horizon_budget)
-    pairs, which = np.unique(
+    pairs, table_of = np.unique(
         np.stack(instances, axis=-1).reshape(-1, 2), axis=0, return_inverse=True
     )
     T, terms = scenario.num_rounds, RoundLeakage(scenario).terms
@@ -105,7 +105,7 @@ def _tables(
             total, table.shape[1:], laws[int(k)], terms, are_few(terms.moments)
         )
         check.finite(f"the price of a budget of {total / T:.3g}", table[i, 1:])
-    return table, which.ravel()
+    return table, table_of.ravel()
 
 
 def _tabulated(law: FloorLaw) -> list[FloorTable]:
@@ -194,16 +194,16 @@ def _with_some_saved(
 ) -> float:
     """Add to a price of b what it gains by floors at which this round spends a part y of b."""
     lowest = np.exp(law.start)
-    most = _spent(lowest, b, level, horizon_budget)
+    largest_spend = _spend_of_round(lowest, b, level, horizon_budget)
     least_budget = horizon_budget * np.exp(-_STEP * (level.size - 1.0))
     for i in range(_NODES.size):
-        y = most * _NODES[i]
+        y = largest_spend * _NODES[i]
         x = _at(b - y, level.size, horizon_budget)
         floor = _curve(level, x)[0] - y
         if floor > lowest:
             fall = max(-_curve(before, x)[1], 0.0)
             slope = fall / (_STEP * max(b - y, least_budget))
-            price += most * _WEIGHTS[i] * slope * _share(floor, law)
+            price += largest_spend * _WEIGHTS[i] * slope * _share(floor, law)
     return price
 
 
@@ -256,7 +256,7 @@ def _share(floor: float, law: FloorTable) -> float:
 
 
 @compiled
-def _spent(
+def _spend_of_round(
     floor: float, remaining: float, level: FloatArray, horizon_budget: float
 ) -> float:
     r"""Return the y in 0 ... b with :math:`w_{\min} + y = \ell(b - y)`, or else the nearer end."""
@@ -286,7 +286,7 @@ def _spent(
 def _spend(
     floor: FloatArray,
     table: FloatArray,
-    which: NDArray[np.intp],
+    table_of: NDArray[np.intp],
     horizon_budget: FloatArray,
     remaining: FloatArray,
     later: int,
@@ -298,8 +298,8 @@ def _spend(
             if t == later:
                 spend[i, t] = remaining[i]
             elif remaining[i] > 0:
-                level = table[which[i], later - t]
-                spend[i, t] = _spent(
+                level = table[table_of[i], later - t]
+                spend[i, t] = _spend_of_round(
                     floor[i, t], remaining[i], level, horizon_budget[i]
                 )
             remaining[i] = max(remaining[i] - spend[i, t], 0.0)

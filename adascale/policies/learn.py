@@ -17,7 +17,7 @@ from adascale.scenario import FloatArray, Scenario
 class LearnState(HorizonState):
     """The floors seen, and the last water level."""
 
-    seen: FloatArray
+    runs: FloatArray
     """Floors and their sums, shape (instances, 2, t): a sorted run per bit of t, longest first."""
     moments: FloatArray  # a row per instance, from which the coherence is estimated
     level: FloatArray
@@ -64,20 +64,20 @@ class Learn(CompiledPolicy):
             inner = [1] * len(self.prior.batch_shape)
             assumed = np.moveaxis(self.prior.quantile(share.reshape(-1, *inner)), 0, -1)
         instances = np.broadcast_shapes(np.shape(budget), assumed.shape[:-1])
-        seen = _twice(in_rows(assumed, instances, assumed.shape[-1]))
-        for row in seen:
+        runs = _twice(in_rows(assumed, instances, assumed.shape[-1]))
+        for row in runs:
             for number in range(1, assumed.shape[-1] + 1):
                 _add(row, number)
-        moments, level = np.zeros((len(seen), 6)), np.zeros(instances)
+        moments, level = np.zeros((len(runs), 6)), np.zeros(instances)
         budget = np.broadcast_to(budget, instances)
-        return LearnState.begin(scenario, budget, seen, moments, level)
+        return LearnState.begin(scenario, budget, runs, moments, level)
 
     def decide_rounds(
         self, state: LearnState, floor: FloatArray
     ) -> tuple[LearnState, FloatArray]:
         *batch, rounds = floor.shape
         rows, moments = in_rows(floor, batch, rounds), state.moments.copy()
-        seen = np.concatenate([state.seen, _twice(rows)], axis=-1)
+        runs = np.concatenate([state.runs, _twice(rows)], axis=-1)
         remaining, level = in_rows(state.remaining, batch), in_rows(state.level, batch)
         hard = self.budget_mode == "hard"
         options = _Options(
@@ -87,10 +87,10 @@ class Learn(CompiledPolicy):
             int(self.prior is None),
             0.0 if isinstance(self.coherence, str) else float(self.coherence),
         )
-        spend = _spend(rows, state.later, seen, moments, remaining, level, options)
+        spend = _spend(rows, state.later, runs, moments, remaining, level, options)
         remaining, level = remaining.reshape(batch), level.reshape(batch)
         state = state.after(
-            rounds, remaining=remaining, seen=seen, moments=moments, level=level
+            rounds, remaining=remaining, runs=runs, moments=moments, level=level
         )
         return state, floor + spend.reshape(floor.shape)
 
@@ -98,7 +98,7 @@ class Learn(CompiledPolicy):
 class _Options(NamedTuple):
     hard: bool
     margin: float
-    held: float
+    num_frozen: float
     """Number of rounds at the end whose level is frozen."""
     imaginary: int
     """Number of imaginary rounds among the floors seen."""
@@ -115,7 +115,7 @@ def _twice(floor: FloatArray) -> FloatArray:
 def _spend(
     floor: FloatArray,
     later: int,
-    seen: FloatArray,
+    runs: FloatArray,
     moments: FloatArray,
     remaining: FloatArray,
     level: FloatArray,
@@ -123,21 +123,21 @@ def _spend(
 ) -> FloatArray:
     """Return what each round of every row spends, and update the arrays; ``seen`` has room for its floors."""
     spend = np.empty(floor.shape)
-    before = seen.shape[2] - floor.shape[1]
+    before = runs.shape[2] - floor.shape[1]
     for i in range(floor.shape[0]):
         for t in range(floor.shape[1]):
             w, n, number = floor[i, t], later - t + 1, before + t + 1
             coherence = options.coherence
             if coherence == 0:
                 coherence = next_coherence(moments[i], floor[i, t : t + 1])
-            _add(seen[i], number)
-            if n > options.held:
+            _add(runs[i], number)
+            if n > options.num_frozen:
                 counted = min(coherence, n)
                 decays = np.log(max(n / coherence, 1.0))
                 m = n - counted + options.margin * (1 + coherence) / 2 * decays
                 share = m / (number + options.imaginary)
                 level[i] = _level(
-                    seen[i], number, w, counted, share, remaining[i], level[i]
+                    runs[i], number, w, counted, share, remaining[i], level[i]
                 )
             y = max(level[i] - w, 0.0)
             if options.hard:
@@ -149,7 +149,7 @@ def _spend(
 
 @compiled
 def _level(
-    seen: FloatArray,
+    runs: FloatArray,
     number: int,
     floor: float,
     counted: float,
@@ -165,7 +165,7 @@ def _level(
     highest = floor + remaining / counted  # with this floor alone
     level: float = min(start, highest)
     for turn in range(number + 3):
-        below, total = _below(seen, number, level)
+        below, total = _below(runs, number, level)
         over, slope = -remaining, share * below
         if below > 0:
             over += slope * (level - total / below)
@@ -180,26 +180,26 @@ def _level(
 
 
 @compiled
-def _below(seen: FloatArray, number: int, level: float) -> tuple[int, float]:
+def _below(runs: FloatArray, number: int, level: float) -> tuple[int, float]:
     """Return the number of floors below a level, and their sum, by binary search in every run."""
     below, total = 0, 0.0
     while number > 0:
         first = number & (number - 1)
         last_below, step = first, number - first
         while step > 0:
-            if last_below + step <= number and seen[0, last_below + step - 1] < level:
+            if last_below + step <= number and runs[0, last_below + step - 1] < level:
                 last_below += step
             step >>= 1
         if last_below > first:
-            below, total = below + last_below - first, total + seen[1, last_below - 1]
+            below, total = below + last_below - first, total + runs[1, last_below - 1]
         number = first
     return below, total
 
 
 @compiled
-def _add(seen: FloatArray, number: int) -> None:
+def _add(runs: FloatArray, number: int) -> None:
     """Add the last of ``number`` floors to the runs: merge runs of equal length."""
-    floor, sums, size, total = seen[0], seen[1], 1, 0.0
+    floor, sums, size, total = runs[0], runs[1], 1, 0.0
     while size < number & -number:
         first, i, j = number - 2 * size, number - 2 * size, number - size
         for k in range(first, number):

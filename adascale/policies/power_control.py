@@ -116,9 +116,9 @@ def _scalings(
             tau = _first_scaling(cap[i, t], later_cap[i], n, remaining[i], growth)
             eta[i, t] = min(tau, cap[i, t])
             if subtract:
-                rest = remaining[i] - eta[i, t]
+                unspent = remaining[i] - eta[i, t]
                 # the rest must stay positive even if full power in later rounds is smaller than its rounding error
-                remaining[i] = rest if rest > 0 else n * later_cap[i]
+                remaining[i] = unspent if unspent > 0 else n * later_cap[i]
     return eta
 
 
@@ -140,14 +140,14 @@ def _first_scaling(
         else:
             high = u - 1
     weight = _geometric(low, growth)
-    rest = remaining - (later - low) * later_cap
+    uncapped = remaining - (later - low) * later_cap
     if low < later:
         # otherwise one more round would be below its cap; the difference may have lost all digits
         least = later_cap / growth ** float(low + 1)
-        rest = max(rest, (min(cap, least) + least * weight) * (1 - 1e-9))
-    alone = rest / (1 + weight)
+        uncapped = max(uncapped, (min(cap, least) + least * weight) * (1 - 1e-9))
+    alone = uncapped / (1 + weight)
     if alone > cap and weight > 0:
-        return (rest - cap) / weight
+        return (uncapped - cap) / weight
     return alone
 
 

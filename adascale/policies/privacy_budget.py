@@ -104,8 +104,8 @@ class PrivacyBudget(OnlinePolicy):
         after = state.after(1, floors=_with(state.floors, floor))
         if state.round >= state.next_plan:
             n = state.later + 1
-            most = n // 2 if self.law is not None else min(n // 2, state.round)
-            block = max(most, 1)
+            longest = n // 2 if self.law is not None else min(n // 2, state.round)
+            block = max(longest, 1)
             level = self._levels(replace(state, floors=after.floors), block)
             after = replace(after, level=level, next_plan=state.round + block)
         w = np.maximum(after.level, floor)
@@ -137,17 +137,17 @@ class PrivacyBudget(OnlinePolicy):
             column = share.reshape(-1, *[1] * len(self.law.batch_shape))
             return np.broadcast_to(np.moveaxis(self.law.quantile(column), 0, -1), shape)
         imaginary = np.zeros((*state.level.shape, 1))
-        seen = np.sort(_with(state.floors, imaginary[..., 0]), axis=-1)
-        return seen[..., (share * seen.shape[-1]).astype(int)]
+        floors = np.sort(_with(state.floors, imaginary[..., 0]), axis=-1)
+        return floors[..., (share * floors.shape[-1]).astype(int)]
 
 
-def _expected_plan(spent: FloatArray, floors: FloatArray) -> Plan:
-    return lambda level: np.concatenate([spent, np.maximum(level, floors)])
+def _expected_plan(decided: FloatArray, floors: FloatArray) -> Plan:
+    return lambda level: np.concatenate([decided, np.maximum(level, floors)])
 
 
-def _guarded_plan(spent: FloatArray, multiples: FloatArray) -> Plan:
+def _guarded_plan(decided: FloatArray, multiples: FloatArray) -> Plan:
     """Return the plan that has at most the noise of any channel with this level."""
-    return lambda level: np.concatenate([spent, level * multiples])
+    return lambda level: np.concatenate([decided, level * multiples])
 
 
 def _with(rounds: FloatArray, new: FloatArray) -> FloatArray:
@@ -217,8 +217,10 @@ class _Search:
     def _estimate(self, w: FloatArray) -> float:
         r"""Estimate ln of the epsilon by the central limit theorem, :math:`\mu^2/2 + \mu \sqrt{-2 \ln \delta}`."""
         s = self._sigmas(w) ** -2.0
-        each = np.minimum(self.rate[:, None] ** 2 * np.expm1(np.minimum(s, 700.0)), s)
-        mu = math.sqrt(each.sum(axis=-1).max())
+        divergence = np.minimum(
+            self.rate[:, None] ** 2 * np.expm1(np.minimum(s, 700.0)), s
+        )
+        mu = math.sqrt(divergence.sum(axis=-1).max())
         return math.log(mu * (0.5 * mu + math.sqrt(-2 * math.log(self.policy.delta))))
 
     def _sigmas(self, w: FloatArray) -> FloatArray:

@@ -80,8 +80,8 @@ class ReSolve(OnlinePolicy):
         coherence: Any = self.coherence
         if coherence == SEEN:
             moments, rows = moments.copy(), np.reshape(floor, (-1, 1))
-            seen = [*map(next_coherence, moments, rows)]
-            coherence = np.reshape(seen, np.shape(floor))
+            coherences = [*map(next_coherence, moments, rows)]
+            coherence = np.reshape(coherences, np.shape(floor))
         if hard or n > self.hold * state.scenario.num_rounds:
             counted = np.minimum(coherence, n)
             decays = np.log(np.maximum(n / coherence, 1.0))

@@ -69,9 +69,9 @@ def empty_queue_regret(
     second its scatter there.
     """
     penalty = check.positive("penalty", penalty)
-    way = approach_constant(leakage, law, budget)
+    approach = approach_constant(leakage, law, budget)
     spread = level_value(leakage, law, budget).spread
-    return np.asarray(way * penalty + spread * rounds / (4 * penalty))
+    return np.asarray(approach * penalty + spread * rounds / (4 * penalty))
 
 
 def approach_constant(

@@ -175,7 +175,7 @@ class Floors:
         )  # the level below which |F'| exceeds the first slope
         least = min(self.edges[max(cheap - 1, 0)], x[1])
         first = max(G[0] + slope[1], 0) * self.scale / least**2 / (1 + dx[1])
-        image, most = _image(
+        image, largest = _image(
             U,
             x,
             F,
@@ -194,8 +194,8 @@ class Floors:
             - self.leaked(z)
         )
         image[0] = n * self.value[0] * (1 + _ROUNDING)
-        most[short] = np.maximum(most[short], first)
-        need = np.append(np.inf, (inner + most[1:-1]) * h[1:] ** 2 / 8)
+        largest[short] = np.maximum(largest[short], first)
+        need = np.append(np.inf, (inner + largest[1:-1]) * h[1:] ** 2 / 8)
         need = np.minimum(need, np.maximum(image[:-1] - image[1:], 0))
         return _convex(image + np.maximum(np.append(need, 0), np.append(0, need)), b)
 
@@ -259,15 +259,15 @@ def _image(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the policy's recursion at the nodes from the second on, but for the first cell; the largest ``two``."""
     out = np.empty(x.size)
-    most = np.zeros(x.size)
+    largest = np.zeros(x.size)
     for k in range(1, x.size):
-        total, most[k] = U[k] + Phi[k], two[k]
+        total, largest[k] = U[k] + Phi[k], two[k]
         size = total
         upper = np.exp(-scale / x[k])
         for i in range(k - 1, 0, -1):
             if x[i + 1] + b[i + 1] - b[k] <= 0:
                 break
-            most[k] = max(most[k], two[i])
+            largest[k] = max(largest[k], two[i])
             W = x[i] + b[i] - b[k]
             lower = np.exp(-scale / W) if W > 0 else 0.0
             mean = min(
@@ -277,7 +277,7 @@ def _image(
             size += (F[i] + U[i]) * mean
             upper = lower
         out[k] = total + _ROUNDING * size
-    return out, most
+    return out, largest
 
 
 @njit(cache=True, nogil=True)

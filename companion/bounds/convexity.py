@@ -60,7 +60,7 @@ def delta_slopes(
     q = float(check.fraction("sampling_rate", sampling_rate))
     sigma = check.positive("noise_multiplier", noise_multiplier)
     epsilon = float(check.at_least("epsilon", epsilon, 0.0))
-    s, which, count = np.unique(sigma**-2.0, return_inverse=True, return_counts=True)
+    s, kind_of, count = np.unique(sigma**-2.0, return_inverse=True, return_counts=True)
 
     at, spread = _few(np.log(s))
 
@@ -121,7 +121,7 @@ def delta_slopes(
         s**4 * mixed,
     )  # s = 1 / v
     return DeltaSlopes(
-        integral(0.5 / pairs), slope[which], curvature[which], mixed[which]
+        integral(0.5 / pairs), slope[kind_of], curvature[kind_of], mixed[kind_of]
     )
 
 
@@ -196,10 +196,10 @@ def two_round_delta(
         end = (
             math.log((strike / (1 - q) - 1 + q) / q) + s2 / 2
         ) / root  # beyond it every e^{L_1} counts
-        other = strike / (1 - q + q * np.exp(np.linspace(-30, 60, 181)))
-        other = other[other > 1 - q]
+        other_loss = strike / (1 - q + q * np.exp(np.linspace(-30, 60, 181)))
+        other_loss = other_loss[other_loss > 1 - q]
         edges = np.r_[
-            (np.log((other - 1 + q) / q) + s2 / 2) / root,
+            (np.log((other_loss - 1 + q) / q) + s2 / 2) / root,
             end,
             np.arange(-10, 10 + root, 0.5),
         ]

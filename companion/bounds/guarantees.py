@@ -59,7 +59,7 @@ def drift_bound(problem: Problem, w: ArrayLike) -> Sides:
     before = length[..., :-1]
     budget = np.asarray(problem.budget)[..., None]
     with np.errstate(over="ignore", invalid="ignore"):
-        return _held(
+        return _require_finite(
             Sides(
                 np.diff(length**2, axis=-1) / 2,
                 before * spend + spend**2 / 2 + budget**2 / 2,
@@ -97,7 +97,7 @@ def queue_limits(problem: Problem, penalty: ArrayLike) -> QueueLimits:
         square = from_zero(least**2)
         threshold = np.maximum(slope - budget, 0)
         growth = np.cbrt(2.25 * slope * square * rounds**2.0)
-    return _held(QueueLimits(full_power, equal, threshold, growth))
+    return _require_finite(QueueLimits(full_power, equal, threshold, growth))
 
 
 def queue_bound(
@@ -163,7 +163,7 @@ def regret_bound(
             ) / penalty
         else:
             right = (limit * budget + T * budget**2 / 2 + budget**2 / 2) / penalty
-    return _held(Sides(left, np.broadcast_to(right, left.shape)))
+    return _require_finite(Sides(left, np.broadcast_to(right, left.shape)))
 
 
 def regret_at_cost(problem: Problem, w: ArrayLike, penalty: ArrayLike) -> Sides:
@@ -180,7 +180,7 @@ def regret_at_cost(problem: Problem, w: ArrayLike, penalty: ArrayLike) -> Sides:
     right = (
         np.mean(pressure * (best - problem.min_noise_energy - spend), axis=-1) / penalty
     )
-    return _held(Sides(np.broadcast_to(left, right.shape), right))
+    return _require_finite(Sides(np.broadcast_to(left, right.shape), right))
 
 
 class KappaLimits(NamedTuple):
@@ -228,7 +228,7 @@ def queue_from_below(problem: Problem, penalty: ArrayLike) -> FloatArray:
 _Values = TypeVar("_Values", bound=tuple[FloatArray, ...])
 
 
-def _held(values: _Values) -> _Values:
+def _require_finite(values: _Values) -> _Values:
     """These values, or a ``ValueError`` that one of them is beyond floating point."""
     check.finite(
         "a side of this bound, for such floors, budgets and penalties", *values

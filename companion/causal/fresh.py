@@ -77,7 +77,7 @@ def foreseen_lyapunov(
     budget = np.broadcast_to(problem.budget, batch_shape).ravel()
     level = np.broadcast_to(law.level(problem.budget), batch_shape).ravel()
     leakage = RoundLeakage(scenario)
-    chosen = np.empty((2, row.size))
+    best = np.empty((2, row.size))
     for lane in range(row.size):
         floor = floors[row[lane]]
         pairs = _pairs(scenario, floor, budget[lane], level[lane], rates)
@@ -86,10 +86,12 @@ def foreseen_lyapunov(
                 f"no pair of V and rate brings the mean cost to nu = {budget[lane]:g}"
             )
         gain = scenario.floor(floor)
-        every = Problem(scenario, gain, np.full((pairs.shape[1], draws), budget[lane]))
-        w = LyapunovPowerControl(*pairs[..., None]).schedule(every)
-        chosen[:, lane] = pairs[:, leakage(w).mean(axis=(-2, -1)).argmin()]
-    penalty, rate = chosen.reshape(2, *batch_shape)
+        instances = Problem(
+            scenario, gain, np.full((pairs.shape[1], draws), budget[lane])
+        )
+        w = LyapunovPowerControl(*pairs[..., None]).schedule(instances)
+        best[:, lane] = pairs[:, leakage(w).mean(axis=(-2, -1)).argmin()]
+    penalty, rate = best.reshape(2, *batch_shape)
     return LyapunovPowerControl(penalty, rate)
 
 
@@ -120,17 +122,17 @@ def _pairs(
         )
 
     grid = np.broadcast_arrays(penalties, rates[:, None])
-    seen = excess(*(axis.ravel() for axis in grid)).reshape(grid[0].shape)
-    i, k = np.nonzero((seen[:, 1:] > 0) != (seen[:, :-1] > 0))
+    values = excess(*(axis.ravel() for axis in grid)).reshape(grid[0].shape)
+    i, k = np.nonzero((values[:, 1:] > 0) != (values[:, :-1] > 0))
     low = np.log(penalties[k])
     high = np.log(penalties[k + 1])
     log_root, residual = find_roots(
         lambda x, n: excess(np.exp(x), rates[i[n]]), low, high, _TOLERANCE / 2
     )
-    met = (
+    is_root = (
         np.abs(residual) <= _TOLERANCE
     )  # elsewhere the mean cost jumps over the budget
-    return np.stack([np.exp(log_root[met]), rates[i[met]]])
+    return np.stack([np.exp(log_root[is_root]), rates[i[is_root]]])
 
 
 def learn_with_prior(budget_mode: str, believed: ChannelModel | None) -> PolicyBuilder:
@@ -193,7 +195,7 @@ def causal_table(
     dataset: str,
     seeds: Iterable[int] = SEEDS,
     budgets: Sequence[float] | None = None,
-    chosen: Mapping[str, PolicyBuilder] | None = None,
+    policies: Mapping[str, PolicyBuilder] | None = None,
     *,
     progress: bool = False,
     executor: Executor | None = None,
@@ -204,10 +206,10 @@ def causal_table(
     tables.
     """
     preset = presets.load(dataset)
-    chosen = methods() if chosen is None else chosen
+    policies = methods() if policies is None else policies
     levels = preset.levels if budgets is None else budgets
     how: Any = {"progress": progress, "executor": executor}
-    table = leakage_table(preset.scenario, levels, seeds, chosen, **how)
+    table = leakage_table(preset.scenario, levels, seeds, policies, **how)
     return table[["policy", "nu", "seed", *_STORED]]
 
 
@@ -231,7 +233,7 @@ def protocols(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def committed(executor: Executor | None) -> Made:
     """Return the committed tables, a data set each."""
     for dataset in DATASETS:
-        about = {
+        provenance = {
             "scenario": dataset,
             "seeds": f"{SEEDS[0]}-{SEEDS[-1]}",
             "draws": DRAWS,
@@ -239,4 +241,4 @@ def committed(executor: Executor | None) -> Made:
         }
         progress = sys.stderr.isatty()
         table = causal_table(dataset, progress=progress, executor=executor)
-        yield wide_csv(table, _STORED), about | {"threads": 1}
+        yield wide_csv(table, _STORED), provenance | {"threads": 1}

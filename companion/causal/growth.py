@@ -80,8 +80,8 @@ def methods(
     value = level_value(leakage, law, budget)
     A = float(value.log_coefficient)
     rounds = scenario.num_rounds
-    way = float(approach_constant(leakage, law, budget))
-    best = np.sqrt(float(value.spread) * rounds / (4 * way))
+    approach = float(approach_constant(leakage, law, budget))
+    best = np.sqrt(float(value.spread) * rounds / (4 * approach))
     warm = policies.AdaScale.from_law(scenario, budget, law=law, stiffness=30.0)
     return {
         "offline optimum": (policies.Optimal, lambda T: A),

@@ -150,7 +150,7 @@ def _growth_of_differences(
     return np.asarray(slopes[1:])
 
 
-def held(gain: FloatArray, num_rounds: int = 500) -> list[Realisation]:
+def held_gains(gain: FloatArray, num_rounds: int = 500) -> list[Realisation]:
     """Cut the motes' file into five groups of rows and windows of T samples, the first of them only a past."""
     return [
         Realisation(
@@ -221,4 +221,4 @@ def realisations(folder: Path | str) -> list[Realisation]:
     """Read both data sets, and once more the motes' broadcasts, with counts taken for decibels."""
     gain = michigan(folder)
     wrong = heard(michigan(folder, np.negative), trace="Michigan, a count as 1 dB")
-    return held(gain) + heard(gain) + orbit(folder) + wrong
+    return held_gains(gain) + heard(gain) + orbit(folder) + wrong

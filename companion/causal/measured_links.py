@@ -110,9 +110,9 @@ def methods(scenario: Scenario, past: FloatArray) -> dict[str, PolicyBuilder]:
     The assumed distribution is that of the past floors. After a comma, ``Rayleigh`` means Rayleigh fading with the past
     mean gains, and ``seen`` the coherence of the floors so far (:func:`~adascale.policies.seen_coherence`).
     """
-    seen = Past(min_gain=tuple(scenario.min_gain(past).tolist()))
-    law = EmpiricalFloors.of(scenario, seen.min_gain)
-    by_past = online_methods(seen)
+    past_rounds = Past(min_gain=tuple(scenario.min_gain(past).tolist()))
+    law = EmpiricalFloors.of(scenario, past_rounds.min_gain)
+    by_past = online_methods(past_rounds)
     by_rayleigh = online_methods(Rayleigh())
     by_law = (
         "ConstantLevel",
@@ -136,7 +136,7 @@ def methods(scenario: Scenario, past: FloatArray) -> dict[str, PolicyBuilder]:
         **{name: by_past[name] for name in (*first, "DynamicProgramme, hard")},
         **{name + HINDSIGHT: method for name, method in TUNED.items()},
         "ReSolve, hard, seen": TunedOnModel(
-            policies.ReSolve, channel=seen, budget_mode="hard", coherence="seen"
+            policies.ReSolve, channel=past_rounds, budget_mode="hard", coherence="seen"
         ),
         "Learn, prior, hard, seen": lambda *_: policies.Learn(
             "hard", prior=law, coherence="seen"
@@ -332,12 +332,12 @@ def committed(source: Path) -> Made:
     table = links_table(measured, progress=sys.stderr.isatty())
     server = [realisation for realisation in measured if realisation.trace == SCALED]
     scaled = links_table(server, SCALES, progress=sys.stderr.isatty())
-    about: dict[str, Any] = {
+    provenance: dict[str, Any] = {
         "source": SOURCE,
         "source_commit": COMMIT,
         "files": [MICHIGAN, RUTGERS],
     }
-    about |= {
+    provenance |= {
         "original": list(ORIGINAL),
         "licence": LICENCE,
         "nu": BUDGET,
@@ -346,7 +346,7 @@ def committed(source: Path) -> Made:
     in_order = {
         name: pd.CategoricalDtype(table[name].unique(), ordered=True) for name in _KEYS
     }
-    yield wide_csv(table.astype(in_order), _STORED, _KEYS, digits=6), about
+    yield wide_csv(table.astype(in_order), _STORED, _KEYS, digits=6), provenance
     for content in (
         summary(pd.concat([table[table["trace"] == SCALED], scaled])),
         links_statistics(measured),
@@ -354,4 +354,4 @@ def committed(source: Path) -> Made:
         first_look(source),
         example(server[0]),
     ):
-        yield content.to_csv(index=False, float_format="%.6g"), about
+        yield content.to_csv(index=False, float_format="%.6g"), provenance

@@ -31,15 +31,15 @@ def guaranteed(
 ) -> tuple[Problem, dict[str, FloatArray | Selection]]:
     """Draw a channel, and return what each policy with this guarantee does on it."""
     scenario: Scenario = getattr(Scenario, dataset)()
-    drawn = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
-    problem = Problem(scenario, scenario.min_gain(drawn.gain), 1.0)
-    law = RayleighFloors.of(scenario, scenario.mean_gain(drawn.path_loss))
+    realisation = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
+    problem = Problem(scenario, scenario.min_gain(realisation.gain), 1.0)
+    law = RayleighFloors.of(scenario, scenario.mean_gain(realisation.path_loss))
     level = EqualAlloc.budget_for(scenario, epsilon)
     return problem, {
         "known law": PrivacyBudget(epsilon, law=law).schedule(problem),
         "learning": PrivacyBudget(epsilon).schedule(problem),
         "one level": np.maximum(level, problem.min_noise_energy),
-        "truncated": Truncated(epsilon=epsilon).select(scenario, drawn.gain),
+        "truncated": Truncated(epsilon=epsilon).select(scenario, realisation.gain),
     }
 
 

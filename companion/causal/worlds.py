@@ -47,17 +47,17 @@ class World(NamedTuple):
     """From what the law of floors is computed, with the path losses that the server knows."""
 
 
-def _known(model: ChannelModel) -> World:
+def _world_of(model: ChannelModel) -> World:
     return World(model, model)
 
 
 WORLDS: dict[str, World] = {
-    "Rayleigh": _known(Rayleigh()),
-    "Rician, K = 5": _known(channel.Rician(K=5.0)),
-    "Nakagami, m = 2": _known(channel.Nakagami(m=2.0)),
-    "Nakagami, m = 0.5": _known(channel.Nakagami(m=0.5)),
-    "two antennas, the better": _known(channel.AntennaSelection(antennas=2)),
-    "two blocks a round": _known(channel.BlockFading(blocks=2)),
+    "Rayleigh": _world_of(Rayleigh()),
+    "Rician, K = 5": _world_of(channel.Rician(K=5.0)),
+    "Nakagami, m = 2": _world_of(channel.Nakagami(m=2.0)),
+    "Nakagami, m = 0.5": _world_of(channel.Nakagami(m=0.5)),
+    "two antennas, the better": _world_of(channel.AntennaSelection(antennas=2)),
+    "two blocks a round": _world_of(channel.BlockFading(blocks=2)),
     "Rician, believed Rayleigh": World(channel.Rician(K=5.0)),
     "path losses off by 3 dB": World(channel.Shadowed(deviation=3.0, known=False)),
     "path losses off by 8 dB": World(channel.Shadowed(deviation=8.0, known=False)),
@@ -234,17 +234,17 @@ def exact_table(
 def committed(executor: Executor | None) -> Made:
     """Return the committed tables: of blocks, of exact epsilons and of all worlds."""
 
-    def about(seeds: range, **more: int) -> dict[str, Any]:
+    def provenance(seeds: range, **more: int) -> dict[str, Any]:
         return {"scenario": "mnist", "seeds": f"{seeds[0]}-{seeds[-1]}", **more}
 
     blocks = pd.concat(
         [block_table(nu, seeds=BLOCK_SEEDS) for nu in (MIDDLE, *OUTER)],
         ignore_index=True,
     )
-    yield wide_csv(blocks, _BLOCK_STORED, _BLOCK_ROW), about(BLOCK_SEEDS)
-    yield wide_csv(exact_table(), _EXACT_STORED, _ROW), about(SEEDS)
+    yield wide_csv(blocks, _BLOCK_STORED, _BLOCK_ROW), provenance(BLOCK_SEEDS)
+    yield wide_csv(exact_table(), _EXACT_STORED, _ROW), provenance(SEEDS)
     table = channels_table(executor)
     yield (
         wide_csv(table, _STORED, _ROW),
-        about(SEEDS, draws=DRAWS, draws_seed=SEED),
+        provenance(SEEDS, draws=DRAWS, draws_seed=SEED),
     )

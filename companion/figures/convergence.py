@@ -13,7 +13,7 @@ from adascale.scenario import FloatArray
 from companion.figures.style import CONTEXT, Look, name_curves, panels, shades
 from companion.theory.convergence import reuse_breaks, reuse_left_side
 
-_OWN, _OTHER = (each["color"] for each in reversed(shades(2)))
+_OWN, _OTHER = (shade["color"] for shade in reversed(shades(2)))
 _TERMS: dict[str, Look] = {
     "initial": CONTEXT | {"marker": "X"},
     "heterogeneity": CONTEXT | {"marker": "v"},

@@ -91,18 +91,18 @@ def _series(axes: Axes) -> Iterator[tuple[str, str, FloatArray]]:
         if isinstance(container, ErrorbarContainer):
             parts = [*container.get_children()]
             caps += container[1]
-        names |= dict.fromkeys(map(id, parts), _shown(container.get_label()))
+        names |= dict.fromkeys(map(id, parts), _visible(container.get_label()))
     artists: list[Any] = axes.get_children()
     for artist in artists:
         kind, points = _points(artist, axes)
         if kind == "line" and artist.get_linestyle() == "None":
             kind = "points"
         if len(points) and artist not in caps:
-            name = names.get(id(artist)) or _shown(artist.get_label())
+            name = names.get(id(artist)) or _visible(artist.get_label())
             yield name, kind, np.ma.filled(np.ma.asarray(points, float), np.nan)
 
 
-def _shown(label: object) -> str:
+def _visible(label: object) -> str:
     """Return the name that a legend shows for a label."""
     name = str(label or "")
     return "" if name.startswith("_") else name

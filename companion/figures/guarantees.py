@@ -99,7 +99,7 @@ def against_penalty(penalty: FloatArray, quantities: Sequence[Bounded]) -> Figur
 def two_futures(leakage: RoundLeakage, floor: float, budget: float) -> Figure:
     r"""Draw two futures that share their first half, and the least regret on each (:eq:`eq:two-futures`)."""
     figure, (above, below) = panels(2, 2.1)
-    spent = np.linspace(0, 2 * budget, 401)
+    first_half = np.linspace(0, 2 * budget, 401)
     regrets, lines = [], (_OURS | {"linestyle": "-"}, _BOUND | {"linestyle": "--"})
     for name, level, rise, style in (("A", 1, 0, lines[0]), ("B", 2, 2, lines[1])):
         ground = (floor / budget + rise * np.array([0, 0, 1, 1])).tolist()
@@ -117,13 +117,16 @@ def two_futures(leakage: RoundLeakage, floor: float, budget: float) -> Figure:
             linestyle=":",
             label=f"water level of {name}",
         )
-        rest = leakage(floor + rise * budget + 2 * budget - spent)
+        second_half = leakage(floor + rise * budget + 2 * budget - first_half)
         regrets.append(
             1e3
-            * ((leakage(floor + spent) + rest) / 2 - leakage(floor + level * budget))
+            * (
+                (leakage(floor + first_half) + second_half) / 2
+                - leakage(floor + level * budget)
+            )
         )
         below.plot(
-            spent / budget, regrets[-1], markevery=50, label=f"$r_{name}$", **style
+            first_half / budget, regrets[-1], markevery=50, label=f"$r_{name}$", **style
         )
     gap = float(np.maximum(*regrets).min())
     above.set(xlabel="round $t/T$", ylabel="noise energy over $\\nu$", ylim=(0, None))

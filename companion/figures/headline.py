@@ -41,7 +41,7 @@ def ratios(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, ["centre", "low", "high"]).T.rename_axis(["policy", "nu"])
 
 
-def headline(found: pd.DataFrame) -> Figure:
+def headline(ratios: pd.DataFrame) -> Figure:
     r"""Draw the :func:`ratios` of three methods against :math:`\nu`: :data:`LEARNING`, AdaScale and an even split."""
     figure, axis = plt.subplots(figsize=(WIDTH, 4.0))
     axis.axhline(
@@ -56,7 +56,7 @@ def headline(found: pd.DataFrame) -> Figure:
         LEARNING: "Learn, does not know the future",
     }
     for name, label in lines.items():
-        rows, look = found.loc[name], policy_style(name)
+        rows, look = ratios.loc[name], policy_style(name)
         color = look["color"]
         axis.fill_between(
             rows.index, rows["low"], rows["high"], color=color, alpha=0.2, linewidth=0
@@ -72,7 +72,7 @@ def headline(found: pd.DataFrame) -> Figure:
     )
     axis.yaxis.set_minor_locator(NullLocator())
     axis.set_yticks([1, 1.5, 2], ["1", "1.5", "2"])
-    label_budgets(axis, found.index.get_level_values("nu"))
+    label_budgets(axis, ratios.index.get_level_values("nu"))
     say("Not knowing the future costs Learn little; an even split costs you far more")
     name_curves(axis)
     return figure

@@ -130,12 +130,13 @@ def learning_curves(
     The accuracy is what a training has above its own without noise: the curves themselves would lie on each other.  The
     tables are of :func:`adascale.runs.sweep.tables`.
     """
-    chosen = table[table["nu"].isin(nus) | (table["policy"] == "NoiseFree")]
+    selected = table[table["nu"].isin(nus) | (table["policy"] == "NoiseFree")]
     seeds = set.intersection(
-        *(set(rows["seed"]) for _, rows in chosen.groupby(["policy", "nu"]))
+        *(set(rows["seed"]) for _, rows in selected.groupby(["policy", "nu"]))
     )
     joined = curves.merge(
-        chosen[chosen["seed"].isin(seeds)][["run", "policy", "nu", "seed"]], on="run"
+        selected[selected["seed"].isin(seeds)][["run", "policy", "nu", "seed"]],
+        on="run",
     )
     figure, axes = panels(2, 2.9, sharex=True)
     methods = [name for name in table["policy"].unique() if name != "NoiseFree"]

@@ -38,14 +38,14 @@ def states() -> Figure:
     """Draw the twenty rounds under both pours, with the exact epsilon of each."""
     scenario, floor = SCENARIOS["mnist"], typical_floors()
     unit = float(RoundLeakage(scenario).unit[0])
-    rate, each = float(scenario.sampling_rate), scenario.num_rounds // floor.size
+    rate, rounds_each = float(scenario.sampling_rate), scenario.num_rounds // floor.size
     figure, axes = plt.subplots(1, 2, figsize=(1.6 * WIDTH, 2.6), sharey=True)
     for axis, (name, energy) in zip(axes, pours(floor, START).items(), strict=True):
-        events = [(rate, float(np.sqrt(w / unit)), each) for w in energy]
+        events = [(rate, float(np.sqrt(w / unit)), rounds_each) for w in energy]
         axis.bar(range(20), floor, color=_FLOOR)
         axis.bar(range(20), energy - floor, bottom=floor, color=_WATER)
-        found = epsilon(events, DELTA).estimate
-        axis.set_title(f"{name}: ε = {found:.1f}", loc="left", fontweight="bold")
+        leaked = epsilon(events, DELTA).estimate
+        axis.set_title(f"{name}: ε = {leaked:.1f}", loc="left", fontweight="bold")
         axis.set(ylim=(0, 8 * START), xticks=[], xlabel="rounds")
     axes[0].set_ylabel("noise energy")
     return figure

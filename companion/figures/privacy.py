@@ -83,21 +83,21 @@ def paper_panel(
     and below what the second changes in each leakage, if anything: geometric means of ratios with 95 % intervals.
     The ``metric`` is ``"rdp"`` or ``"epsilon"``; ``quoted`` accuracies (0 ... 1) are above the panel.
     """
-    (first, table), (second, other) = protocols.items()
+    (first, table), (second, second_table) = protocols.items()
     kind = {"rdp": "RDP leakage [nats]", "epsilon": "DP leakage $\\varepsilon$"}[metric]
     figure, (above, below) = panels(2, 2.7, sharex=True, height_ratios=(3, 2))
-    here, there = (
+    own, opposite = (
         leaked.pivot(index=["nu", "seed"], columns="policy", values=metric)
-        for leaked in (table, other)
+        for leaked in (table, second_table)
     )
     for policy in (
         name
         for name in STYLE
-        if name in here and not (metric == "rdp" and name in NOT_IN_RDP)
+        if name in own and not (metric == "rdp" and name in NOT_IN_RDP)
     ):
         look = policy_style(policy) | {"label": label_of(policy)}
-        above.plot(here[policy].groupby("nu").mean(), **look)
-        ratio = (there[policy] / here[policy]).dropna()
+        above.plot(own[policy].groupby("nu").mean(), **look)
+        ratio = (opposite[policy] / own[policy]).dropna()
         if (ratio != 1).any():
             intervals = {nu: log_interval(values) for nu, values in ratio.groupby("nu")}
             bars(
@@ -114,7 +114,7 @@ def paper_panel(
         min(low, -5), max(high, 12)
     )  # a change of nothing is not to fill the panel
     label_levels(above)
-    nus = here.index.unique("nu")
+    nus = own.index.unique("nu")
     for nu, accuracy, side in zip(
         (nus[0], nus[-1]), quoted, ("left", "right"), strict=True
     ):

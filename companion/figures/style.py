@@ -52,9 +52,9 @@ PAPER: Look = {"color": "0.4", "linestyle": "--", "marker": "*", "markersize": 8
 _VIOLET = LinearSegmentedColormap.from_list("violet", ["#8E66D0", "#5E2FB0", "#1A0B4B"])
 
 LABELS = {
-    each.__name__: each.label or each.__name__
-    for each in (getattr(policies, name) for name in policies.__all__)
-    if isinstance(each, type) and issubclass(each, policies.Policy)
+    policy.__name__: policy.label or policy.__name__
+    for policy in (getattr(policies, name) for name in policies.__all__)
+    if isinstance(policy, type) and issubclass(policy, policies.Policy)
 }
 """What a figure calls the package's policies; others, what a leakage table carries."""
 
@@ -122,10 +122,10 @@ def panels(
 
 
 def bars(
-    axis: Axes, at: ArrayLike, found: Sequence[Sequence[float]], look: Look
+    axis: Axes, at: ArrayLike, intervals: Sequence[Sequence[float]], look: Look
 ) -> None:
     """Draw means with their intervals, (centre, low, high) each; none where one of them is infinite."""
-    centre, low, high = np.array(found).T
+    centre, low, high = np.array(intervals).T
     apart = [centre - low, high - centre] if np.isfinite(low).all() else None
     axis.errorbar(at, centre, yerr=apart, capsize=3, **look)
 
@@ -203,8 +203,8 @@ def _moved_apart(
 
 def label_of(method: str) -> str:
     """Return a method's name for people, such as "Liu & Simeone, r = 0.99" for ``PowerControl, r = 0.99``."""
-    policy, comma, rest = method.partition(",")
-    return LABELS.get(policy, policy) + comma + rest
+    policy, comma, variant = method.partition(",")
+    return LABELS.get(policy, policy) + comma + variant
 
 
 def policy_label(

@@ -22,7 +22,7 @@ from companion.summary import promises
 
 CHOICES = ["EstimFuture, devices", "PowerControl, minimum"]
 CHOICES += [
-    f"PowerControl, {each}" for each in ("r = 0.999", "r = 0.99", "not subtracted")
+    f"PowerControl, {choice}" for choice in ("r = 0.999", "r = 0.99", "not subtracted")
 ]
 """Choices that change a method of the figures."""
 
@@ -42,7 +42,7 @@ def both_protocols(table: pd.DataFrame, levels: Sequence[float]) -> pd.DataFrame
         "LyapunovPowerControl",
         "EqualAlloc",
     )
-    seen = {
+    own_names = {
         "ConstantLevel": "Optimal",
         "EstimFuture": "EstimFuture",
         "EqualAlloc": "EqualAlloc",
@@ -53,7 +53,7 @@ def both_protocols(table: pd.DataFrame, levels: Sequence[float]) -> pd.DataFrame
         ["epsilon", "cost", "spread"],
     ]
     tuned = [
-        summary.epsilon[seen.get(name, name + HINDSIGHT), nu]
+        summary.epsilon[own_names.get(name, name + HINDSIGHT), nu]
         for name, nu in unseen.index
     ]
     return unseen.rename(columns={"epsilon": "unseen"}).assign(in_hindsight=tuned)
@@ -72,12 +72,12 @@ def full_power(problem: Problem, w: FloatArray) -> dict[str, FloatArray]:
     """
     loss = RoundLeakage(problem.scenario)(w)
     floor = problem.min_noise_energy
-    full = w <= floor
+    at_limit = w <= floor
     optimal = policies.Optimal().schedule(problem) <= floor
-    needless = full & ~optimal
+    needless = at_limit & ~optimal
     total = loss.sum(axis=-1)
     rounds = {
-        "at full power": full,
+        "at full power": at_limit,
         "... under the optimum": optimal,
         "needlessly": needless,
     }
@@ -145,20 +145,20 @@ def choices_table(
     by_lane = matched.pairs.groupby("lane")["epsilon"]
     multiples = matched.penalty / matched.rate**3
     kindest = by_lane.min().to_numpy()
-    others = {"worst pair on the grid": by_lane.max().to_numpy()}
+    ratios = {"worst pair on the grid": by_lane.max().to_numpy()}
     for r in (0.999, 0.99):
         pairs = match_lyapunov(problem, contraction=r).pairs
-        others[f"r = {r:g}"] = pairs.groupby("lane")["epsilon"].min().to_numpy()
+        ratios[f"r = {r:g}"] = pairs.groupby("lane")["epsilon"].min().to_numpy()
     for name, multiple in (
         ("queue filled at the start", multiples),
         ("filled, and V = 30 η̄³", 30.0),
     ):
-        others[name] = problem.epsilon(
+        ratios[name] = problem.epsilon(
             filled_lyapunov(problem, multiple=multiple).schedule(problem)
         ).ravel()
     ratios = {
         f"LyapunovPowerControl, {name}": (ratio / kindest).reshape(problem.batch_shape)
-        for name, ratio in others.items()
+        for name, ratio in ratios.items()
     }
     by_order = order_table(dataset, levels, seeds, (scenario.order, 32))[32]
     ratios["AdaScale, order 32"] = by_order.to_numpy().reshape(problem.batch_shape)

@@ -48,7 +48,7 @@ def exact_table(
     dataset: str,
     seeds: Iterable[int] = SEEDS,
     budgets: Sequence[float] | None = None,
-    chosen: Mapping[str, PolicyBuilder] = METHODS,
+    policies: Mapping[str, PolicyBuilder] = METHODS,
     executor: Executor | None = None,
 ) -> pd.DataFrame:
     r"""Compute the DP leakage of methods by both accountants: ``policy, nu, seed, epsilon, exact``."""
@@ -61,7 +61,7 @@ def exact_table(
             preset.scenario,
             levels,
             seeds,
-            chosen,
+            policies,
             accountant=accountant,
             progress=progress,
             executor=executor,
@@ -127,9 +127,9 @@ def leads(loose: pd.DataFrame) -> pd.DataFrame:
         + loose.ahead_exact.map(" → {:.0%}".format),
     }
     order = [
-        (name, what)
+        (name, metric)
         for name in dict.fromkeys(loose.policy)
-        for what in [*words][: 1 if name == "AdaScale" else 3]
+        for metric in [*words][: 1 if name == "AdaScale" else 3]
     ]
     long = loose.assign(**words).melt(["policy", "nu"], [*words], "what")
     return (
@@ -144,7 +144,11 @@ def committed(executor: Executor | None) -> Made:
     studies = [(dataset, SEEDS, METHODS) for dataset in DATASETS] + [
         ("mnist", causal.SEEDS, HEADLINE)
     ]
-    for dataset, seeds, chosen in studies:
-        about = {"scenario": dataset, "seeds": f"{seeds[0]}-{seeds[-1]}", "threads": 1}
-        table = exact_table(dataset, seeds, chosen=chosen, executor=executor)
-        yield wide_csv(table, _STORED), about
+    for dataset, seeds, policies in studies:
+        provenance = {
+            "scenario": dataset,
+            "seeds": f"{seeds[0]}-{seeds[-1]}",
+            "threads": 1,
+        }
+        table = exact_table(dataset, seeds, policies=policies, executor=executor)
+        yield wide_csv(table, _STORED), provenance

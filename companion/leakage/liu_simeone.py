@@ -58,8 +58,8 @@ def spent_epsilon(
 
     .. math:: \varepsilon = R + 2 c \sqrt R, \qquad R = \frac{G^2}{M^2 B^2 \sigma_n^2} \sum_t \eta_t
     """
-    spent = np.asarray(total_eta) / _unit(scenario)
-    return spent + 2 * _tail(delta) * np.sqrt(spent)
+    scaled = np.asarray(total_eta) / _unit(scenario)
+    return scaled + 2 * _tail(delta) * np.sqrt(scaled)
 
 
 def _tail(delta: float) -> float:

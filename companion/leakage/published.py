@@ -229,8 +229,8 @@ def offline(contraction: float, seeds: int = 30) -> dict[str, Any]:
                     published_plan(caps, weights, budget, stop=(1e9, 0.0)) / ours - 1
                 ).max()
             )
-    about = {"what": "offline schedules", "contraction": contraction, "rounds": rounds}
-    return about | {"compared": len(solved), "solved": max(solved)}
+    row = {"what": "offline schedules", "contraction": contraction, "rounds": rounds}
+    return row | {"compared": len(solved), "solved": max(solved)}
 
 
 def online(
@@ -263,15 +263,15 @@ def online(
             )[0]
             solved.append(abs(exact / ours - 1))
             stopped.append(plan.spent / ours)
-    about = {
+    row = {
         "what": "online plans",
         "contraction": contraction,
         "rounds": settings.rounds,
         "clip": settings.clip,
     }
-    about |= {"compared": len(solved), "solved": max(solved)}
-    about |= {"stopped_low": min(stopped), "stopped_high": max(stopped)}
-    return about | {"spent_low": min(total), "spent_high": max(total)}
+    row |= {"compared": len(solved), "solved": max(solved)}
+    row |= {"stopped_low": min(stopped), "stopped_high": max(stopped)}
+    return row | {"spent_low": min(total), "spent_high": max(total)}
 
 
 def committed(source: Path) -> Made:
@@ -294,10 +294,10 @@ def committed(source: Path) -> Made:
         for rounds in (10, 20, 30, 70)
     ]
     table = pd.DataFrame(rows, columns=[*rows[-1]]).astype({"rounds": "Int64"})
-    about = {
+    provenance = {
         "repository": REPOSITORY,
         "repository_commit": COMMIT,
         "contraction": contraction,
         "seeds": 10,
     }
-    yield table.to_csv(index=False, float_format="%.3g"), about
+    yield table.to_csv(index=False, float_format="%.3g"), provenance

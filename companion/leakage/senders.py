@@ -50,27 +50,26 @@ def by_error(scenario: Scenario, gain: FloatArray) -> NDArray[np.intp]:
     )
 
 
-def optimum_on(chosen: Selection, gain: FloatArray) -> Selection:
+def optimum_on(selection: Selection, gain: FloatArray) -> Selection:
     r"""Minimise :math:`\sum_t \kappa_t f(\kappa_t^2 w_t)` for given senders and total, :math:`\kappa_t = K_t / M`."""
-    s = chosen.scenario
+    s = selection.scenario
     grid = np.geomspace(1e-6, 1e4, 6000)
     slope = np.log(-RoundLeakage(s).slope(grid))
-    share = chosen.senders.mean(axis=0)
-    weakest = np.where(chosen.senders, s.scaled_gain(gain), np.inf).min(axis=0)
+    share = selection.senders.mean(axis=0)
+    weakest = np.where(selection.senders, s.scaled_gain(gain), np.inf).min(axis=0)
     floor = s.floor(weakest * share**2)
     low = slope[-1]
     high = slope[0]
-    for _ in range(
-        100
-    ):  # off its floor a round has kappa^3 f'(kappa^2 w) = -exp(price)
+    # off its floor a round has kappa^3 f'(kappa^2 w) = -exp(price)
+    for _ in range(100):
         price = (low + high) / 2
         level = (
             np.exp(np.interp(3 * np.log(share) - price, -slope, np.log(grid)))
             / share**2
         )
         energy = np.maximum(level, floor)
-        low, high = (price, high) if energy.mean() > chosen.total else (low, price)
-    return Selection(s, s.noise_scale / energy, chosen.senders)
+        low, high = (price, high) if energy.mean() > selection.total else (low, price)
+    return Selection(s, s.noise_scale / energy, selection.senders)
 
 
 def senders_rows(

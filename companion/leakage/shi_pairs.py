@@ -71,7 +71,7 @@ def lyapunov_starts(
     def empty(rate: FloatArray) -> LyapunovPowerControl:
         return LyapunovPowerControl(30 * rate**3, rate)
 
-    chosen = {
+    policies = {
         "empty": LyapunovPowerControl(match.penalty, match.rate),
         "filled": filled_lyapunov(problem, multiple=multiples),
         "at rest": filled_lyapunov(problem, multiple=multiples, capped=True),
@@ -84,7 +84,7 @@ def lyapunov_starts(
     }
     caps = np.broadcast_to(problem.max_eta, (*problem.batch_shape, problem.num_rounds))
     optimal, rows = problem.epsilon(Optimal().schedule(problem)), []
-    for name, policy in chosen.items():
+    for name, policy in policies.items():
         ratio = np.exp(
             np.log(problem.epsilon(policy.schedule(problem)) / optimal).mean(axis=-1)
         )
@@ -107,5 +107,5 @@ def lyapunov_starts(
             )
         )
     table = pd.concat(rows, ignore_index=True)
-    excess = table.ratio.to_numpy().reshape(len(chosen), -1) - 1
+    excess = table.ratio.to_numpy().reshape(len(policies), -1) - 1
     return table.assign(gone=(1 - excess / excess[0]).ravel())

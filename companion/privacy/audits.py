@@ -48,9 +48,9 @@ SIZES = {"digits": Size(8000, 1, 1000, 280), "mnist": Size(20_000, 2, 1000, 2000
 
 def audit_rows(dataset: str, nu: float, size: Size) -> list[dict[str, Any]]:
     """Audit the training of a preset at seed 0 with the optimum's schedule: a row for each of :data:`SETTINGS`."""
-    full = _given(dataset, nu, None)
-    short = _given(dataset, nu, size.broken_rounds)
-    claimed = audit_gradients(*full, size.canaries, runs=size.runs)
+    whole_horizon = _arguments(dataset, nu, None)
+    short = _arguments(dataset, nu, size.broken_rounds)
+    claimed = audit_gradients(*whole_horizon, size.canaries, runs=size.runs)
     broken = [
         audit_gradients(*short, size.broken, noise=False),
         audit_gradients(*short, size.broken, norm=10.0),
@@ -58,8 +58,8 @@ def audit_rows(dataset: str, nu: float, size: Size) -> list[dict[str, Any]]:
     return _rows(
         dataset,
         nu,
-        [full, short, short, full],
-        [claimed, *broken, audit_samples(*full, size.scans)],
+        [whole_horizon, short, short, whole_horizon],
+        [claimed, *broken, audit_samples(*whole_horizon, size.scans)],
     )
 
 
@@ -70,7 +70,7 @@ def paired_rows(
 
     Each run is one trial, so it takes many, and short ones.
     """
-    audited = _given("digits", nu, rounds)
+    audited = _arguments("digits", nu, rounds)
     heard, final = audit_paired(audited, runs)
     broken = [
         audit_paired(audited, broken_runs, **how)[0]
@@ -79,7 +79,7 @@ def paired_rows(
     return _rows("digits", nu, [audited] * 4, [heard, *broken, final])
 
 
-def _given(dataset: str, nu: float, rounds: int | None) -> Audited:
+def _arguments(dataset: str, nu: float, rounds: int | None) -> Audited:
     """Return what every audit takes first."""
     run = make_run(dataset, POLICY, nu, 0, rounds=rounds)
     problem, mean_gain = problem_of(run)
@@ -97,15 +97,15 @@ def _rows(
     dataset: str, nu: float, audited: Sequence[Audited], audits: Sequence[Audit]
 ) -> list[dict[str, Any]]:
     rows = []
-    for setting, what, audit in zip(SETTINGS, audited, audits, strict=True):
-        about = {
+    for setting, arguments, audit in zip(SETTINGS, audited, audits, strict=True):
+        columns = {
             "dataset": dataset,
             "nu": nu,
             "setting": setting,
             "policy": POLICY,
-            "rounds": what.problem.num_rounds,
+            "rounds": arguments.problem.num_rounds,
         }
-        rows.append(about | audit._asdict() | {"refuted": " ".join(audit.refuted)})
+        rows.append(columns | audit._asdict() | {"refuted": " ".join(audit.refuted)})
     return rows
 
 

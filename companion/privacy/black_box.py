@@ -43,14 +43,16 @@ class SampleCanaries:
         return cls(dataset.test_images[place], wrong, coins(count, seed), training)
 
     def signal(
-        self, scenario: Scenario, chosen: NDArray[np.intp], parameters: Tensor
+        self, scenario: Scenario, included: NDArray[np.intp], parameters: Tensor
     ) -> Tensor:
         r"""Return what the chosen canaries add to :math:`\mathbf s_t`, shape (d,)."""
-        if not chosen.size:
+        if not included.size:
             return torch.zeros_like(parameters)
-        place = torch.as_tensor(chosen)
+        place = torch.as_tensor(included)
         weights = torch.full(
-            (chosen.size,), unit(scenario) / scenario.clip_norm, dtype=parameters.dtype
+            (included.size,),
+            unit(scenario) / scenario.clip_norm,
+            dtype=parameters.dtype,
         )
         models.assign(self._network, parameters)
         batch = (

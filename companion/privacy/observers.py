@@ -51,7 +51,7 @@ def heard_better(rng: np.random.Generator, fade: FloatArray) -> dict[str, FloatA
     and fade on their own, Rayleigh.  For the neighbour fading is left out.  ``fade`` is
     :math:`\lvert h_{m,t}\rvert^2` over its mean, shape (T,), like each ratio.
     """
-    others = rng.exponential(size=(3, fade.size)) / fade
+    strangers = rng.exponential(size=(3, fade.size)) / fade
     far, near = channel.cost_hata_path_loss(np.array([FAR, NEAR]))
     even = np.ones(fade.size)
     return {
@@ -59,8 +59,8 @@ def heard_better(rng: np.random.Generator, fade: FloatArray) -> dict[str, FloatA
         "model": even,
         "quieter 3 dB": 10**0.3 * even,
         "quieter 6 dB": 10**0.6 * even,
-        "antennas": 1 + others.sum(axis=0),
-        "stranger": others[0],
+        "antennas": 1 + strangers.sum(axis=0),
+        "stranger": strangers[0],
         "neighbour": far / near * even,
     }
 
@@ -189,14 +189,14 @@ def opposite_gradients(
 
     An instance, and no worst case that is proven; to be held against the Rényi value of adding or removing.
     """
-    chosen = np.sort(np.asarray(orders, dtype=float))
+    sorted_orders = np.sort(np.asarray(orders, dtype=float))
     # less noise than there is, by a thousandth of a sensitivity at most, so that few values are left
     values, count = np.unique(np.floor(1000 * sigma) / 1000, return_counts=True)
-    total = np.zeros(chosen.shape)
+    total = np.zeros(sorted_orders.shape)
     for deviation, times in zip(values, count, strict=True):
         z = np.arange(
-            -1 - 2 * chosen[-1] - 14 * deviation,
-            1 + 2 * chosen[-1] + 14 * deviation,
+            -1 - 2 * sorted_orders[-1] - 14 * deviation,
+            1 + 2 * sorted_orders[-1] + 14 * deviation,
             deviation / 8,
         )  # tilted means inside
         base = -0.5 * (z / deviation) ** 2
@@ -207,7 +207,7 @@ def opposite_gradients(
             )
             for mean in (1, -1)
         )
-        for i, order in enumerate(chosen):
+        for i, order in enumerate(sorted_orders):
             integrand = order * top + (1 - order) * bottom
             peak = integrand.max()
             area = np.trapezoid(np.exp(integrand - peak), z)
@@ -216,4 +216,4 @@ def opposite_gradients(
                 * (peak + math.log(area / deviation / math.sqrt(2 * math.pi)))
                 / (order - 1)
             )
-    return float(accounting.to_dp(total, chosen, 1e-5).epsilon)
+    return float(accounting.to_dp(total, sorted_orders, 1e-5).epsilon)

@@ -11,11 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.audit import Audit, log_likelihood_ratio, plan
-from adascale.audit.canaries import AUDIT, RUNS, audited_devices, coins, unit
+from adascale.audit.canaries import AUDIT, RUNS, coins, unit
 from adascale.audit.conclusions import claimed, from_scores, noise_of
 from adascale.learning import Dataset, FedSGD, Training, data
 from adascale.learning.seeding import stream
 from adascale.problem import Problem
+from adascale.scenario import Scenario
 from companion.privacy.black_box import SampleCanaries, from_losses
 
 
@@ -108,15 +109,36 @@ def audit_paired(
     """
     claim = claimed(audited.problem, audited.w, delta, confidence)
     planned = plan(claim.rate, claim.sigma, runs, delta, claim.bound_confidence)
-    seen = paired_runs(audited, runs, noise=noise, norm=norm)
+    outcome = paired_runs(audited, runs, noise=noise, norm=norm)
     return (
         from_scores(
-            "paired", runs, claim, planned, seen.score, seen.present, seen.accuracy
+            "paired",
+            runs,
+            claim,
+            planned,
+            outcome.score,
+            outcome.present,
+            outcome.accuracy,
         ),
         from_losses(
-            "paired samples", runs, claim, seen.loss, seen.present, seen.accuracy
+            "paired samples",
+            runs,
+            claim,
+            outcome.loss,
+            outcome.present,
+            outcome.accuracy,
         ),
     )
+
+
+def audited_devices(scenario: Scenario) -> NDArray[np.intp]:
+    """Return the devices with the sampling rate and the weighted batch size of device 0."""
+    rate, size, _ = np.broadcast_arrays(
+        scenario.sampling_rate,
+        scenario.weighted_batch_size,
+        np.empty(scenario.num_devices),
+    )
+    return np.flatnonzero((rate == rate[0]) & (size == size[0]))
 
 
 def neighbours(
@@ -139,9 +161,9 @@ def neighbours(
     place = int(dealt[device][-1])
     label = dataset.labels[place]
     images = dataset.images.clone()
-    others = (dataset.test_labels != label).nonzero()
+    other_classes = (dataset.test_labels != label).nonzero()
     images[place] = dataset.test_images[
-        others[0, 0]
+        other_classes[0, 0]
     ]  # same label, so the partition does not change
     inside, outside = (
         FedSGD(clipping, training, dataset._replace(images=images), seed)

@@ -66,7 +66,7 @@ def few(clone):
     """One short realisation of each kind."""
     motes = data.michigan(clone[0])
     return [
-        data.held(motes, 60)[0],
+        data.held_gains(motes, 60)[0],
         data.heard(motes, 12, 10)[0],
         data.orbit(clone[0], 250)[0],
     ]
@@ -108,7 +108,7 @@ def test_motes_are_read_from_the_first_full_sample(
 
 def test_windows_follow_each_other_and_the_past_is_all_before(clone):
     motes = data.michigan(clone[0])
-    for realisations in (data.held(motes, 60), data.heard(motes, 12, 10)):
+    for realisations in (data.held_gains(motes, 60), data.heard(motes, 12, 10)):
         groups = {realisation.group for realisation in realisations}
         assert len(groups) in (5, data.NODES)
         for group in groups:

@@ -161,12 +161,12 @@ def test_no_honest_training_is_refuted_and_every_broken_one_is(table, sure):
 
 
 def test_the_tables_are_made_as_they_are_stored(monkeypatch):
-    audited = audits._given  # noqa: SLF001
+    audited = audits._arguments  # noqa: SLF001
 
     def shorter(dataset, nu, rounds):
         return audited(dataset, nu, rounds or 8)
 
-    monkeypatch.setattr(audits, "_given", shorter)
+    monkeypatch.setattr(audits, "_arguments", shorter)
     table = pd.DataFrame(audit_rows("digits", 2.56, Size(50, 1, 50, 20, 5)))
     paired = pd.DataFrame(paired_rows(0.64, 10, 10, 1))
     for own, stored in ((table, KEPT), (paired, PAIRED)):

@@ -53,15 +53,15 @@ def certificate_tables() -> tuple[pd.DataFrame, pd.DataFrame]:
                 policy = policies.ReSolve(
                     law=law, budget_mode="hard", safety_margin=margin
                 )
-                lost = surplus(F, value, floor, policy.schedule(problem)).sum(axis=-1)
-                half = 1.96 * lost.std(ddof=1) / DRAWS**0.5
+                loss = surplus(F, value, floor, policy.schedule(problem)).sum(axis=-1)
+                half = 1.96 * loss.std(ddof=1) / DRAWS**0.5
                 A = float(value.log_coefficient)
                 constant = np.max(
                     certified.policy - A * np.log(np.arange(1, rounds + 1))
                 )
                 bounds = A, certified.optimum[-1], certified.policy[-1], constant
                 rows.append(
-                    (place, scale, nu, margin, rounds, *bounds, lost.mean(), half)
+                    (place, scale, nu, margin, rounds, *bounds, loss.mean(), half)
                 )
                 if (place, margin) == (0.5, 2.0):
                     shorter += [
@@ -89,5 +89,5 @@ def certificate_tables() -> tuple[pd.DataFrame, pd.DataFrame]:
 def committed() -> Made:
     """Return the committed tables."""
     for table in certificate_tables():
-        about = {"scenario": "mnist", "nu": list(BUDGETS), "draws": DRAWS}
-        yield table.to_csv(index=False, float_format="%.7g"), about
+        provenance = {"scenario": "mnist", "nu": list(BUDGETS), "draws": DRAWS}
+        yield table.to_csv(index=False, float_format="%.7g"), provenance

@@ -182,10 +182,10 @@ def promised(
     rate = float(
         largest_learning_rate(constants.smoothness, constants.A1, constants.C1)
     )
-    others = {
+    left_out = {
         name: value for name, value in constants._asdict().items() if name != "f_star"
     }
-    rest = float(convergence_bound(np.zeros(rounds), rate, gap, **others).total)
+    rest = float(convergence_bound(np.zeros(rounds), rate, gap, **left_out).total)
     names = (
         "L",
         "A₁",
@@ -198,7 +198,7 @@ def promised(
         f"noise energy at γ = {target:g}",
     )
     values = (
-        *others.values(),
+        *left_out.values(),
         gap,
         rate,
         rest,

@@ -32,9 +32,11 @@ def _divergence(top: _Mixture, base: _Mixture, sigma: float, order: float) -> fl
         stats.norm.pdf(z[:, None], means, sigma) @ weights
         for means, weights in (top, base)
     )
-    seen = (p > 0) & (q > 0)
+    positive = (p > 0) & (q > 0)
     return float(
-        np.log(np.trapezoid(p[seen] ** order * q[seen] ** (1 - order), z[seen]))
+        np.log(
+            np.trapezoid(p[positive] ** order * q[positive] ** (1 - order), z[positive])
+        )
         / (order - 1)
     )
 

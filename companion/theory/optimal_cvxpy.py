@@ -62,9 +62,9 @@ def _solve(floor: FloatArray, budget: float, leakage: RoundLeakage) -> FloatArra
                 kernels.moment_terms(q, alpha).log_weight[0],
             ]
         )
-        used = np.isfinite(log_weights)  # q = 1 leaves k = alpha alone
-        exponent = np.outer(unit / equal, k * (k - 1) / 2)[:, used]
-        rows = log_weights[used][None, :] + cp.multiply(
+        is_finite = np.isfinite(log_weights)  # q = 1 leaves k = alpha alone
+        exponent = np.outer(unit / equal, k * (k - 1) / 2)[:, is_finite]
+        rows = log_weights[is_finite][None, :] + cp.multiply(
             exponent, cp.reshape(v, (floor.size, 1), order="C")
         )
         objective = objective + count / (alpha - 1) * cp.sum(

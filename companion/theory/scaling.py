@@ -145,10 +145,10 @@ def exponents(table: pd.DataFrame) -> pd.DataFrame:
 
 def committed() -> Made:
     """Return the committed table."""
-    about = {
+    provenance = {
         "scenario": "mnist",
         "nu": BUDGET,
         "seeds": f"{SEEDS[0]}-{SEEDS[-1]}",
         "threads": 1,
     }
-    yield scaling_table().to_csv(index=False, float_format="%.9g"), about
+    yield scaling_table().to_csv(index=False, float_format="%.9g"), provenance

@@ -151,7 +151,7 @@ def reading_table(
         trained = results[(results.reading == reading) & (results.policy == "AdaScale")]
         points = 100 * trained.pivot(index="seed", columns="nu", values="test_accuracy")
         for nu, budget in budgets.items():
-            here = leaked[np.isclose(leaked.nu, budget, rtol=1e-12)].pivot(
+            at_budget = leaked[np.isclose(leaked.nu, budget, rtol=1e-12)].pivot(
                 index="seed", columns="policy"
             )
             row = {"reading": reading, "nu": nu, "budget": budget}
@@ -160,7 +160,9 @@ def reading_table(
                 "fall": interval(points[first] - points[nu])
                 if nu > first
                 else [np.nan] * 3,
-                "gap": log_interval(here["rdp", "EqualAlloc"] / here["rdp", "Optimal"]),
+                "gap": log_interval(
+                    at_budget["rdp", "EqualAlloc"] / at_budget["rdp", "Optimal"]
+                ),
             }
             row |= {
                 f"{name}{end}": x
@@ -168,13 +170,14 @@ def reading_table(
                 for end, x in zip(_ENDINGS, triple, strict=True)
             }
             row["gap_means"] = (
-                here["rdp", "EqualAlloc"].mean() / here["rdp", "Optimal"].mean()
+                at_budget["rdp", "EqualAlloc"].mean()
+                / at_budget["rdp", "Optimal"].mean()
             )
             row["epsilon_gap"] = log_interval(
-                here["epsilon", "EqualAlloc"] / here["epsilon", "Optimal"]
+                at_budget["epsilon", "EqualAlloc"] / at_budget["epsilon", "Optimal"]
             ).centre
             rows.append(
-                row | {"epsilon": log_interval(here["epsilon", "Optimal"]).centre}
+                row | {"epsilon": log_interval(at_budget["epsilon", "Optimal"]).centre}
             )
     return pd.DataFrame(rows)
 

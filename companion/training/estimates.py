@@ -90,9 +90,11 @@ def epsilons(
     They are where a multiplier is below :data:`~companion.privacy.observers.LEAST_SIGMA`, which is put in its place.
     """
     rate = np.broadcast_to(scenario.sampling_rate, scenario.num_devices)
-    rows, which = np.unique(np.column_stack([rate, sigma]), axis=0, return_inverse=True)
+    rows, row_of = np.unique(
+        np.column_stack([rate, sigma]), axis=0, return_inverse=True
+    )
     pairs = [epsilon_at(float(row[0]), row[1:], delta) for row in rows]
-    return np.array([value for value, _ in pairs])[which.ravel()], any(
+    return np.array([value for value, _ in pairs])[row_of.ravel()], any(
         beyond for _, beyond in pairs
     )
 
@@ -164,11 +166,11 @@ def training_row(
     for t, eta in enumerate(realised.problem.eta(realised.energy)):
         aligned = realised.alignment[:, t]
         if t % 20 == 0:
-            there, on_average = (
+            received, on_average = (
                 federation.step(state, math.inf, alignment_t=weights)[0].velocity
                 for weights in (aligned, realised.law.mean[:, t])
             )
-            measured.append(float((there - on_average).square().sum()))
+            measured.append(float((received - on_average).square().sum()))
         state, _ = federation.step(
             state, float(eta), alignment_t=None if error == "none" else aligned
         )
@@ -207,21 +209,21 @@ def compared(table: pd.DataFrame, dataset: str) -> pd.DataFrame:
     for (nu, error, kind), part in rows_of_dataset.groupby(
         ["nu", "error", "kind"], sort=False
     ):
-        about = {"nu": nu, "error": error, "kind": kind} | part.loc[
+        row = {"nu": nu, "error": error, "kind": kind} | part.loc[
             :, "measured":
         ].median().to_dict()
         low = part[part["beyond"]]  # of no matter to a median below them all
-        about["beyond"] = bool(
-            any((low[name] <= about[name]).any() for name in ("true", "worst"))
+        row["beyond"] = bool(
+            any((low[name] <= row[name]).any() for name in ("true", "worst"))
         )
         trained = part.dropna(subset=["accuracy"]).set_index("seed")["accuracy"]
         if len(trained):
             bounds = interval(
                 exact.loc[nu].loc[trained.index].to_numpy() - trained.to_numpy()
             )
-            about |= {"accuracy": float(trained.mean()), "trainings": len(trained)}
-            about |= {"lost": bounds.centre, "low": bounds.low, "high": bounds.high}
-        rows.append(about)
+            row |= {"accuracy": float(trained.mean()), "trainings": len(trained)}
+            row |= {"lost": bounds.centre, "low": bounds.low, "high": bounds.high}
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -235,8 +237,8 @@ def committed(executor: Executor | None) -> Made:
         for case in cases
     ]
     table = tabulate(_rows, tasks, executor)
-    about = {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}", "threads": 1}
-    yield table.to_csv(index=False, float_format="%.6g"), about
+    provenance = {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}", "threads": 1}
+    yield table.to_csv(index=False, float_format="%.6g"), provenance
 
 
 def _rows(

@@ -62,7 +62,7 @@ def reactive_rows(seed: int) -> Iterator[dict[str, Any]]:
     order, budget, leakage = budget_at_best_order(problem.scenario)
     leaks = RoundLeakage(problem.scenario, order)
     for rule, exponent in RULES.items():
-        state, left, w = digits.federation.start(), budget, np.empty(0)
+        state, remaining, w = digits.federation.start(), budget, np.empty(0)
         squares: list[float] = []
         for n, floor in zip(
             range(problem.num_rounds, 0, -1), problem.min_noise_energy, strict=True
@@ -72,10 +72,11 @@ def reactive_rows(seed: int) -> Iterator[dict[str, Any]]:
                 for rounds in (squares[-_MEMORY:], squares)
             )
             react = min(max((recent / all_rounds) ** exponent, 0.8), 1.25)
-            share = react * left / n
-            share = min(share, left) * (1 - 1e-5)  # more than the error of the table
+            share = react * remaining / n
+            # the margin is more than the error of the table
+            share = min(share, remaining) * (1 - 1e-5)
             energy = max(np.exp(_noise(share, leakage)), floor)
-            left -= float(leaks(energy)) / problem.scenario.num_devices
+            remaining -= float(leaks(energy)) / problem.scenario.num_devices
             (state,) = digits.run(state, np.array([energy]))
             # without momentum, the velocity is what was received
             squares.append(float(state.velocity.square().sum()) - energy / 2)

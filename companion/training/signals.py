@@ -45,10 +45,10 @@ def transmit(
 
     The coefficients :math:`h_{m,t}` and the estimates, by which devices divide instead, are complex, shape (M,).
     """
-    given = coefficient, coefficient if estimate is None else estimate
+    coefficients = coefficient, coefficient if estimate is None else estimate
     channel, inverted = (
         torch.as_tensor(np.asarray(values, complex), device=gradients.device)
-        for values in given
+        for values in coefficients
     )
     sent = (math.sqrt(eta) / (len(channel) * inverted))[:, None] * gradients
     power = sent.abs().square().sum(1) / gradients.shape[1]
@@ -82,8 +82,8 @@ class OnChannel(FedSGD):
         )
         self._channel, self._aligned = coefficient_t, aligned
         self._power = np.zeros(count)
-        after, shown = super().step(state, eta_t, senders_t=senders_t)
-        return after, shown._replace(
+        after, record = super().step(state, eta_t, senders_t=senders_t)
+        return after, record._replace(
             power=None if coefficient_t is None else self._power
         )
 

@@ -124,9 +124,9 @@ def response(name: str, seed: int) -> list[dict[str, Any]]:
         ends = [[start, *digits.run(start, energy[t + 1 :])][-1] for start in starts]
         mean = pd.DataFrame([digits.evaluate(end) for end in ends]).mean()
         change = (mean - pd.Series(undisturbed)) / setting.disturbance
-        about = {"setting": name, "seed": seed, "later": k}
+        keys = {"setting": name, "seed": seed, "later": k}
         rows.append(
-            about
+            keys
             | {"response": change.test_loss, "accuracy": 100 * change.test_accuracy}
         )
     return rows
@@ -157,7 +157,7 @@ def response_weights(table: pd.DataFrame, name: str, rounds: int) -> FloatArray:
     setting = SETTINGS[name]
     mean = by_round.mean()
     error = by_round.sem()
-    return _held(
+    return _at_least_a_share(
         fitted_weights(
             mean.index, mean, error, setting.learning_rate, rounds, setting.momentum
         )
@@ -168,10 +168,10 @@ def thirds_weights(table: pd.DataFrame, name: str, rounds: int) -> FloatArray:
     """Compute the weights of rounds from what noise in each third added to a setting's loss, shape (rounds,)."""
     mean = table[table.setting == name].groupby("noise").test_loss.mean()
     added = (mean[["early", "middle", "late"]] - mean["none"]).to_numpy()
-    return _held(added[np.arange(rounds) * 3 // rounds])
+    return _at_least_a_share(added[np.arange(rounds) * 3 // rounds])
 
 
-def _held(weights: FloatArray) -> FloatArray:
+def _at_least_a_share(weights: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(weights, LEAST * weights.max()))
 
 
@@ -241,5 +241,5 @@ def committed(name: str) -> Made:
             else make(setting, seed)
         )
     ]
-    about = {"seeds": f"{seeds[0]}-{seeds[-1]}", "threads": 1}
-    yield pd.DataFrame(rows).to_csv(index=False, float_format="%.7g"), about
+    provenance = {"seeds": f"{seeds[0]}-{seeds[-1]}", "threads": 1}
+    yield pd.DataFrame(rows).to_csv(index=False, float_format="%.7g"), provenance

@@ -96,27 +96,27 @@ def compare(
     budget = np.broadcast_to(problem.budget, problem.batch_shape)
     flat = Optimal().schedule(problem)
     policy = WeightedOptimal(weights)
-    spent = weighted_cost(problem, flat, weights)
+    budget_spent = weighted_cost(problem, flat, weights)
     target = problem.rdp(flat)
     needed = np.empty(problem.batch_shape)
     scenario = problem.scenario
     account = RenyiAccountant(tuple(order_grid(4096)))
-    equal_loss = policy.schedule(Problem(scenario, problem.min_gain, spent))
+    equal_loss = policy.schedule(Problem(scenario, problem.min_gain, budget_spent))
     for lane in np.ndindex(problem.batch_shape):
         alone = Problem(scenario, problem.min_gain[lane], budget[lane])
         needed[lane] = equal_leakage(alone, policy, float(target[lane]))
     base = problem.epsilon(flat, account)
     best = epsilon = problem.epsilon(equal_loss, account)
     for order in orders:
-        tried = Problem(replace(scenario, order=order), problem.min_gain, spent)
+        tried = Problem(replace(scenario, order=order), problem.min_gain, budget_spent)
         best = np.minimum(best, problem.epsilon(policy.schedule(tried), account))
     ground = np.mean(mean_one(weights) * problem.min_noise_energy, axis=-1)
     return Comparison(
         problem.rdp(equal_loss) / target,
         epsilon / base,
         best / base,
-        needed / spent,
-        (ground + needed) / (ground + spent),
+        needed / budget_spent,
+        (ground + needed) / (ground + budget_spent),
     )
 
 

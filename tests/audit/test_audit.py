@@ -19,7 +19,7 @@ from adascale import (
     channel,
     policies,
 )
-from adascale.audit.canaries import audited_devices, batch_of, unit
+from adascale.audit.canaries import batch_of, unit
 from adascale.audit.conclusions import simulated_scores
 from adascale.learning import Diverged, Training, data, fedsgd, train
 
@@ -67,12 +67,6 @@ def test_half_of_the_canaries_are_in_and_enter_batches_at_the_sampling_rate():
     expected = 50 * 0.2 * present.sum()
     assert abs(entries.size - expected) < 4 * math.sqrt(expected)
     assert set(batches[0]) != set(batches[1])
-
-
-def test_audited_devices_have_the_guarantee_of_the_first():
-    scenario = replace(SCENARIO, batch_size=(30.0,) * 9 + (15.0,))
-    np.testing.assert_array_equal(audited_devices(scenario), range(9))
-    np.testing.assert_array_equal(audited_devices(SCENARIO), range(10))
 
 
 def test_without_canaries_it_is_the_training_of_the_package():

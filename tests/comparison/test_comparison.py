@@ -31,7 +31,9 @@ from adascale.comparison import (
     as_method,
     find_method,
     leakage_table,
+    measure,
 )
+from adascale.comparison.costs import PER_ROUND
 from adascale.comparison.methods import SEED
 from adascale.comparison.shi_tuning import best_lyapunov
 from companion.causal.fresh import CAUSAL, TUNED
@@ -195,6 +197,14 @@ def test_default_policies_are_the_paper_s_and_cost_nu():
     table = leakage_table(SMALL, BUDGETS, [0])
     assert list(table.policy.unique()) == list(PAPER)
     assert (abs(table.cost / table.nu - 1) < 1e-9).all()
+
+
+def test_what_is_measured_is_a_column(table):
+    gain = channel.draw(SMALL.num_devices, SMALL.num_rounds, 0).gain
+    problem = Problem(SMALL, SMALL.min_gain(gain), 0.01)
+    for policy in (policies.Optimal(), policies.Best(2)):
+        columns = measure(policy, problem, gain).keys() - {*PER_ROUND}
+        assert columns <= {*leakage._COLUMNS} <= {*table}  # noqa: SLF001
 
 
 def test_the_optimum_leaks_least_and_rows_are_in_order(table):
