@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.integrate import quad
 
 from adascale import Scenario, policies
 from adascale.channel import RayleighFloors
@@ -27,6 +28,16 @@ def floors_and_weights():
     weight = (half * mass).ravel() * np.exp(-1 / w) / w
     assert weight.sum() == pytest.approx(1, abs=2e-5)
     return w * float(LAW.scale), weight / weight.sum()
+
+
+def test_interpolated_leakage_is_the_integral_between_its_nodes():
+    floors = Floors(F, LAW, float(LAW.scale))
+    for node in np.searchsorted(floors.edges, [0.003, 0.0388, 0.2, 1.7]):
+        left, right = floors.edges[node - 1 : node + 1]
+        level = np.sqrt(left * right)
+        part, _ = quad(lambda w: -F.slope(w) * LAW.cdf(w), level, right, epsrel=1e-13)
+        exact = floors.leaked(right) + part
+        assert floors.leaked(level) == pytest.approx(exact, rel=3e-12)
 
 
 def test_two_rounds_lie_between_their_bounds():
