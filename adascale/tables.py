@@ -19,14 +19,16 @@ FloatArray = NDArray[np.float64]
 Choice = dict[str, Callable[[str], float | None]]
 """The columns to read, in this order, with functions that convert a field to a number or None."""
 
+Choose = Callable[[list[str]], Choice]
+"""Of the names in a header, the columns to read, or a ``ValueError``."""
+
 _LOGGED = re.compile(r"(\d{4})[./](\d\d)[./](\d\d)[_ T](\d\d)[.:](\d\d)[.:](\d\d)")
 """A time such as 2024.05.01_12.30.00, as loggers on phones write it."""
 _INDEX = ("", "index", "unnamed: 0")
 """Names of a first column that pandas or R wrote as the index."""
 
-
-_IGNORED = "\0"
-"""Beginning of what an ignored column is called."""
+_POINTS = "; write decimal points, and no separators of thousands"
+"""What is added to an error about a number with a comma."""
 
 
 class Table(NamedTuple):
@@ -51,7 +53,9 @@ class Table(NamedTuple):
     ) -> FloatArray:
         """Return a column, or raise an error unless all its entries are ``good``."""
         values = self.values[:, self.names.index(name)]
-        for t in np.flatnonzero(~good(values))[:1].tolist():
+        is_bad = ~good(values)
+        if is_bad.any():
+            t = int(is_bad.argmax())
             got = f"got {values[t]:.15g} in {name}"
             raise self.error(t, f"expected a number that is {expected}, {got}")
         return values
@@ -88,26 +92,36 @@ class Clock:
 class Lines:
     """A reader of tables, line by line.
 
-    Fields are separated by ``;``, tabs, ``,`` or blanks, and comments begin with ``#`` or ``%``.  ``choose`` maps the
-    names in the header, without an index, ``round`` and ``time``, to a :data:`Choice`.  In a table with a column
-    ``link``, rounds and times are columns like others.  ``wanted``, if given, has the columns that are read and what
-    they are called here; the others are ignored.
+    Fields are separated by ``;``, tabs, ``,`` or blanks, and comments begin with ``#`` or ``%``.  The last comment
+    before the numbers may be the header.
+
+    Parameters
+    ----------
+    name : str, of the table in errors
+    choose
+        Maps the names in the header, without an index, ``round`` and ``time``, to a :data:`Choice`.  In a table with
+        a column ``link``, rounds and times are columns like others.
+    wanted : dict of str, optional
+        The columns that are read, and what they are called here; the others are ignored.
     """
 
     def __init__(
         self,
         name: str,
-        choose: Callable[[list[str]], Choice],
+        choose: Choose,
         wanted: dict[str, str] | None = None,
     ) -> None:
-        self.name, self.number, self._wanted = name, 0, wanted
+        self.name = name
+        self.number = 0
+        """The number of the last line."""
         self.columns: list[str] = []
         """The chosen columns, once the header is read."""
+        self.names: list[str | None] = []
+        """All columns, None for one that is ignored."""
         self.place: dict[str, float] = {}
         """The round, time and index of the last row, as far as there are such columns."""
-        self.names: list[str] = []
-        """All columns."""
-        self._choose, self._comment = choose, (0, "")
+        self._choose, self._wanted = choose, wanted
+        self._comment = (0, "")
 
     def read(self, line: bytes) -> list[float] | None:
         """Return the numbers of the chosen columns in the next line, None for a header or comment."""
@@ -117,19 +131,18 @@ class Lines:
             text = line.decode(coding).rstrip("\r\n")
         except UnicodeDecodeError:
             raise self.error("not UTF-8 text; save the table as UTF-8") from None
-        if _IGNORED in text:
-            raise self.error("has a NUL character; expected text")
         bare = text.strip()
         if self.number == 1 and re.fullmatch("sep=.", bare):  # of Excel
             return None
         if bare.startswith(("#", "%")):
             self._comment = self.number, bare.lstrip("#%")
-        elif self.columns:
+            return None
+        if self.columns:
             return self._row(text)
-        elif bare and self._comment[0] and _has_numbers(bare):
+        if bare and self._comment[0] and _has_numbers(bare):
             self._begin(*self._comment)
             return self._row(text)
-        elif bare:
+        if bare:
             self._begin(self.number, text)
         return None
 
@@ -154,60 +167,63 @@ class Lines:
         """Read the header, which is in the line ``number``."""
         signs = (sign for sign in ";\t, " if sign in header.strip(" "))
         self._separator = next(signs, ",")
-        names = [name.strip().casefold() for name in self._split(header)]
+        given = [name.strip().casefold() for name in self._split(header)]
+        self.names = [*given]
         if self._wanted is not None:
-            names = self._renamed(names, self._wanted, number)
-        places = _places(names)
-        if len({*names}) < len(names):
+            self._check_wanted(given, number)
+            self.names = [self._wanted.get(name) for name in given]
+        read = [name for name in self.names if name is not None]
+        if len({*read}) < len(read):
             duplicate = f"duplicate column in {short(header)}"
             raise error_at(self.name, number, duplicate)
+        places = _places(read)
         try:
-            besides = [*places, *(name for name in names if name[:1] == _IGNORED)]
-            choice = self._choose([name for name in names if name not in besides])
+            choice = self._choose([name for name in read if name not in places])
         except ValueError as error:
             others = "and apart from these at most columns named round, time or index"
             raise error_at(self.name, number, f"{error}, {others}") from None
         self.clocks = {name: Clock() for name in places}
         self._convert = choice | self.clocks
-        self.names, self.columns = names, list(choice)
+        self.columns = list(choice)
 
-    def _renamed(
-        self, names: list[str], wanted: dict[str, str], number: int
-    ) -> list[str]:
-        """Return what the columns are called here."""
-        for name in wanted:
-            if names.count(name) != 1:
-                columns = f"got {names.count(name)} in {short(', '.join(names))}"
-                expected = f"expected one column {short(name)}, {columns}"
+    def _check_wanted(self, given: list[str], number: int) -> None:
+        """Refuse a header in which a wanted column is missing, or is there twice."""
+        for name in self._wanted or ():
+            count = given.count(name)
+            if count != 1:
+                got = f"got {count} in {short(', '.join(given))}"
+                expected = f"expected one column {short(name)}, {got}"
                 raise error_at(self.name, number, expected)
-        return [wanted.get(name, f"{_IGNORED}{i}") for i, name in enumerate(names)]
 
     def _row(self, line: str) -> list[float]:
         """Return the numbers of a row."""
         if not line.strip():
             raise self.error("blank; a value may be missing here")
-        row, width = self._split(line), len(self.names)
-        hint = "; write decimal points, and no separators of thousands"
-        if len(row) != width:
-            hint *= "," in line and len(row) > width
-            raise self.error(f"expected fields: {width}, got {len(row)}{hint}")
+        row = self._split(line)
+        number, expected = len(row), len(self.names)
+        if number != expected:
+            hint = _POINTS * ("," in line and number > expected)
+            raise self.error(f"expected fields: {expected}, got {number}{hint}")
         fields = dict(zip(self.names, row, strict=True))
-        values = []
+        values: dict[str, float] = {}
         for name, convert in self._convert.items():
             value = convert(fields[name])
             if value is None:
-                expected = getattr(convert, "expected", "a number")
-                got = f"{short(fields[name])} in {name or 'the index'}"
-                hint *= "," in fields[name]
-                raise self.error(f"expected {expected}, got {got}{hint}")
-            values.append(value)
-        chosen = len(self.columns)
-        self.place = dict(zip(self.clocks, values[chosen:], strict=True))
-        return values[:chosen]
+                what = getattr(convert, "expected", "a number")
+                raise self._no_number(what, fields[name], name)
+            values[name] = value
+        self.place = {name: values[name] for name in self.clocks}
+        return [values[name] for name in self.columns]
+
+    def _no_number(self, expected: str, field: str, name: str) -> InvalidFile:
+        """Return an error about a field of the column ``name``."""
+        got = f"{short(field)} in {name or 'the index'}"
+        hint = _POINTS * ("," in field)
+        return self.error(f"expected {expected}, got {got}{hint}")
 
 
 def _places(names: list[str]) -> list[str]:
-    """Return the columns that say where a row is: round, time, and an index; the long form reads these itself."""
+    """Return the columns that say where a row is: an index, round and time; the long form reads these two itself."""
     times = () if "link" in names else ("round", "time")
     index = [name for name in names[:1] if name in _INDEX]
     return [*index, *(name for name in names if name in times)]
@@ -216,7 +232,7 @@ def _places(names: list[str]) -> list[str]:
 def read_table(
     data: bytes,
     path: str,
-    choose: Callable[[list[str]], Choice],
+    choose: Choose,
     sparse: bool = False,
     wanted: dict[str, str] | None = None,
 ) -> Table:
@@ -228,20 +244,23 @@ def read_table(
     reader = Lines(path, choose, wanted)
     values, numbers = array("d"), array("q")
     for line in lines:
-        if not line.strip() and len(reader.names) != 1:
+        is_blank = not line.strip()
+        if is_blank and len(reader.names) != 1:
             reader.number += 1
-        elif row := reader.read(line):
+            continue
+        row = reader.read(line)
+        if row is not None:
             values.extend(row)
             values.extend(reader.place.values())
             numbers.append(reader.number)
     if not numbers:
         lacks = "has no rows" if reader.columns else "is empty"
         raise InvalidFile(f"{path} {lacks}; expected a header and rows", path)
-    rows = np.frombuffer(values).reshape(len(numbers), -1)
-    rows, places = np.split(rows, [len(reader.columns)], axis=1)
+    both = np.frombuffer(values).reshape(len(numbers), -1)
+    rows, places = np.split(both, [len(reader.columns)], axis=1)
     roles = [_role(name, clock) for name, clock in reader.clocks.items()]
-    place = dict(zip(roles, places.T, strict=True))
-    table = Table(rows, reader.columns, path, np.array(numbers), places=place)
+    by_role = dict(zip(roles, places.T, strict=True))
+    table = Table(rows, reader.columns, path, np.array(numbers), places=by_role)
     _check_order(table, sparse)
     if data.endswith((b"\r", b"\n")):
         return table
@@ -255,25 +274,13 @@ def _check_order(table: Table, sparse: bool) -> None:
     for name, place in table.places.items():
         by_one = not (sparse or name == "time" or (place % 1).any())
         step = np.diff(place)
-        for t in np.flatnonzero(step != 1 if by_one else step <= 0)[:1].tolist():
-            least = f"{place[t] + 1:.15g}" if by_one else f"> {place[t]:.15g}"
-            got = f"expected {name} {least}, got {place[t + 1]:.15g}"
+        is_wrong = step != 1 if by_one else step <= 0
+        if is_wrong.any():
+            t = int(is_wrong.argmax())
+            before, after = place[t : t + 2]
+            least = f"{before + 1:.15g}" if by_one else f"> {before:.15g}"
+            got = f"expected {name} {least}, got {after:.15g}"
             raise table.error(t + 1, f"rounds must be in order: {got}")
-
-
-def known(
-    *required: str, optional: tuple[str, ...] = (), ignored: tuple[str, ...] = ()
-) -> Callable[[list[str]], Choice]:
-    """Return the ``choose`` of :class:`Lines` for fixed columns."""
-    columns = (*required, *optional)
-
-    def choose(names: list[str]) -> Choice:
-        if not {*required} <= {*names} <= {*columns, *ignored}:
-            got, expected = short(",".join(names)), ", ".join((*columns, *ignored))
-            raise ValueError(f"got the columns {got}, expected {expected}")
-        return {name: to_number for name in columns if name in names}
-
-    return choose
 
 
 def error_at(path: str, line: int, message: str) -> InvalidFile:

@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import argparse
 import codecs
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,8 +38,10 @@ from adascale.cli import common, marks
 from adascale.cli import options as shared
 from adascale.cli.events import add_events, read_events
 from adascale.files import json_text
-from adascale.tables import Choice, FloatArray, known, read_table
+from adascale.tables import Choice, Choose, FloatArray, read_table
+from adascale.text import short, to_number
 
+_COLUMNS = ("eta", "min_gain", "floor", "noise_energy")
 _IGNORED = ("budget_left", "epsilon", "epsilon_mean")
 _MOST_KINDS = 20  # of devices, for means: some seconds
 _REPEATED = 10_000_000  # most rounds of the Renyi accountant at one rate
@@ -208,14 +209,16 @@ def _read_eta(
     return eta
 
 
-def _columns(texts: dict[str, int]) -> Callable[[list[str]], Choice]:
+def _columns(texts: dict[str, int]) -> Choose:
     """Return the choice of columns; ``texts`` gets what the rows say that they were made with, in order."""
-    numbers = known(
-        "eta", optional=("min_gain", "floor", "noise_energy"), ignored=_IGNORED
-    )
 
     def choose(names: list[str]) -> Choice:
-        columns = numbers([name for name in names if name != marks.COLUMN])
+        others = [name for name in names if name != marks.COLUMN]
+        allowed = (*_COLUMNS, *_IGNORED)
+        if "eta" not in others or not {*others} <= {*allowed}:
+            got, expected = short(",".join(others)), ", ".join(allowed)
+            raise ValueError(f"got the columns {got}, expected {expected}")
+        columns: Choice = {name: to_number for name in _COLUMNS if name in others}
         if marks.COLUMN in names:
             columns[marks.COLUMN] = lambda text: float(
                 texts.setdefault(text.strip(), len(texts))
