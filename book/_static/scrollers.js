@@ -51,3 +51,13 @@ addEventListener("load", () => {
   const whenSet = () => boxes.forEach((box) => observer.observe(box)); // which marks each once
   (window.MathJax?.startup?.promise ?? Promise.resolve()).then(whenSet);
 });
+
+// A dark page is printed light: paper is white, and browsers leave backgrounds out.
+{
+  const { dataset } = document.documentElement;
+  let screen = dataset.theme;
+  matchMedia("print").addEventListener("change", ({ matches }) => {
+    if (matches) screen = dataset.theme;
+    dataset.theme = matches ? "light" : screen;
+  });
+}

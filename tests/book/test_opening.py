@@ -104,6 +104,15 @@ def test_first_page_is_still_and_fits_a_screen(first):
     assert first.evaluate(bottom) <= 900
 
 
+def test_a_dark_page_is_printed_light(first):
+    theme = "document.documentElement.dataset.theme"
+    first.evaluate(f"{theme} = 'dark'")
+    first.emulate_media(media="print")
+    assert first.evaluate(theme) == "light"
+    first.emulate_media(media="screen")
+    assert first.evaluate(theme) == "dark"
+
+
 @pytest.mark.parametrize("name", ["introduction", "epsilon"])
 def test_without_javascript_a_picture_or_a_link_stands_in(browser, html, name):
     page = browser.new_page(java_script_enabled=False)
