@@ -12,6 +12,7 @@ from pathlib import Path
 
 import matplotlib
 import pytest
+import setuptools  # noqa: F401  # builds the wheels
 
 from companion import results
 

@@ -70,6 +70,6 @@ def test_signal_ends_a_command_and_its_processes(tmp_path, name, number, after):
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-    assert process.returncode == 128 + number
+    assert process.returncode == 128 + number, err
     assert (tmp_path / "out.csv").read_text() == "as it was"
     assert err.splitlines()[-1] == f"adascale {name}: stopped{RESUMED.get(name, '')}"
