@@ -62,13 +62,8 @@ def read_toml(path: str | os.PathLike[str]) -> dict[str, Any]:
         return tomllib.loads(text)
 
 
-def read_json(path: str | os.PathLike[str]) -> Any:
-    """Read a JSON file without equal keys in an object, NaN and Infinity, as :func:`read_toml` reads TOML."""
-    return parse_json(read_text(path), path)
-
-
 def parse_json(text: str, name: str | os.PathLike[str]) -> Any:
-    """Parse JSON as :func:`read_json` does; errors begin with the name."""
+    """Parse JSON without equal keys in an object, NaN and Infinity; errors begin with the name."""
     with _naming_file(name, "JSON"):
         return json.loads(
             text, object_pairs_hook=_without_equal_keys, parse_constant=_no_number

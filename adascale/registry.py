@@ -151,11 +151,6 @@ def name_of(kind: str, value: Any) -> str:
     return f"{value.__module__}:{value.__qualname__}"
 
 
-def call(kind: str, name: str) -> Any:
-    """Call the data set or network with this name."""
-    return find(kind, name).value()
-
-
 def parse_options(text: str) -> tuple[str, dict[str, Any]]:
     """Split ``name:key=value,key=value`` into a name and its arguments (Python literals or words)."""
     match = re.fullmatch("([^=]*):([^:=]*=.*)", text, re.DOTALL)

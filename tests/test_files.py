@@ -9,12 +9,14 @@ import time
 
 import pytest
 
-from adascale import files, load_preset
+from adascale import load_preset
 from adascale.errors import InvalidFile
 from adascale.files import (
     json_text,
+    parse_json,
     preset_chain,
     read_preset,
+    read_text,
     read_toml,
     write_atomically,
     write_together,
@@ -112,7 +114,12 @@ def test_json_has_neither_nan_nor_infinity():
 
 # What is read ---------------------------------------------------------------------------------------------------------
 
-READERS = {"json": (files.read_json, '{"a": %s}'), "toml": (read_toml, "a = %s\n")}
+
+def read_json(path):
+    return parse_json(read_text(path), path)
+
+
+READERS = {"json": (read_json, '{"a": %s}'), "toml": (read_toml, "a = %s\n")}
 UNREADABLE = [
     ("json", '1, "b": {"c": 1, "c": 1}', "duplicate key 'c'"),
     ("toml", "1\na = 2", "overwrite"),

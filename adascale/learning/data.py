@@ -83,7 +83,7 @@ def load(name: str, input_scaling: str = "standard") -> Dataset:
         Pixels with mean 0 and deviation 1, or in [0, 1].
     """
     check.one_of("input_scaling", input_scaling, "unit", "standard")
-    raw = registry.call("datasets", name)
+    raw = registry.find("datasets", name).value()
     if not isinstance(raw, RawDataset):
         raise ValueError(
             f"dataset {name!r} must be read as a RawDataset, got {type(raw).__name__}"

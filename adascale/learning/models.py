@@ -106,7 +106,7 @@ def build(name: str, seed: int, initialisation: str = "default") -> nn.Module:
     check.one_of("initialisation", initialisation, "default", "glorot")
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int(stream(seed, MODEL).integers(2**63)))
-        model = registry.call("models", name)
+        model = registry.find("models", name).value()
         if not isinstance(model, nn.Module):
             raise ValueError(
                 f"model {name!r} must make a torch.nn.Module, got {type(model).__name__}"
