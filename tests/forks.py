@@ -101,9 +101,9 @@ def slowly():
         return write(file, data[:5])
 
     def syncing(file):
-        time.sleep(0.002)
+        time.sleep(0.01)
         sync(file)
-        time.sleep(0.002)
+        time.sleep(0.01)
 
     os.write, os.fsync = writing, syncing
 
