@@ -37,12 +37,15 @@ class Leakage:
     def of_round(self, eta: float, senders: NDArray[np.bool_] | None) -> FloatArray:
         """Compute the log-moments of a round in which the server scales by eta > 0."""
         if senders is None:
-            return self._of_kinds(self._unit / (self._scenario.noise_scale / eta))
+            noise_energy = self._scenario.noise_scale / eta
+            return self._of_kinds(self._unit / noise_energy)
         selection = Selection(self._scenario, np.array([eta]), senders[:, None])
+        sigma = selection.noise_multiplier[senders, 0]
         inverse = np.zeros(self._unit.size)
-        sending = self._kind[senders]  # those of a kind have the same noise
-        inverse[sending] = selection.noise_multiplier[senders, 0] ** -2.0
-        return np.where(senders[:, None], self._of_kinds(inverse)[self._kind], 0.0)
+        inverse[self._kind[senders]] = sigma**-2.0  # a kind has one sigma
+        moments = self._of_kinds(inverse)[self._kind]
+        moments[~senders] = 0.0
+        return moments
 
     def _of_kinds(self, inverse: FloatArray) -> FloatArray:
         """Compute the log-moments of every kind from its inverse squared noise multiplier."""
