@@ -31,7 +31,8 @@ from adascale.runs.provenance import write_provenance
 from companion.methods import METHODS
 from companion.theory.optimal_cvxpy import OptimalCvxpy
 
-MNIST, CIFAR10 = Scenario.mnist(), Scenario.cifar10()
+MNIST = Scenario.mnist()
+CIFAR10 = Scenario.cifar10()
 BUDGETS = {name: np.array(presets.load(name).levels) for name in ("mnist", "cifar10")}
 
 
@@ -57,24 +58,24 @@ def significant(value):
 def write(table, path, *packages, formats, **more):
     """Write and print a table with its columns in these formats, and where it was measured."""
     print(table.to_string(index=False))
-    shown = table.assign(
-        **{
-            name: table[name].map(form, na_action="ignore")
-            for name, form in formats.items()
-        }
-    )
+    for name, form in formats.items():
+        table[name] = table[name].map(form, na_action="ignore")
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, shown.to_csv(index=False, float_format="%.1g"))
+    write_atomically(path, table.to_csv(index=False, float_format="%.1g"))
     write_provenance(path, "make bench", "numpy", *packages, **more)
 
 
 def mnist(rounds=500, seeds=0, budget=0.04):
     """Return the problem of MNIST, for one realisation or more."""
-    return Problem(
-        MNIST,
-        MNIST.min_gain(channel.draw(MNIST.num_devices, rounds, seeds).gain),
-        budget,
-    )
+    gain = channel.draw(MNIST.num_devices, rounds, seeds).gain
+    return Problem(MNIST, MNIST.min_gain(gain), budget)
+
+
+def row(benchmark, own, peer, reference, count=1):
+    """Return a row of the table, given what ``timed`` says of the package and of the peer, for so many things each."""
+    (seconds, result), (peer_seconds, expected) = own, reference
+    difference = np.abs(np.divide(result, expected) - 1).max()
+    return benchmark, seconds / count, peer, peer_seconds / count, difference
 
 
 def opacus_epsilon(sigmas):
@@ -90,45 +91,37 @@ def epsilons():
     sigma = problem.noise_multiplier(policies.EqualAlloc().schedule(problem))[..., 0, :]
     epsilon = partial(accounting.schedule_epsilon, MNIST.sampling_rate)
     epsilon(sigma[0, 0])  # compiles
-    peer, expected = timed(lambda: opacus_epsilon(sigma[2, 0]))
-    alone, found = timed(lambda: epsilon(sigma[2, 0]).epsilon, 5)
-    yield (
-        "epsilon of one schedule of 500 rounds",
-        alone,
-        "Opacus",
-        peer,
-        abs(found / expected - 1),
-    )
-    together, found = timed(lambda: epsilon(sigma).epsilon)
-    yield (
-        "the same, one of 500 schedules",
-        together / 500,
-        "Opacus",
-        peer,
-        abs(found[2, 0] / expected - 1),
-    )
+    opacus = timed(lambda: opacus_epsilon(sigma[2, 0]))
+    alone = timed(lambda: epsilon(sigma[2, 0]).epsilon, 5)
+    yield row("epsilon of one schedule of 500 rounds", alone, "Opacus", opacus)
+    seconds, together = timed(lambda: epsilon(sigma).epsilon)
+    one = seconds / 500, together[2, 0]
+    yield row("the same, one of 500 schedules", one, "Opacus", opacus)
 
 
 def optimum():
     """The offline optimum of one realisation, against CVXPY with Clarabel."""
     problem = mnist()
     OptimalCvxpy().schedule(problem)  # loads CVXPY
-    peer, expected = timed(lambda: OptimalCvxpy().schedule(problem))
-    own, found = timed(lambda: policies.Optimal().schedule(problem), 5)
-    differ = problem.rdp(found) / problem.rdp(expected) - 1
-    yield "offline optimum, 500 rounds", own, "CVXPY, Clarabel", peer, abs(differ)
+    cvxpy = timed(lambda: OptimalCvxpy().schedule(problem))
+    own = timed(lambda: policies.Optimal().schedule(problem), 5)
+    own, cvxpy = ((seconds, problem.rdp(w)) for seconds, w in (own, cvxpy))
+    yield row("offline optimum, 500 rounds", own, "CVXPY, Clarabel", cvxpy)
 
 
 @njit
 def plain_newton(floor, budget, penalty, unit, count, weight):
     """AdaScale at order 3 with devices all alike, by Newton's method from the last root: what it takes at the least."""
-    energy, queue, w = np.empty(floor.size), 0.0, 0.0
+    energy = np.empty(floor.size)
+    queue = 0.0
+    w = 0.0
     for t in range(floor.size):
         w = max(w, floor[t])
         for _ in range(60):
             s = unit / w
             once = math.exp(s)
-            two, three = weight[0] * once, 3 * weight[1] * once**3
+            two = weight[0] * once
+            three = 3 * weight[1] * once**3
             moment = 1 + two + three / 3 - weight[0] - weight[1]
             slope = (two + three) / moment
             curvature = (two + 3 * three) / moment - slope**2
@@ -148,45 +141,35 @@ def plain_newton(floor, budget, penalty, unit, count, weight):
 
 def adascale_rounds():
     """AdaScale per round: alone over a short and a long horizon, and among a hundred realisations."""
-    policy, terms = policies.AdaScale(0.03), RoundLeakage(MNIST).terms
-    newton = partial(
-        plain_newton,
-        budget=0.04,
-        penalty=0.03,
-        unit=terms.unit[0],
-        count=terms.number[0],
-    )
-    newton = partial(newton, weight=terms.moments.weight[0])
-    policy.schedule(mnist(2)), newton(mnist(2).min_noise_energy.ravel())  # compiles
-    for problem, repeats, what in (
+    policy = policies.AdaScale(0.03)
+    terms = RoundLeakage(MNIST).terms
+    constants = 0.04, 0.03, terms.unit[0], terms.number[0], terms.moments.weight[0]
+
+    def newton(problem):
+        floors = np.atleast_2d(problem.min_noise_energy)
+        return np.array([plain_newton(floor, *constants) for floor in floors])
+
+    policy.schedule(mnist(2)), newton(mnist(2))  # compiles
+    for problem, repeats, setting in (
         (mnist(), 50, "alone, T = 500"),
         (mnist(1_000_000), 4, "alone, T = 1,000,000"),
         (mnist(seeds=range(100)), 4, "among 100 realisations"),
     ):
-        floors = problem.min_noise_energy.reshape(
-            -1, problem.min_noise_energy.shape[-1]
-        )
-        own, w = timed(partial(policy.schedule, problem), repeats)
-        peer, expected = timed(
-            lambda floors=floors: np.array([*map(newton, floors)]), repeats
-        )
-        differ = np.abs(w.reshape(floors.shape) / expected - 1).max()
-        yield (
-            f"AdaScale a round, {what}",
-            own / floors.size,
-            "plain Newton",
-            peer / floors.size,
-            differ,
-        )
+        own = timed(partial(policy.schedule, problem), repeats)
+        peer = timed(partial(newton, problem), repeats)
+        count = problem.min_noise_energy.size
+        yield row(f"AdaScale a round, {setting}", own, "plain Newton", peer, count)
 
 
 def adascale_steps():
     """The same one round at a time, as a server runs it."""
-    problem, policy = mnist(), policies.AdaScale(0.03)
-    peer, expected = timed(lambda: policies.OnlinePolicy.schedule(policy, problem), 5)
-    own, found = timed(lambda: policy.schedule(problem), 50)
-    differ = np.abs(found / expected - 1).max()
-    yield "AdaScale, a whole horizon of 500 rounds", own, "round by round", peer, differ
+    problem = mnist()
+    policy = policies.AdaScale(0.03)
+    by_rounds = timed(lambda: policies.OnlinePolicy.schedule(policy, problem), 5)
+    own = timed(lambda: policy.schedule(problem), 50)
+    yield row(
+        "AdaScale, a whole horizon of 500 rounds", own, "round by round", by_rounds
+    )
 
 
 def tuning_one():
@@ -194,43 +177,36 @@ def tuning_one():
     problem = mnist()
 
     def excess(log_penalty):
-        return (
-            problem.cost(policies.AdaScale(np.exp(log_penalty)).schedule(problem))
-            / 0.04
-            - 1
-        )
+        policy = policies.AdaScale(np.exp(log_penalty))
+        return problem.cost(policy.schedule(problem)) / 0.04 - 1
+
+    def brentq():
+        return np.exp(optimize.brentq(excess, centre - 3, centre + 3, xtol=1e-12))
 
     centre = np.log(policies.AdaScale.guess(problem))
     tuning.match_budget(policies.AdaScale, problem)  # compiles
-    peer, expected = timed(
-        lambda: np.exp(optimize.brentq(excess, centre - 3, centre + 3, xtol=1e-12)), 20
-    )
-    own, found = timed(lambda: tuning.match_budget(policies.AdaScale, problem), 20)
-    yield (
-        "tuning AdaScale to one realisation",
-        own,
-        "brentq",
-        peer,
-        abs(found / expected - 1),
-    )
+    peer = timed(brentq, 20)
+    own = timed(lambda: tuning.match_budget(policies.AdaScale, problem), 20)
+    yield row("tuning AdaScale to one realisation", own, "brentq", peer)
 
 
 def figures():
     """Both figures of the paper, all six methods, 100 realisations, tuning and accounting included."""
-    both = (MNIST, BUDGETS["mnist"]), (CIFAR10, BUDGETS["cifar10"])
+    nobody = np.nan, 1.0
+    for_paper = (MNIST, BUDGETS["mnist"]), (CIFAR10, BUDGETS["cifar10"])
     seconds, _ = timed(
-        lambda: [leakage_table(*each, range(100), METHODS) for each in both]
+        lambda: [leakage_table(*panel, range(100), METHODS) for panel in for_paper]
     )
-    yield "both leakage figures, 100 realisations", seconds, "", np.nan, np.nan
+    yield row("both leakage figures, 100 realisations", (seconds, np.nan), "", nobody)
 
 
 if __name__ == "__main__":
     benchmarks = epsilons, optimum, adascale_rounds, adascale_steps, tuning_one, figures
     rows = [row for benchmark in benchmarks for row in benchmark()]
-    found = pd.DataFrame(
+    table = pd.DataFrame(
         rows, columns=["benchmark", "seconds", "peer", "peer_seconds", "difference"]
     )
-    found.insert(4, "ratio", found.peer_seconds / found.seconds)
+    table.insert(4, "ratio", table.peer_seconds / table.seconds)
     packages = "scipy", "numba", "opacus", "cvxpy", "clarabel"
     formats = dict.fromkeys(("seconds", "peer_seconds", "ratio"), significant)
-    write(found, Path(sys.argv[1], "leakage.csv"), *packages, formats=formats)
+    write(table, Path(sys.argv[1], "leakage.csv"), *packages, formats=formats)

@@ -38,13 +38,13 @@ def schedule(preset, budget):
         TunedOnRealisation(policies.AdaScale)(problem).schedule(problem)
     )[0]
     return f"{preset}, nu = {budget:g}, AdaScale", [
-        (float(scenario.sampling_rate), float(each), 1) for each in sigma
+        (float(scenario.sampling_rate), float(sigma_t), 1) for sigma_t in sigma
     ]
 
 
 def certified(events):
-    found = accounting.epsilon(events, DELTA)
-    return found.lower, found.upper
+    interval = accounting.epsilon(events, DELTA)
+    return interval.lower, interval.upper
 
 
 def renyi(events):
@@ -60,8 +60,8 @@ def opacus(events):
     accountant.history = [(sigma, q, count) for q, sigma, count in events]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = accountant._get_dprv(eps_error=0.01, delta_error=DELTA / 1000)
-        low, _, high = found.compute_epsilon(DELTA, DELTA / 1000, 0.01)
+        loss = accountant._get_dprv(eps_error=0.01, delta_error=DELTA / 1000)
+        low, _, high = loss.compute_epsilon(DELTA, DELTA / 1000, 0.01)
     return float(low), float(high)
 
 
@@ -77,8 +77,8 @@ def pld(events, pessimistic):
         for q, sigma, _ in events
     ]
     parts = [
-        each.self_compose(n) if n > 1 else each
-        for each, (*_, n) in zip(parts, events, strict=True)
+        part.self_compose(n) if n > 1 else part
+        for part, (*_, n) in zip(parts, events, strict=True)
     ]
     while len(parts) > 1:
         pairs = [a.compose(b) for a, b in zip(parts[::2], parts[1::2], strict=False)]
@@ -117,7 +117,7 @@ if __name__ == "__main__":
     schedules = {title: [event] for title, event in CONSTANT.items()} | dict(
         map(schedule, BUDGETS, BUDGETS.values())
     )
-    found = pd.concat([measured(*each) for each in schedules.items()])
+    table = pd.concat([measured(*titled) for titled in schedules.items()])
     formats = {
         "relative_gap": "{:.1e}".format,
         "cpu_seconds": "{:.2g}".format,
@@ -125,7 +125,7 @@ if __name__ == "__main__":
     }
     formats |= dict.fromkeys(("lower", "upper"), "{:.6f}".format)
     write(
-        found,
+        table,
         Path(sys.argv[1], "accounting.csv"),
         "scipy",
         "opacus",

@@ -21,24 +21,27 @@ from bench import significant, timed, write
 from adascale import Problem, Scenario, channel, registry
 from adascale.comparison import find_method
 from adascale.errors import InvalidInput
-from adascale.policies import Best, Truncated
 
 AXES = {"rounds": [10**k for k in range(2, 7)], "devices": [10**k for k in range(1, 6)]}
 MODEL = channel.Rayleigh()
 LONGEST = 60  # seconds, after which no larger size is tried
-SELECTING = {
-    "Truncated": lambda scenario, gain, total: Truncated.of_total(
-        scenario, gain, total
-    ).select(scenario, gain),
-    "Best": lambda scenario, gain, total: Best.of_total(
-        scenario, gain, total, scenario.num_devices * 4 // 5
-    ).select(scenario, gain),
-}
+ARGUMENTS = {"Best": ":number={}", "PrivacyBudget": ":epsilon=8"}
 
 
-def sized(axis, size):
-    """Return MNIST with so many rounds or devices."""
-    return replace(Scenario.mnist(), **{f"num_{axis}": size})
+def work_of(name, scenario):
+    """Return what is timed: the draw of the floors, or to tune a policy and choose all its scalings."""
+    if name == "floors":
+        return lambda: MODEL.min_gains(scenario, 0)
+    number = scenario.num_devices * 4 // 5
+    _, method = find_method(name + ARGUMENTS.get(name, "").format(number))
+    if method.chooses_senders:
+        gain = MODEL.draw(scenario.num_devices, scenario.num_rounds, 0).gain
+        total = 0.04 + scenario.floor(scenario.min_gain(gain)).mean()
+        return lambda: method(scenario, gain, total).select(scenario, gain)
+    min_gain, path_loss = MODEL.min_gains(scenario, 0)
+    problem = Problem(scenario, min_gain, 0.04)
+    mean_gain = scenario.mean_gain(path_loss)
+    return lambda: method(problem, mean_gain, MODEL).schedule(problem)
 
 
 def peak():
@@ -48,24 +51,7 @@ def peak():
 
 def measure(name, axis, size):
     """Return the seconds, and the megabytes by which the process has grown."""
-    scenario = sized(axis, size)
-    if name == "floors":
-        work = lambda: MODEL.min_gains(scenario, 0)  # noqa: E731
-    elif name in SELECTING:
-        gain = MODEL.draw(scenario.num_devices, scenario.num_rounds, 0).gain
-        total = (
-            0.04
-            + Problem(scenario, scenario.min_gain(gain), 0.04).min_noise_energy.mean()
-        )
-        work = lambda: SELECTING[name](scenario, gain, total)  # noqa: E731
-    else:
-        gain, path_loss = MODEL.min_gains(scenario, 0)
-        problem, mean_gain = (
-            Problem(scenario, gain, 0.04),
-            scenario.mean_gain(path_loss),
-        )
-        method = find_method(name)[1]
-        work = lambda: method(problem, mean_gain, MODEL).schedule(problem)  # noqa: E731
+    work = work_of(name, replace(Scenario.mnist(), **{f"num_{axis}": size}))
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = peak()
     first, _ = timed(work)
@@ -75,7 +61,8 @@ def measure(name, axis, size):
 
 def row(name, axis):
     """Return a row of the table: every size in a process of its own."""
-    seconds, context = {}, multiprocessing.get_context("fork")
+    context = multiprocessing.get_context("fork")
+    seconds = {}
     for size in AXES[axis]:
         with ProcessPoolExecutor(1, context) as own:
             try:
@@ -86,42 +73,24 @@ def row(name, axis):
         print(name, axis, size, seconds[size], grown, flush=True)
         if seconds[size] > LONGEST:
             break
-    last = list(seconds)[-3:]
-    slope = np.polyfit(np.log(last), np.log([seconds[each] for each in last]), 1)[0]
-    times = {f"seconds_{size}": each for size, each in seconds.items()}
-    return {
-        "policy": name,
-        "growing": axis,
-        **times,
-        "exponent": slope,
-        "megabytes": grown,
-    }
-
-
-def table(rows, folder):
-    """Write and print the rows."""
-    columns = [
-        "policy",
-        "growing",
-        *(f"seconds_{10**k}" for k in range(1, 7)),
-        "exponent",
-        "megabytes",
-    ]
-    formats = dict.fromkeys(columns[2:-2], significant) | {
-        "exponent": "{:.2f}".format,
-        "megabytes": "{:.0f}".format,
-    }
-    write(
-        pd.DataFrame(rows)[columns],
-        Path(folder, "scale.csv"),
-        "scipy",
-        "numba",
-        formats=formats,
-    )
+    last = [*seconds.items()][-3:]
+    exponent, _ = np.polyfit(*np.log(last).T, 1)
+    times = {f"seconds_{size}": value for size, value in seconds.items()}
+    line = {"policy": name, "growing": axis, **times}
+    return line | {"exponent": exponent, "megabytes": grown}
 
 
 if __name__ == "__main__":
-    names = [*dict.fromkeys(["floors", *registry.names("policies"), *SELECTING])]
-    for each in names:
-        measure(each, "rounds", 100)  # compiles
-    table([row(name, axis) for axis in AXES for name in names], sys.argv[1])
+    names = ["floors", *registry.names("policies")]
+    for name in names:
+        measure(name, "rounds", 100)  # compiles
+    table = pd.DataFrame([row(name, axis) for axis in AXES for name in names])
+    seconds = sorted(table.filter(like="seconds_"), key=len)
+    last = {"exponent": "{:.2f}".format, "megabytes": "{:.0f}".format}
+    write(
+        table[["policy", "growing", *seconds, *last]],
+        Path(sys.argv[1], "scale.csv"),
+        "scipy",
+        "numba",
+        formats=dict.fromkeys(seconds, significant) | last,
+    )

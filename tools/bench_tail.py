@@ -18,7 +18,8 @@ def schedules(number):
     rng = np.random.default_rng(4)
     for _ in range(number):
         size = int(np.exp(rng.uniform(0, math.log(31))))
-        q, sigma = 10 ** rng.uniform(-7, 0, size), 10 ** rng.uniform(-0.7, 1.7, size)
+        q = 10 ** rng.uniform(-7, 0, size)
+        sigma = 10 ** rng.uniform(-0.7, 1.7, size)
         count = np.floor(10 ** rng.uniform(0, 6, size))
         yield np.column_stack([q, sigma, count]), 10 ** rng.uniform(-15, -2)
 

@@ -127,7 +127,7 @@ def opacus_ghost(name):
 
 
 def functional(model):
-    parameters = {name: each.detach() for name, each in model.named_parameters()}
+    parameters = {name: value.detach() for name, value in model.named_parameters()}
 
     def loss(values, image, label):
         return F.cross_entropy(
@@ -150,8 +150,8 @@ LAYOUTS = {"contiguous": contiguous, "channels_last": lambda name: build(name, 0
 CHUNKS = {"chunks of 64": 64, "device by device": 400}
 OWN_CHUNK = Training.preset("cifar10").chunk
 SGD = {
-    f"non-private SGD, {each}": lambda name, make=make: sgd(make(name))
-    for each, make in LAYOUTS.items()
+    f"non-private SGD, {layout}": lambda name, make=make: sgd(make(name))
+    for layout, make in LAYOUTS.items()
 }
 PEERS = {
     "mnist": SGD
@@ -161,8 +161,8 @@ PEERS = {
         "Opacus ghost clipping, union": opacus_ghost,
         "vmap(grad), union": lambda name: functional(contiguous(name)),
         **{
-            f"adascale, {each}": lambda name, make=make: own(make(name))
-            for each, make in LAYOUTS.items()
+            f"adascale, {layout}": lambda name, make=make: own(make(name))
+            for layout, make in LAYOUTS.items()
         },
         "adascale, channels_last, chunks of 64": lambda name: own(
             build(name, 0), chunk=64
@@ -170,9 +170,9 @@ PEERS = {
     },
     "cifar10": {
         **{
-            f"{peer}, {each}": lambda name, make=make, size=size: by(size, make(name))
+            f"{peer}, {chunk}": lambda name, make=make, size=size: by(size, make(name))
             for peer, make in (SGD | {"Opacus hooks": opacus_hooks}).items()
-            for each, size in CHUNKS.items()
+            for chunk, size in CHUNKS.items()
         },
         "vmap(grad), chunks of 64": lambda name: by(64, functional(contiguous(name))),
         f"adascale, channels_last, chunks of {OWN_CHUNK}": lambda name: own(
@@ -189,7 +189,7 @@ PEERS = {
 
 def error(of, name, step):
     """Return how far a peer's sum is from that of a backward pass per sample in float64; half of them are clipped."""
-    images, labels = (each[:CHECKED] for each in of.batch())
+    images, labels = (tensor[:CHECKED] for tensor in of.batch())
     model = build(of.model, 0).double()
     losses = (
         F.cross_entropy(model(x[None]), y[None])
@@ -203,16 +203,18 @@ def error(of, name, step):
         if name.startswith("non-private")
         else (clip / norm).clamp_max(1) @ rows
     )
-    found = float((step(images, labels, clip) - expected).norm() / expected.norm())
-    assert found < 1e-5, f"{name} computes something else: {found:.2g}"
-    return found
+    difference = step(images, labels, clip) - expected
+    relative = float(difference.norm() / expected.norm())
+    assert relative < 1e-5, f"{name} computes something else: {relative:.2g}"
+    return relative
 
 
 def peak(workload, name):
     """Return what the batch adds to the largest size that this process ever had, in MB."""
     unit = 1e-6 if sys.platform == "darwin" else 1024e-6  # bytes there, KiB on Linux
     of = WORKLOADS[workload]
-    step, batch = PEERS[workload][name](of.model), of.batch()
+    step = PEERS[workload][name](of.model)
+    batch = of.batch()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     step(*batch, of.clip_norm)
     return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit
@@ -223,7 +225,8 @@ def measured(workload, peaks):
     of = WORKLOADS[workload]
     peers = {name: make(of.model) for name, make in PEERS[workload].items()}
     errors = [error(of, name, step) for name, step in peers.items()]
-    batch, best = of.batch(), dict.fromkeys(peers, float("inf"))
+    batch = of.batch()
+    best = dict.fromkeys(peers, float("inf"))
     for _ in range(of.turns):
         for name, step in peers.items():
             seconds, _ = timed(lambda step=step: step(*batch, of.clip_norm))
@@ -246,12 +249,12 @@ if __name__ == "__main__":
     fresh = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, fresh, max_tasks_per_child=1) as pool:
         peaks = {
-            each: [*pool.map(peak, [each] * len(peers), peers)]
-            for each, peers in PEERS.items()
+            workload: [*pool.map(peak, [workload] * len(peers), peers)]
+            for workload, peers in PEERS.items()
         }
-    found = pd.concat([measured(each, peaks[each]) for each in WORKLOADS])
+    table = pd.concat([measured(workload, peaks[workload]) for workload in WORKLOADS])
     formats = dict.fromkeys(
         ("seconds", "over_sgd", "over_opacus", "peak_mb"), significant
     )
     path = Path(sys.argv[1], "training.csv")
-    write(found, path, "torch", "opacus", formats=formats, threads=THREADS)
+    write(table, path, "torch", "opacus", formats=formats, threads=THREADS)
