@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from adascale.cli.options import Parser
-from adascale.files import write_atomically
+from adascale.files import read_toml, write_atomically
 from adascale.runs.provenance import write_provenance
 from adascale.workers import open_executor
 
@@ -22,147 +22,14 @@ class Result(NamedTuple):
     """Their names, in the order in which the function yields their text, each with what its provenance states."""
     function: str
     """``module:function`` of the companion."""
-    arguments: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
+    arguments: Sequence[str] = ()
+    options: Sequence[str] = ()
     """Of :data:`OPTIONS`."""
 
 
 RESULTS = {
-    "audit-digits": Result(
-        "results/audit", "digits.csv", "privacy.audits:committed", ("digits",)
-    ),
-    "audit-mnist": Result(
-        "results/audit", "mnist.csv", "privacy.audits:committed", ("mnist",)
-    ),
-    "audit-paired": Result(
-        "results/audit", "paired.csv", "privacy.audits:committed", ("paired",)
-    ),
-    "causal": Result(
-        "results/causal",
-        "mnist.csv cifar10.csv",
-        "causal.fresh:committed",
-        (),
-        ("jobs",),
-    ),
-    "certificate": Result(
-        "results/causal",
-        "certificate.csv certified.csv",
-        "theory.certificates:committed",
-    ),
-    "channels": Result(
-        "results/channels",
-        "table_blocks.csv exact.csv table.csv",
-        "causal.worlds:committed",
-        (),
-        ("jobs",),
-    ),
-    "estimates": Result(
-        "results/channels",
-        "estimates.csv",
-        "training.estimates:committed",
-        (),
-        ("jobs",),
-    ),
-    "exact": Result(
-        "results/exact",
-        "mnist.csv cifar10.csv headline.csv",
-        "leakage.exact:committed",
-        (),
-        ("jobs",),
-    ),
-    "explorer": Result("book/_static/explorer", "data.js", "explorer:committed"),
-    "opening": Result(
-        "book/_static/opening",
-        "states.svg future.svg observers.svg accuracy.svg",
-        "figures.opening:committed",
-    ),
-    "fork": Result(
-        "results/cifar10",
-        "fork.csv",
-        "training.counterfactual:committed",
-        (),
-        ("sweep",),
-    ),
-    "growth": Result("results/causal", "growth.csv", "causal.growth:committed"),
-    "hard-accuracy": Result(
-        "results/causal",
-        "hard_accuracy.csv",
-        "causal.privacy_budget:committed_accuracy",
-        (),
-        ("jobs",),
-    ),
-    "hard-noise": Result(
-        "results/causal",
-        "hard_noise.csv",
-        "causal.privacy_budget:committed",
-        (),
-        ("jobs",),
-    ),
-    "hard-paths": Result(
-        "results/causal",
-        "hard_paths.csv",
-        "causal.privacy_budget:committed_paths",
-        (),
-        ("jobs",),
-    ),
-    "links": Result(
-        "results/links",
-        "leakage.csv scales.csv statistics.csv evidence.csv first_look.csv example.csv",
-        "causal.measured_links:committed",
-        (),
-        ("source",),
-    ),
-    "noise": Result(
-        "results/channels",
-        "noise.csv",
-        "leakage.senders:committed_noise",
-        (),
-        ("jobs",),
-    ),
-    "published": Result(
-        "results/benchmarks",
-        "matlab.csv",
-        "leakage.published:committed",
-        (),
-        ("source",),
-    ),
-    "reactive": Result(
-        "results/causal",
-        "reactive.csv",
-        "training.reactive:committed",
-        (),
-        ("jobs",),
-    ),
-    "resnet": Result("results/benchmarks", "resnet32.csv", "training.resnet:committed"),
-    "scaling": Result("results/guarantees", "scaling.csv", "theory.scaling:committed"),
-    "senders": Result(
-        "results/channels",
-        "senders.csv",
-        "leakage.senders:committed",
-        (),
-        ("jobs",),
-    ),
-    "weights-contest": Result(
-        "results/weights",
-        "contest.csv",
-        "training.weighted_trainings:committed",
-        ("contest",),
-    ),
-    "weights-quadratic": Result(
-        "results/weights", "quadratic.csv", "training.weights:committed"
-    ),
-    "weights-response": Result(
-        "results/weights",
-        "response.csv",
-        "training.weighted_trainings:committed",
-        ("response",),
-    ),
-    "weights-thirds": Result(
-        "results/weights",
-        "thirds.csv",
-        "training.weighted_trainings:committed",
-        ("thirds",),
-    ),
+    name: Result(**entry)
+    for name, entry in read_toml(Path(__file__).with_name("results.toml")).items()
 }
 
 OPTIONS: dict[str, dict[str, Any]] = {
