@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -89,16 +90,17 @@ def match_lyapunov(
 
     check_contraction(contraction, problem.num_rounds)
     instances = Instances(problem)
-    rates, zooms = _RATES, _ZOOMS
+    rates = _RATES
+    zooms = _ZOOMS
     if relative_rates is not None:
         rates = np.atleast_1d(check.positive("relative_rates", relative_rates))
         zooms = 0
     relative = np.broadcast_to(rates, (instances.index.size, rates.size))
-    pairs = _crossings(instances, relative, contraction, delta)
+    pairs = _pairs_at_budget(instances, relative, contraction, delta)
     best = _least_epsilon(instances, pairs)
     for _ in range(zooms):
         relative = _rates_between(pairs, best["relative_rate"].to_numpy())
-        finer = _crossings(instances, relative, contraction, delta)
+        finer = _pairs_at_budget(instances, relative, contraction, delta)
         pairs = pd.concat([pairs, finer], ignore_index=True)
         best = _least_epsilon(instances, pairs)
     penalty = best["penalty"].to_numpy().reshape(problem.batch_shape)
@@ -127,19 +129,21 @@ def _rates_between(pairs: "pd.DataFrame", best: FloatArray) -> FloatArray:
         rates = np.sort(tried)
         rates = np.concatenate([rates[:1] / 2, rates, rates[-1:] * 2])
         at = np.searchsorted(rates, middle)
-        low, high = middle - rates[at - 1], rates[at + 1] - middle
+        low = middle - rates[at - 1]
+        high = rates[at + 1] - middle
         finer.append([*(rates[at - 1] + low * thirds), *(middle + high * thirds)])
     return np.array(finer)
 
 
-def _crossings(
+def _pairs_at_budget(
     instances: Instances, relative: FloatArray, contraction: float, delta: float
 ) -> "pd.DataFrame":
     """Return the pairs that cost their budget, for rates relative to the optimum's mean scaling, (instances, rates)."""
     import pandas as pd
 
     problem = instances.problem(instances.index)
-    noise_scale, floor = problem.scenario.noise_scale, problem.min_noise_energy
+    noise_scale = problem.scenario.noise_scale
+    floor = problem.min_noise_energy
     weight = np.array([contraction ** -float(t) for t in range(problem.num_rounds)])
     mean_floor = floor.mean(axis=-1)
 
@@ -152,34 +156,59 @@ def _crossings(
     rates = relative * mean_eta[:, None]
     natural = (noise_scale / water_level(floor, problem.budget)) ** 3
     penalties = natural[:, None] * _PENALTIES
-    grid = np.broadcast_arrays(
-        instances.index[:, None, None], penalties[:, None], rates[..., None]
-    )
-    values = excess(*(axis.ravel() for axis in grid)).reshape(grid[0].shape)
-    i, j, k = np.nonzero((values[..., 1:] > 0) != (values[..., :-1] > 0))
-    rate, low = rates[i, j], np.log(penalties[i, k])
-    high = low + np.log(_PENALTIES[1] / _PENALTIES[0])
-    log_root, residual = find_roots(
-        lambda x, n: excess(i[n], np.exp(x), rate[n]), low, high, _TOLERANCE / 2
-    )
-    # at other crossings the cost jumps over its budget
-    is_root = np.abs(residual) <= _TOLERANCE
-    index, penalty, rate = i[is_root], np.exp(log_root[is_root]), rate[is_root]
-    crossing = instances.problem(index)
+    i, j, penalty = crossings(excess, penalties, rates, _TOLERANCE)
+    rate = rates[i, j]
+    crossing = instances.problem(i)
     w = LyapunovPowerControl(penalty, rate, contraction).schedule(crossing)
     with warnings.catch_warnings():
         # warnings are mostly about pairs that are not chosen
         warnings.simplefilter("ignore", OrdersTooFew)
         epsilon = crossing.epsilon(w, delta=delta)
     columns = {
-        "lane": index,
+        "lane": i,
         "penalty": penalty,
         "rate": rate,
-        "relative_rate": relative[i, j][is_root],
+        "relative_rate": relative[i, j],
         "epsilon": epsilon,
         "full_power": (w <= crossing.min_noise_energy).mean(axis=-1),
     }
     return pd.DataFrame(columns)
+
+
+def crossings(
+    excess: Callable[[Index, FloatArray, FloatArray], FloatArray],
+    penalties: FloatArray,
+    rates: FloatArray,
+    tolerance: float,
+) -> tuple[Index, Index, FloatArray]:
+    """Find the penalties at which costs cross their budgets, between neighbours on a grid of penalties.
+
+    Parameters
+    ----------
+    excess : callable
+        Of instances, penalties and rates, shape (N,) each, the relative excess of the costs.
+    penalties, rates : numpy.ndarray, shape (instances, K), ascending, and (instances, R)
+    tolerance : float
+        Largest excess: where the cost jumps over its budget, there is no pair.
+
+    Returns
+    -------
+    tuple of numpy.ndarray, shape (N,)
+        The instance of each pair, the position of its rate, and its penalty.
+    """
+    instance = np.arange(len(rates))[:, None, None]
+    grid = np.broadcast_arrays(instance, penalties[:, None], rates[..., None])
+    values = excess(*(axis.ravel() for axis in grid)).reshape(grid[0].shape)
+    i, j, k = np.nonzero((values[..., 1:] > 0) != (values[..., :-1] > 0))
+    rate = rates[i, j]
+    log_root, residual = find_roots(
+        lambda x, n: excess(i[n], np.exp(x), rate[n]),
+        np.log(penalties[i, k]),
+        np.log(penalties[i, k + 1]),
+        tolerance / 2,
+    )
+    is_root = np.abs(residual) <= tolerance
+    return i[is_root], j[is_root], np.exp(log_root[is_root])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -194,9 +223,13 @@ def mean_inverse(
 
     ``caps`` has a row per instance, and ``scale`` is :math:`r^{-t}`.
     """
-    mean, rounds = np.empty(lane.size), caps.shape[1]
-    V, step, cap = np.ones(_TOGETHER), np.ones(_TOGETHER), np.ones(_TOGETHER)
-    queue, total = np.zeros(_TOGETHER), np.zeros(_TOGETHER)
+    mean = np.empty(lane.size)
+    rounds = caps.shape[1]
+    V = np.ones(_TOGETHER)
+    step = np.ones(_TOGETHER)
+    cap = np.ones(_TOGETHER)
+    queue = np.zeros(_TOGETHER)
+    total = np.zeros(_TOGETHER)
     for first in range(0, lane.size, _TOGETHER):
         count = min(_TOGETHER, lane.size - first)
         for n in range(_TOGETHER):  # slices would take 4 s more to compile

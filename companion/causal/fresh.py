@@ -28,11 +28,10 @@ from adascale.comparison import (
     leakage_table,
 )
 from adascale.comparison.methods import SEED
-from adascale.comparison.shi_tuning import best_lyapunov, mean_inverse
+from adascale.comparison.shi_tuning import best_lyapunov, crossings, mean_inverse
 from adascale.errors import BudgetNotReached
 from adascale.policies import LyapunovPowerControl
 from adascale.problem import Problem, RoundLeakage
-from adascale.rootfind import find_roots
 from adascale.scenario import FloatArray, Scenario
 from adascale.tuning import draw_floors
 from companion.methods import METHODS
@@ -110,29 +109,16 @@ def _pairs(
     penalties = _PENALTIES * (scenario.noise_scale / level) ** 3
     weight = np.ones(scenario.num_rounds)
 
-    def excess(penalty: FloatArray, rate: FloatArray) -> FloatArray:
+    def excess(_: object, penalty: FloatArray, rate: FloatArray) -> FloatArray:
         lane = np.tile(np.arange(draws), penalty.size)
         mean = mean_inverse(
             caps, weight, lane, np.repeat(penalty, draws), np.repeat(rate, draws)
         )
-        return np.asarray(
-            (scenario.noise_scale * mean.reshape(-1, draws).mean(axis=-1) - mean_floor)
-            / budget
-            - 1
-        )
+        mean_energy = scenario.noise_scale * mean.reshape(-1, draws).mean(axis=-1)
+        return np.asarray((mean_energy - mean_floor) / budget - 1)
 
-    grid = np.broadcast_arrays(penalties, rates[:, None])
-    values = excess(*(axis.ravel() for axis in grid)).reshape(grid[0].shape)
-    i, k = np.nonzero((values[:, 1:] > 0) != (values[:, :-1] > 0))
-    low = np.log(penalties[k])
-    high = np.log(penalties[k + 1])
-    log_root, residual = find_roots(
-        lambda x, n: excess(np.exp(x), rates[i[n]]), low, high, _TOLERANCE / 2
-    )
-    is_root = (
-        np.abs(residual) <= _TOLERANCE
-    )  # elsewhere the mean cost jumps over the budget
-    return np.stack([np.exp(log_root[is_root]), rates[i[is_root]]])
+    _, j, penalty = crossings(excess, penalties[None], rates[None], _TOLERANCE)
+    return np.stack([penalty, rates[j]])
 
 
 def learn_with_prior(budget_mode: str, believed: ChannelModel | None) -> PolicyBuilder:
