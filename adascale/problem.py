@@ -187,7 +187,8 @@ class Problem:
         )
 
     def _schedule(self, name: str, values: ArrayLike) -> FloatArray:
-        values, T = check.positive(name, values), self.num_rounds
+        values = check.positive(name, values)
+        T = self.num_rounds
         if values.shape[-1:] != (T,):
             raise InvalidInput(
                 f"{name} must have {T} rounds on its last axis, got shape {values.shape}",
@@ -197,7 +198,8 @@ class Problem:
         return values
 
     def _energy(self, w: ArrayLike) -> FloatArray:
-        w, floor = self._schedule("w", w), self.min_noise_energy
+        w = self._schedule("w", w)
+        floor = self.min_noise_energy
         below = w * (1 + _ROUNDING) < floor
         if below.any():
             place = first_of(below, w, floor)
@@ -252,9 +254,11 @@ class Problem:
         r"""Compute :math:`\varepsilon` of each device by any accountant, shape (..., M)."""
         M = self.scenario.num_devices
         if self.exposure is None:
-            kinds, energy = RoundLeakage(self.scenario), self._energy(w)
+            kinds = RoundLeakage(self.scenario)
+            energy = self._energy(w)
             sigmas = [np.sqrt(energy / unit) for unit in kinds.unit]
-            rates, kind = kinds.rate, kind_of_device(self.scenario)
+            rates = kinds.rate
+            kind = kind_of_device(self.scenario)
         else:  # every device is a kind of its own
             sigmas = [*np.moveaxis(self.noise_multiplier(w), -2, 0)]
             rates = np.broadcast_to(self.scenario.sampling_rate, M)

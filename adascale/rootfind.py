@@ -39,7 +39,9 @@ def power_law_step(search: Search, ratio: float, decay: float) -> Search:
 
     With :math:`\rho > 0` and :math:`m = -d \ln \rho / d \ln x` at ``search.x``, :math:`x^\star \approx x \rho^{1/m}`.
     """
-    x, low, high = search.x, search.low, search.high
+    x = search.x
+    low = search.low
+    high = search.high
     if ratio > 1.0:
         low = x
     else:
@@ -82,10 +84,15 @@ def solve(
 
     It is that of ``scipy.optimize.elementwise``, for one function in plain numbers, as that is slow to import.
     """
-    a, b, at_a, at_b, t = low, high, function(low), function(high), 0.5
+    a = low
+    b = high
+    at_a = function(low)
+    at_b = function(high)
+    t = 0.5
     while True:
         x, value = (a, at_a) if abs(at_a) < abs(at_b) else (b, at_b)
-        width, near = abs(b - a), 2 * tolerance * abs(x) + 2e-300
+        width = abs(b - a)
+        near = 2 * tolerance * abs(x) + 2e-300
         if value == 0 or width < near:
             return x
         if (at_a > 0) == (at_b > 0):
@@ -94,11 +101,15 @@ def solve(
         x = a + min(max(t, least), 1 - least) * (b - a)
         value = function(x)
         if (value > 0) == (at_a > 0):
-            c, at_c = a, at_a
+            c = a
+            at_c = at_a
         else:
             b, c, at_b, at_c = a, b, at_a, at_b
-        a, at_a, t = x, value, 0.5
-        xi, phi = (a - b) / (c - b), (at_a - at_b) / (at_c - at_b)
+        a = x
+        at_a = value
+        t = 0.5
+        xi = (a - b) / (c - b)
+        phi = (at_a - at_b) / (at_c - at_b)
         # inverse quadratic interpolation is safe
         if 1 - math.sqrt(1 - xi) < phi < math.sqrt(xi):
             t = at_a / (at_a - at_b) * at_c / (at_c - at_b)
@@ -108,12 +119,17 @@ def solve(
 def valley(value: Callable[[int], float], size: int, guess: int) -> tuple[int, float]:
     """Find the minimum of unimodal value(0), ..., value(size - 1) by galloping from ``guess``, then bisection."""
     at = cache(value)
-    low, high, middle, step = 0, size - 1, min(guess, size - 2), 1
+    low = 0
+    high = size - 1
+    middle = min(guess, size - 2)
+    step = 1
     while low < high:  # the deepest point is in low ... high
         if at(middle) <= at(middle + 1):
-            high, middle = middle, middle - step
+            high = middle
+            middle = middle - step
         else:
-            low, middle = middle + 1, middle + step
+            low = middle + 1
+            middle = middle + step
         step *= 2
         if not low <= middle < high or (low > 0 and high < size - 1):
             middle = (low + high) // 2
@@ -125,7 +141,8 @@ def widen(
 ) -> tuple[FloatArray, FloatArray]:
     """Bracket the roots of many continuous functions within +- ``limit``, by geometrically growing steps."""
     low = np.array(start, dtype=float, ndmin=1)
-    ends, index = np.stack([low, np.minimum(low + step, limit)]), np.arange(low.size)
+    ends = np.stack([low, np.minimum(low + step, limit)])
+    index = np.arange(low.size)
     values = np.stack([function(end, index) for end in ends])
     for turn in range(200):
         open_end = (ends[0] > -limit) | (ends[1] < limit)
@@ -144,7 +161,9 @@ def widen(
         raised = np.minimum(high + ahead, limit)
         lowered = np.maximum(low - ahead, -limit)
         x = np.where(up, raised, lowered)
-        value, side = function(x, i), up.astype(np.intp)  # row 1 has the upper ends
+        # row 1 has the upper ends
+        value = function(x, i)
+        side = up.astype(np.intp)
         # so far, both ends had the same sign; where it changes, the old end stays on the other side
         crossed = (value < 0) != (values[0, i] < 0)
         for array, new in ((ends, x), (values, value)):

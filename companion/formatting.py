@@ -48,7 +48,8 @@ def as_html(table: pd.DataFrame) -> str:
     columns, index = (
         re.findall("<th>(.*?)</th>", row) for row in head.split("</tr>")[:2]
     )
-    levels, level = table.index.nlevels, '<th class="row_heading">'
+    levels = table.index.nlevels
+    level = '<th class="row_heading">'
     cells = [f"{level}{name}</th>" for name in index[:levels]] + [
         f"<th>{name}</th>" for name in columns[levels:]
     ]

@@ -30,7 +30,8 @@ def absolute(text, url):
 
 
 def main(url):
-    settings, readme = ROOT / "_config.yml", ROOT / "README.md"
+    settings = ROOT / "_config.yml"
+    readme = ROOT / "README.md"
     settings.write_text(settings.read_text().replace('  url: ""', f'  url: "{url}"'))
     readme.write_text(absolute(readme.read_text(), url))
     for path in (ROOT / "pyproject.toml", ROOT / "companion" / "pyproject.toml"):

@@ -176,7 +176,8 @@ def keep_outputs(source: Path) -> Path:
     """Write the .ipynb of a chapter of which the prose alone has changed; ``ValueError`` if a code cell has."""
     notebook = convert(source)
     stored = nbformat.read(source.with_suffix(".ipynb"), as_version=4)
-    new, old = code_cells(notebook), code_cells(stored)
+    new = code_cells(notebook)
+    old = code_cells(stored)
     if [*new] != [*old]:
         raise ValueError(f"{source}: its code cells have changed; execute the chapter")
     for name, cell in new.items():

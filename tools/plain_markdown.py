@@ -121,7 +121,8 @@ class Book:
 
     def pages(self):
         """Yield each page, and its number or None."""
-        toc, chapter = yaml.safe_load((self.root / "_toc.yml").read_text()), 0
+        toc = yaml.safe_load((self.root / "_toc.yml").read_text())
+        chapter = 0
         yield toc["root"], None
         for part in toc["parts"]:
             is_numbered = bool(part.get("numbered"))
@@ -138,7 +139,8 @@ class Book:
         # figures and tables of pages without a number count on from page to page
         unnumbered = Counter()
         for name, number in self.pages():
-            page, own = self.root / f"{name}.md", Counter()
+            page = self.root / f"{name}.md"
+            own = Counter()
             for cell in jupytext.read(page, fmt="md:myst").cells:
                 for kind, label, text in labelled_in(cell):
                     is_shared = not number and kind in ("figure", "table")
@@ -223,7 +225,8 @@ class Chapter:
         if block.name == "math":
             return formula(block.body, place)
         body = "\n".join(self.plain(block.body)).strip("\n").split("\n")
-        kind, title = block.name.removeprefix("prf:").capitalize(), block.title
+        kind = block.name.removeprefix("prf:").capitalize()
+        title = block.title
         if kind == "Proof":
             return proof(f"*{f'Proof {title}'.strip()}.*", body)
         if kind == "Dropdown":

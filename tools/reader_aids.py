@@ -38,7 +38,8 @@ def appendices_by_name(app):
             if match := re.match(r"notebooks/(A\d+b?)_", page):
                 for place, number in numbers.items():
                     numbers[place] = (match[1], *number[1:])
-                title, entries = env.titles[page], env.tocs[page]
+                title = env.titles[page]
+                entries = env.tocs[page]
                 for node in (title, *entries.findall(nodes.reference)):
                     node["secnumber"] = [match[1], *node["secnumber"][1:]]
         return pages
@@ -49,7 +50,9 @@ def appendices_by_name(app):
 class NameFolds(SphinxPostTransform):
     """Name each fold of a cell that myst-nb has left unnamed."""
 
-    default_priority, formats = 200, ("html",)  # after myst-nb has made the folds
+    # after myst-nb has made the folds
+    default_priority = 200
+    formats = ("html",)
 
     def run(self, **_) -> None:
         for cell in self.document.findall(nodes.container):

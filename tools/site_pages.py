@@ -108,7 +108,8 @@ def titles_alone(env):
 
 def lighten_side_bar(app, pagename, templatename, context, doctree):
     """Make it from titles alone: Sphinx would copy the sections of all pages for each page, and then leave them out."""
-    with_sections, env = context["toctree"], app.env
+    with_sections = context["toctree"]
+    env = app.env
 
     def toctree(**options):
         if not options.get("titles_only"):

@@ -135,11 +135,14 @@ def plan(
     The plan depends only on simulated scores, so the bounds keep their confidence.  It needs at least 10 ``canaries``.
     """
     check.whole("canaries", canaries, 10)
-    rng, draws, half = np.random.default_rng(0), 20_000, canaries // 2
+    rng = np.random.default_rng(0)
+    draws = 20_000
+    half = canaries // 2
     inside = np.sort(simulated_scores(rng, rate, sigma, draws, present=True))
     outside = np.sort(simulated_scores(rng, rate, sigma, draws, present=False))
     both = np.sort(np.concatenate([inside, outside]))
-    one_run, rates = [], []
+    one_run = []
+    rates = []
     for share in _SHARES:
         threshold = float(both[-round(share * both.size)])
         true = 1 - np.searchsorted(inside, threshold) / draws
@@ -168,14 +171,16 @@ def from_scores(
     accuracy: float,
 ) -> Audit:
     """Compute all bounds from the scores and coins of independent trials, each of shape (m,)."""
-    delta, confidence = claim.delta, claim.bound_confidence
+    delta = claim.delta
+    confidence = claim.bound_confidence
     one_run = []
     for guesses in plan.guesses:
         right = right_guesses(score, present, guesses)
         bound = one_run_bound(score.size, guesses, right, delta, confidence)
         one_run.append((bound, guesses, right))
     bound, guesses, right = max(one_run)
-    by_rates, by_scale = [], []
+    by_rates = []
+    by_scale = []
     for threshold in plan.thresholds:
         counts = alarms(score, present, threshold)
         by_rates.append(rates_bound(counts, delta, confidence))
@@ -189,8 +194,10 @@ def from_scores(
 
 def alarms(score: FloatArray, present: NDArray[np.bool_], threshold: float) -> Counts:
     """Count the canaries, and those whose score is above a threshold, in the data and not in it."""
-    inside, outside = score[present], score[~present]
-    true, false = int((inside > threshold).sum()), int((outside > threshold).sum())
+    inside = score[present]
+    outside = score[~present]
+    true = int((inside > threshold).sum())
+    false = int((outside > threshold).sum())
     return Counts(inside.size, true, outside.size, false)
 
 

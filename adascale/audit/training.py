@@ -56,7 +56,9 @@ def audit_gradients(
     claim = claimed(problem, w, delta, confidence)
     total = check.whole("canaries", canaries) * check.whole("runs", runs)
     planned = plan(claim.rate, claim.sigma, total, delta, claim.bound_confidence)
-    scores, coins, accuracy = [], [], 0.0
+    scores = []
+    coins = []
+    accuracy = 0.0
     for own_seed in range(seed, seed + runs):
         placed = GradientCanaries.draw(problem.scenario, canaries, own_seed, norm)
         received = w if noise else None
@@ -65,7 +67,8 @@ def audit_gradients(
         scores.append(ratio.sum(axis=0))
         coins.append(placed.present)
         accuracy += run.accuracy / runs
-    score, present = np.concatenate(scores), np.concatenate(coins)
+    score = np.concatenate(scores)
+    present = np.concatenate(coins)
     return from_scores("gradients", runs, claim, planned, score, present, accuracy)
 
 
@@ -103,7 +106,8 @@ def observe(
     exposure = 1.0 if problem.exposure is None else problem.exposure[0]
     protecting = np.broadcast_to(np.sqrt(scenario.noise_share / exposure), eta.shape)
     federation = FedSGD(scenario, training, dataset, seed)
-    state, heard = federation.start(), []
+    state = federation.start()
+    heard = []
     for t, eta_t in enumerate(eta.tolist()):
         after, _ = federation.step(state, eta_t)
         batch = batch_of(canaries.present, rate, seed, t)

@@ -189,7 +189,8 @@ class _Comparison:
         gains = _draw(self.scenario, self.channel, block, some_choose)
         realisations = _Realisations(*gains, self.channel, self.accountant, self.delta)
         target = self.key.removeprefix("target_")
-        tables, labels = [], {}
+        tables = []
+        labels = {}
         for name, method in self.methods.items():
             table, policy = realisations.compare(method, target, self.levels)
             if policy is not None:
@@ -251,7 +252,8 @@ class _Realisations:
                 self.measure_together(method_for, np.ones(1)) for method_for in methods
             ]
             tables, policies = zip(*parts, strict=True)
-            table, policy = pd.concat(tables, ignore_index=True), policies[0]
+            table = pd.concat(tables, ignore_index=True)
+            policy = policies[0]
         else:
             spend = self._spend(method, target, levels)
             table, policy = self.measure(method, spend)
@@ -284,7 +286,8 @@ class _Realisations:
         from scipy.optimize import elementwise  # slow to import
 
         R = len(self.mean_gain)
-        scenario, delta = self.problem.scenario, self.delta
+        scenario = self.problem.scenario
+        delta = self.delta
         budgets = [EqualAlloc.budget_for(scenario, float(e), delta) for e in levels]
         start = np.log(budgets).repeat(R)
         # rounding and the tolerance exceed no epsilon

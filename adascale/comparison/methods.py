@@ -162,8 +162,10 @@ def _tuned_on_model(
     mean_gain: FloatArray | None = None,
     assumed: ChannelModel | None = None,
 ) -> Policy:
-    policy, fixed = method.policy, method.fixed
-    scenario, budget = problem.scenario, problem.budget
+    policy = method.policy
+    fixed = method.fixed
+    scenario = problem.scenario
+    budget = problem.budget
     model = channel or assumed or Rayleigh()
     statistics = _statistics(policy, method.needs, scenario, mean_gain, model)
     if search is not None:

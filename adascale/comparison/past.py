@@ -27,7 +27,9 @@ def with_past(method: Method, scenario: Scenario, gain: FloatArray) -> Method:
     gain : numpy.ndarray, shape (M, N), > 0
         Linear gains of the earlier rounds.
     """
-    policy, fixed, min_gain = method.policy, method.fixed, scenario.min_gain(gain)
+    policy = method.policy
+    fixed = method.fixed
+    min_gain = scenario.min_gain(gain)
     if policy is Learn and "prior" not in fixed:
         prior = EmpiricalFloors.of(scenario, min_gain)
         return TunedOnRealisation(Learn, **fixed, prior=prior)

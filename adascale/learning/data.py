@@ -279,7 +279,8 @@ def read_digits() -> RawDataset:
 
     scans = load_digits()
     order = np.random.default_rng(0).permutation(scans.target.size)
-    images, labels = scans.images[order, :, :, None] / 16, scans.target[order]
+    images = scans.images[order, :, :, None] / 16
+    labels = scans.target[order]
     return RawDataset(
         images[:1500], labels[:1500], images[1500:], labels[1500:], (0.3050,), (0.3760,)
     )
@@ -303,7 +304,8 @@ def read_torchvision(
     """Read a data set that torchvision has downloaded before, if its files are the original ones."""
     from torchvision import datasets
 
-    folder, kind = root(), name.upper()
+    folder = root()
+    kind = name.upper()
     for file, digest in FILES[name].items():  # CIFAR-10's are pickles, which run code
         path = folder / file
         if not path.is_file() or sha256(path.read_bytes()).hexdigest() != digest:

@@ -131,7 +131,8 @@ class FedSGD:
             The devices that send, of which :math:`\tilde{\mathbf r}_t` has the mean; default: all.  A round without any
             is skipped: the parameters and the momentum stay, and ``eta_t`` is ignored.
         """
-        settings, count = self.training, self.scenario.num_devices
+        settings = self.training
+        count = self.scenario.num_devices
         senders = np.ones(count, bool) if senders_t is None else np.asarray(senders_t)
         after = state._replace(round=state.round + 1)
         if not senders.all():
@@ -159,7 +160,8 @@ class FedSGD:
         It is computed at the parameters assigned last; subclasses may replace it, for example by signals on a channel.
         ``weight``, shape () or (M,), multiplies the gradient of each device; those of weight 0 compute none.
         """
-        scenario, batches = self.scenario, self.batches(round_index)
+        scenario = self.scenario
+        batches = self.batches(round_index)
         count = scenario.num_devices
         size = np.broadcast_to(scenario.weighted_batch_size, count)
         factor = np.broadcast_to(weight, count) * (1 / size) / count
@@ -198,10 +200,12 @@ class FedSGD:
         """Sum the clipped gradients of samples at positions of the training set, at the parameters assigned last."""
         batch = torch.as_tensor(positions, device=self.device)
         factors = torch.as_tensor(weights, dtype=torch.float32, device=self.device)
-        images, labels = self._data.images[batch], self._data.labels[batch]
+        images = self._data.images[batch]
+        labels = self._data.labels[batch]
         if images.ndim == 4:
             images = images.contiguous(memory_format=torch.channels_last)
-        clip_norm, chunk = self.scenario.clip_norm, self.training.chunk
+        clip_norm = self.scenario.clip_norm
+        chunk = self.training.chunk
         return clipped_sum(self._model, images, labels, clip_norm, factors, chunk)
 
 
@@ -238,7 +242,8 @@ def effective_update(
 
 def check_fit(model: nn.Module, name: str, dataset: Dataset) -> None:
     """Raise ``ValueError`` unless the model gives samples of the data set logits, each by itself."""
-    samples, classes = dataset.images[:2], int(dataset.labels.max()) + 1
+    samples = dataset.images[:2]
+    classes = int(dataset.labels.max()) + 1
     try:
         logits = check_model(model, samples)
         is_matrix = logits.ndim == 2 and len(logits) == len(samples)

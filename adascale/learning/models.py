@@ -44,7 +44,8 @@ def digits_cnn() -> nn.Module:
 
 def tanh_cnn() -> nn.Module:
     """Build the Tanh CNN of Tramèr and Boneh (2021) for 32 x 32 colour images: 550,570 parameters."""
-    layers, channels = [], 3
+    layers = []
+    channels = 3
     for width in (32, 64, 128):
         layers += [nn.Conv2d(channels, width, 3, padding=1), nn.Tanh()]
         layers += [nn.Conv2d(width, width, 3, padding=1), nn.Tanh(), nn.MaxPool2d(2)]
@@ -82,7 +83,8 @@ def _convolution(inputs: int, width: int, kernel: int, stride: int) -> list[nn.M
 
 def resnet32() -> nn.Module:
     """Build ResNet-32 for 32 x 32 colour images (He et al. 2016) with GroupNorm for BatchNorm: 466,906 parameters."""
-    layers, inputs = [*_convolution(3, 16, 3, 1), nn.ReLU()], 16
+    layers = [*_convolution(3, 16, 3, 1), nn.ReLU()]
+    inputs = 16
     for width in (16, 32, 64):
         layers.append(Block(inputs, width, stride=width // inputs))
         layers += [Block(width, width, stride=1) for _ in range(4)]

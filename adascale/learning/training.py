@@ -87,14 +87,16 @@ def train(
     Diverged
         If a parameter or a loss is not finite after a round.
     """
-    scenario, rounds = problem.scenario, problem.num_rounds
+    scenario = problem.scenario
+    rounds = problem.num_rounds
     eta = scalings(problem, schedule)
     with np.errstate(divide="ignore"):  # eta is 0 in a round without senders
         energy = scenario.noise_scale / eta
     senders = schedule.senders.T if isinstance(schedule, Selection) else [None] * rounds
     account = RenyiAccountant() if accountant is None else accountant
     federation = FedSGD(scenario, training, dataset, seed, device)
-    state, rows = federation.start(), []
+    state = federation.start()
+    rows = []
     if resume is not None:
         rows = resume.history.to_dict("records")
         state = resume.state._replace(
@@ -151,7 +153,8 @@ def epsilon_so_far(
     """Return the largest epsilon of a device after the first rounds, those of ``eta``, and the mean over devices."""
     if schedule is None:
         return math.inf, math.inf
-    rounds, scenario = len(eta), problem.scenario
+    rounds = len(eta)
+    scenario = problem.scenario
     exposure = None if problem.exposure is None else problem.exposure[..., :rounds]
     if isinstance(schedule, Selection):
         begun = schedule._replace(eta=eta, senders=schedule.senders[:, :rounds])

@@ -174,9 +174,11 @@ def all_rounds(
     """Run all rounds of each row and update its queue; return energies, and where no root is found, or -1, -1."""
     energy = np.empty(floor.shape)
     for i in range(floor.shape[0]):
-        V, last_energy = penalty[i], start[i]
+        V = penalty[i]
+        last_energy = start[i]
         for t in range(floor.shape[1]):
-            Q, least = queue[i], floor[i, t]
+            Q = queue[i]
+            least = floor[i, t]
             search = search_from(last_energy, 0.0)
             for _ in range(100):
                 if not search.x < np.inf:  # V F' overflows

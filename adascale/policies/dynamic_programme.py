@@ -77,7 +77,8 @@ class DynamicProgramme(CompiledPolicy):
         self, state: ProgrammeState, floor: FloatArray
     ) -> tuple[ProgrammeState, FloatArray]:
         *batch, rounds = floor.shape
-        rows, remaining = in_rows(floor, batch, rounds), in_rows(state.remaining, batch)
+        rows = in_rows(floor, batch, rounds)
+        remaining = in_rows(state.remaining, batch)
         horizon_budget = in_rows(state.budget * state.scenario.num_rounds, batch)
         spend = _spend(
             rows, state.table, state.table_of, horizon_budget, remaining, state.later
@@ -96,7 +97,8 @@ def _tables(
     pairs, table_of = np.unique(
         np.stack(instances, axis=-1).reshape(-1, 2), axis=0, return_inverse=True
     )
-    T, terms = scenario.num_rounds, RoundLeakage(scenario).terms
+    T = scenario.num_rounds
+    terms = RoundLeakage(scenario).terms
     points = math.ceil(math.log(T / _LEAST) / _STEP) + 1
     check.entries("the tables of budgets x rounds x points", len(pairs), T, points)
     table = np.empty((len(pairs), T, points))
@@ -112,7 +114,8 @@ def _tabulated(law: FloorLaw) -> list[FloorTable]:
     """Return every distribution of a law at floors from H = 1e-14 to 1 - 1e-6."""
     inner = (1,) * len(law.batch_shape)
     ends = np.log(law.quantile(np.reshape([1e-14, 1 - 1e-6], (2, *inner))))
-    start, step = ends[0], np.maximum(ends[1] - ends[0], 1e-6) / (_FLOORS - 1)
+    start = ends[0]
+    step = np.maximum(ends[1] - ends[0], 1e-6) / (_FLOORS - 1)
     floor = np.exp(start + step * np.arange(_FLOORS).reshape(-1, *inner))
     share = law.cdf(floor).reshape(_FLOORS, -1).T.copy()
     return [*map(FloorTable, np.ravel(start), np.ravel(step), share)]
@@ -128,10 +131,12 @@ def _levels(
 ) -> FloatArray:
     r"""Return the table :math:`\ell_n(b)`, with :math:`|F'(\ell_n(b))| = v_n(b)`, n = 0 ... T - 1."""
     rounds, points = shape
-    table, price = np.full(shape, np.inf), np.empty(points)
+    table = np.full(shape, np.inf)
+    price = np.empty(points)
     budget = horizon_budget * np.exp(_STEP * (np.arange(points) - (points - 1.0)))
     for n in range(1, rounds):
-        level, before = table[n - 1], price.copy()
+        level = table[n - 1]
+        before = price.copy()
         for j in range(points - 1, -1, -1):
             b = budget[j]
             if n == 1:
@@ -232,7 +237,8 @@ def _curve(values: FloatArray, x: float) -> tuple[float, float]:
     """Return the value and slope at x of a cubic interpolation of the points around it."""
     i = min(int(x), values.size - 2)
     u = x - i
-    low, high = values[i], values[i + 1]
+    low = values[i]
+    high = values[i + 1]
     rise = high - low
     slope_low = (high - values[i - 1]) / 2 if i > 0 else rise
     slope_high = (values[i + 2] - low) / 2 if i + 2 < values.size else rise
@@ -264,7 +270,9 @@ def _spend_of_round(
         return 0.0
     if floor + remaining <= level[0]:
         return remaining
-    low, high, y = 0.0, remaining, 0.0
+    low = 0.0
+    high = remaining
+    y = 0.0
     for _ in range(100):
         value, slope = _curve(level, _at(remaining - y, level.size, horizon_budget))
         if floor + y < value:

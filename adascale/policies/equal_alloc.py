@@ -38,7 +38,8 @@ class EqualAlloc(CompiledPolicy):
             The largest epsilon of any device, by the exact accountant.
         delta : float, in (0, 1)
         """
-        leakage, T = RoundLeakage(scenario), scenario.num_rounds
+        leakage = RoundLeakage(scenario)
+        T = scenario.num_rounds
         sigma = np.array(
             [calibrate([(q, 1.0, T)], epsilon, delta).scale for q in leakage.rate]
         )

@@ -68,7 +68,9 @@ class EstimFuture(OnlinePolicy):
     def decide(
         self, state: EstimFutureState, floor: FloatArray
     ) -> tuple[EstimFutureState, FloatArray]:
-        after, later, later_floor = state.after(1), state.later, state.later_floor
+        after = state.after(1)
+        later = state.later
+        later_floor = state.later_floor
         # the smallest valid level, with only this floor, only the later ones, or all of them under water
         alone = floor + state.remaining
         together = (alone + later * later_floor) / (1 + later)

@@ -109,7 +109,8 @@ class Joint(Selecting):
 
         Its parameters and errors are those of :meth:`~adascale.policies.Truncated.of_total`.
         """
-        scaled, total = scenario.scaled_gain(gain), check.positive("total", total)
+        scaled = scenario.scaled_gain(gain)
+        total = check.positive("total", total)
         state = cls(1.0).start(replace(scenario, num_rounds=scaled.shape[-1]))
         batch = np.broadcast_shapes(total.shape, scaled.shape[:-2])
         low = np.full(batch, state.log_slope[-1])
@@ -124,7 +125,8 @@ class Joint(Selecting):
         for _ in range(60):
             middle = (low + high) / 2
             over = noise(middle) > total
-            low, high = np.where(over, middle, low), np.where(over, high, middle)
+            low = np.where(over, middle, low)
+            high = np.where(over, high, middle)
         return cls(np.exp(high))
 
 

@@ -68,7 +68,8 @@ class Learn(CompiledPolicy):
         for row in runs:
             for number in range(1, assumed.shape[-1] + 1):
                 _add(row, number)
-        moments, level = np.zeros((len(runs), 6)), np.zeros(instances)
+        moments = np.zeros((len(runs), 6))
+        level = np.zeros(instances)
         budget = np.broadcast_to(budget, instances)
         return LearnState.begin(scenario, budget, runs, moments, level)
 
@@ -76,9 +77,11 @@ class Learn(CompiledPolicy):
         self, state: LearnState, floor: FloatArray
     ) -> tuple[LearnState, FloatArray]:
         *batch, rounds = floor.shape
-        rows, moments = in_rows(floor, batch, rounds), state.moments.copy()
+        rows = in_rows(floor, batch, rounds)
+        moments = state.moments.copy()
         runs = np.concatenate([state.runs, _twice(rows)], axis=-1)
-        remaining, level = in_rows(state.remaining, batch), in_rows(state.level, batch)
+        remaining = in_rows(state.remaining, batch)
+        level = in_rows(state.level, batch)
         hard = self.budget_mode == "hard"
         options = _Options(
             hard,
@@ -88,7 +91,8 @@ class Learn(CompiledPolicy):
             0.0 if isinstance(self.coherence, str) else float(self.coherence),
         )
         spend = _spend(rows, state.later, runs, moments, remaining, level, options)
-        remaining, level = remaining.reshape(batch), level.reshape(batch)
+        remaining = remaining.reshape(batch)
+        level = level.reshape(batch)
         state = state.after(
             rounds, remaining=remaining, runs=runs, moments=moments, level=level
         )
@@ -126,7 +130,9 @@ def _spend(
     before = runs.shape[2] - floor.shape[1]
     for i in range(floor.shape[0]):
         for t in range(floor.shape[1]):
-            w, n, number = floor[i, t], later - t + 1, before + t + 1
+            w = floor[i, t]
+            n = later - t + 1
+            number = before + t + 1
             coherence = options.coherence
             if coherence == 0:
                 coherence = next_coherence(moments[i], floor[i, t : t + 1])
@@ -166,7 +172,8 @@ def _level(
     level: float = min(start, highest)
     for turn in range(number + 3):
         below, total = _below(runs, number, level)
-        over, slope = -remaining, share * below
+        over = -remaining
+        slope = share * below
         if below > 0:
             over += slope * (level - total / below)
         if floor < level:
@@ -185,13 +192,15 @@ def _below(runs: FloatArray, number: int, level: float) -> tuple[int, float]:
     below, total = 0, 0.0
     while number > 0:
         first = number & (number - 1)
-        last_below, step = first, number - first
+        last_below = first
+        step = number - first
         while step > 0:
             if last_below + step <= number and runs[0, last_below + step - 1] < level:
                 last_below += step
             step >>= 1
         if last_below > first:
-            below, total = below + last_below - first, total + runs[1, last_below - 1]
+            below += last_below - first
+            total += runs[1, last_below - 1]
         number = first
     return below, total
 
@@ -199,9 +208,14 @@ def _below(runs: FloatArray, number: int, level: float) -> tuple[int, float]:
 @compiled
 def _add(runs: FloatArray, number: int) -> None:
     """Add the last of ``number`` floors to the runs: merge runs of equal length."""
-    floor, sums, size, total = runs[0], runs[1], 1, 0.0
+    floor = runs[0]
+    sums = runs[1]
+    size = 1
+    total = 0.0
     while size < number & -number:
-        first, i, j = number - 2 * size, number - 2 * size, number - size
+        first = number - 2 * size
+        i = number - 2 * size
+        j = number - size
         for k in range(first, number):
             if j == number or (i < number - size and floor[i] <= floor[j]):
                 sums[k], i = floor[i], i + 1

@@ -63,7 +63,8 @@ class LyapunovPowerControl(CompiledPolicy):
         self, state: LyapunovState, floor: FloatArray
     ) -> tuple[LyapunovState, FloatArray]:
         *batch, T = floor.shape
-        first, scenario = state.round, state.scenario
+        first = state.round
+        scenario = state.scenario
         if first >= scenario.num_rounds:
             # there is no horizon, but the weights grow
             check_contraction(self.contraction, first)

@@ -24,7 +24,8 @@ def water_level(min_noise_energy: ArrayLike, budget: ArrayLike) -> FloatArray:
     outer = (1,) * (len(batch) + 1 - floor.ndim)
     floor = np.sort(floor, axis=-1).reshape(outer + floor.shape)
     with np.errstate(over="ignore"):
-        total, below = budget[..., None] * T, np.cumsum(floor, axis=-1)
+        total = budget[..., None] * T
+        below = np.cumsum(floor, axis=-1)
         check.finite(
             "the floors and budgets of all rounds together", total + below[..., -1:]
         )

@@ -130,7 +130,8 @@ def _first_scaling(
     if cap + later * later_cap <= remaining:
         return cap
     # search for the largest number u of later rounds below their cap that spends the whole budget
-    low, high = 0, later
+    low = 0
+    high = later
     while low < high:
         u = (low + high + 1) // 2
         tau = later_cap / growth ** float(u)  # exactly u are below (or at) their cap

@@ -170,7 +170,8 @@ class _Search:
 
     def __init__(self, policy: PrivacyBudget, state: PrivacyBudgetState) -> None:
         self.policy = policy
-        leakage, T = RoundLeakage(state.scenario), state.scenario.num_rounds
+        leakage = RoundLeakage(state.scenario)
+        T = state.scenario.num_rounds
         kinds = kinds_that_may_leak_most(leakage)
         self.rate, self.unit = leakage.rate[kinds], leakage.unit[kinds]
         self.limits = [math.log(self.unit.max() * sigma**2) for sigma in _SIGMAS]
@@ -194,7 +195,8 @@ class _Search:
 
         lowest, highest = low, high = self.limits
         x = math.log(start) if start > 0 else math.log(self.unit.max())
-        slope, last = _SLOPE, (math.nan, math.nan)
+        slope = _SLOPE
+        last = (math.nan, math.nan)
         while high - low > _NARROW:
             excess = self.excess(plan(math.exp(x)))
             if excess <= 0 and (excess >= -self.close or x == lowest):
@@ -203,9 +205,11 @@ class _Search:
             now = estimate(x), excess
             with np.errstate(all="ignore"):
                 secant = np.divide(excess - last[1], now[0] - last[0])
-            slope, last = float(secant) if 0.3 < secant < 9 else slope, now
+            slope = float(secant) if 0.3 < secant < 9 else slope
+            last = now
             aim = now[0] - (excess + self.close / 2) / slope
-            before, x = x, _root(estimate, aim, low, high)
+            before = x
+            x = _root(estimate, aim, low, high)
             if x == before or (x in (low, high) and x not in self.limits):
                 x = (low + high) / 2
         if low == highest:

@@ -74,12 +74,15 @@ class ReSolve(OnlinePolicy):
     def decide(
         self, state: ReSolveState, floor: FloatArray
     ) -> tuple[ReSolveState, FloatArray]:
-        after, n = state.after(1), state.later + 1
+        after = state.after(1)
+        n = state.later + 1
         hard = self.budget_mode == "hard"
-        level, moments = state.level, state.moments
+        level = state.level
+        moments = state.moments
         coherence: Any = self.coherence
         if coherence == SEEN:
-            moments, rows = moments.copy(), np.reshape(floor, (-1, 1))
+            moments = moments.copy()
+            rows = np.reshape(floor, (-1, 1))
             coherences = [*map(next_coherence, moments, rows)]
             coherence = np.reshape(coherences, np.shape(floor))
         if hard or n > self.hold * state.scenario.num_rounds:
@@ -140,13 +143,15 @@ def next_coherence(moments: FloatArray, floor: FloatArray) -> float:
         if number == 0:
             least = last = w
         unit = min(least, w)
-        x, shrink = unit / w, unit / least
+        x = unit / w
+        shrink = unit / least
         off = x - mean * shrink
         number += 1
         mean = x - off * (number - 1) / number
         variation = variation * shrink**2 + off**2 * (number - 1) / number
         steps = steps * shrink**2 + (x - unit / last) ** 2
-        least, last = unit, w
+        least = unit
+        last = w
     moments[:] = number, least, last, mean, variation, steps
     coherence: float = number
     if steps > 0.0:

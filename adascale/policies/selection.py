@@ -98,7 +98,8 @@ class Selection(NamedTuple):
         sigma = self.noise_multiplier
         epsilons = np.zeros(sigma.shape[:-1])
         for index in map(tuple, np.argwhere(self.senders.any(axis=-1))):
-            rate, own = float(self._rate[index[-1]]), sigma[index][self.senders[index]]
+            rate = float(self._rate[index[-1]])
+            own = sigma[index][self.senders[index]]
             epsilons[index] = epsilon_by(accountant, rate, own, delta)
         return epsilons
 
@@ -198,7 +199,8 @@ class Truncated(Selecting):
     def decide(
         self, state: State, gain: FloatArray
     ) -> tuple[State, FloatArray, NDArray[np.bool_]]:
-        scenario, threshold = state.scenario, state.value[..., None]
+        scenario = state.scenario
+        threshold = state.value[..., None]
         senders = gain >= threshold[..., None]
         share = senders.sum(-2) / scenario.num_devices
         return state, share**2 * (scenario.x_max * threshold), senders
@@ -235,7 +237,8 @@ class Truncated(Selecting):
         BudgetNotReached
             If every threshold that leaves a sender in each round has a larger total.
         """
-        scaled, total = scenario.scaled_gain(gain), check.positive("total", total)
+        scaled = scenario.scaled_gain(gain)
+        total = check.positive("total", total)
         *outer, M, T = scaled.shape
         # how much (M / K)^2 of a round rises where its weakest device drops out, the next one, ...
         rises = np.append(np.diff((M / np.arange(M, 0.0, -1)) ** 2), np.inf)
@@ -280,7 +283,8 @@ class Best(Selecting):
     def decide(
         self, state: State, gain: FloatArray
     ) -> tuple[State, FloatArray, NDArray[np.bool_]]:
-        scenario, level = state.scenario, state.value[..., None]
+        scenario = state.scenario
+        level = state.value[..., None]
         check.between("gain", gain, *scenario.gain_limits)
         rank = np.argsort(np.argsort(-gain, axis=-2, kind="stable"), axis=-2)
         senders = rank < self.number

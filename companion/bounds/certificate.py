@@ -154,10 +154,9 @@ class Floors:
         H = self.law.cdf(x[1:])
         F = np.append(np.inf, self.F(x[1:]))
         slope = np.append(-np.inf, self.F.slope(x[1:]))
-        dx, rate = (
-            np.append(np.inf, 1 / (m * H)),
-            np.append(np.inf, self.scale / x[1:] ** 2),
-        )  # rate: H'/H
+        # rate: H'/H
+        dx = np.append(np.inf, 1 / (m * H))
+        rate = np.append(np.inf, self.scale / x[1:] ** 2)
         bend = (
             _DIP / self.scale**2 * (1 + dx[:-1]) ** 2
             + _STEEP / self.scale * rate[:-1] * dx[:-1] ** 2
@@ -319,7 +318,8 @@ def _least(
             bend[k] += second[i] * (upper - lower)
             if i > 0 and a > 0:  # node i is left, at levels between x[i - 1] and x[i]
                 a = x[i - 1] + b[i] - b[k]
-                upper, lower = lower, np.exp(-scale / a) if a > 0 else 0.0
+                upper = lower
+                lower = np.exp(-scale / a) if a > 0 else 0.0
                 total += lower * (F[i - 1] - F[i])
                 size += lower * F[i - 1]
                 bend[k] += second[i - 1] * (upper - lower)

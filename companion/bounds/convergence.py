@@ -63,7 +63,9 @@ def convergence_bound(
     up to :func:`largest_learning_rate`, the gap :math:`f(\boldsymbol\theta_0) - f^\star`, the constants of A1, A3 and
     A4, and :math:`k^2 = \max_m k_m^2 \ge 1`.  The default 2 is the paper's and covers every :math:`B_m \ge 1 - q_m`.
     """
-    w, k2, L = np.asarray(noise_energy, dtype=float), batch_second_moment, smoothness
+    w = np.asarray(noise_energy, dtype=float)
+    k2 = batch_second_moment
+    L = smoothness
     rates, limits = np.broadcast_arrays(
         learning_rate, largest_learning_rate(L, A1, C1, k2)
     )
@@ -136,7 +138,9 @@ def nearly_exact_bound(
     As :func:`convergence_bound`, for noise of the same power in every direction and :math:`\lambda < 2 / (D_1 L)`.
     ``mean_curvature`` is :math:`\operatorname{tr}\mathbf H / d`, by default :math:`L`, which is always allowed.
     """
-    w, rate, L = np.asarray(noise_energy, dtype=float), learning_rate, smoothness
+    w = np.asarray(noise_energy, dtype=float)
+    rate = learning_rate
+    L = smoothness
     c = signal.bracket(rate, L)
     limit = np.min(2 / (signal.slope * L))
     if not (c > 0).all():

@@ -115,11 +115,10 @@ def delta_slopes(
 
     first, second = (np.array([integral(0.5 * row) for row in of]) for of in (p2, bend))
     mixed = np.array([integral(0.5 * pairs * row * row) for row in p2])
-    slope, curvature, mixed = (
-        -(s**2) * first,
-        s**4 * second + 2 * s**3 * first,
-        s**4 * mixed,
-    )  # s = 1 / v
+    # s = 1 / v
+    slope = -(s**2) * first
+    curvature = s**4 * second + 2 * s**3 * first
+    mixed = s**4 * mixed
     return DeltaSlopes(
         integral(0.5 / pairs), slope[kind_of], curvature[kind_of], mixed[kind_of]
     )

@@ -120,7 +120,8 @@ def growth_table(
     A row a policy and T: ``regret, half``, the mean of :math:`\sum_t \Delta_t` over draws in nats, and half its 95 %
     interval; ``predicted``; ``cost``, the mean cost over :math:`\nu`.
     """
-    scenario, budget = Scenario.mnist(), BUDGET
+    scenario = Scenario.mnist()
+    budget = BUDGET
     leakage = RoundLeakage(scenario)
     law = cell_law(scenario)
     rows = []

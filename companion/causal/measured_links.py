@@ -299,10 +299,9 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     optimum's the mean, its 95 % t interval over groups, ``_median`` and ``_worst``; the mean of ``exact``.  Windows of
     a group are averaged before the interval.
     """
-    rows, table = (
-        [],
-        table if "scale" in table else table.assign(scale=1.0),
-    )  # the committed realisations
+    # the committed realisations
+    rows = []
+    table = table if "scale" in table else table.assign(scale=1.0)
     for key, group in table.dropna(subset=["cost"]).groupby(
         ["trace", "scale", "policy"], sort=False, dropna=False
     ):

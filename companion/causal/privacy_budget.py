@@ -20,8 +20,10 @@ from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
 from companion.results import Made, tabulate
 
-EPSILONS, SEEDS = (1.0, 2.0, 4.0), range(4)
-TRAINED_EPSILON, TRAINED_SEEDS = 1.0, range(6)
+EPSILONS = (1.0, 2.0, 4.0)
+SEEDS = range(4)
+TRAINED_EPSILON = 1.0
+TRAINED_SEEDS = range(6)
 PATHS, ROUNDS, TARGET = 1_000, 20, 2.0
 """Hostile channels of each kind for each policy, their rounds, and the Rényi epsilon that none may exceed."""
 
@@ -52,7 +54,8 @@ def noise_rows(dataset: str, epsilon: float, seed: int) -> Iterator[dict[str, An
     exact = ExactAccountant()
     for name, schedule in schedules.items():
         if isinstance(schedule, Selection):
-            total, reached = float(schedule.total), float(schedule.epsilon(exact))
+            total = float(schedule.total)
+            reached = float(schedule.epsilon(exact))
         else:
             total = float(schedule.mean())
             reached = float(problem.epsilon(schedule, exact))

@@ -94,7 +94,8 @@ ACCOUNTED = (
 """The policies that have an exact epsilon, in every world."""
 
 SEEDS = range(91_000, 91_100)
-MIDDLE, OUTER = 0.04, (0.01, 0.16)
+MIDDLE = 0.04
+OUTER = (0.01, 0.16)
 BLOCK_SEEDS = range(92_000, 92_040)
 _ROW = ("world", "nu", "seed")
 _STORED = ("cost", "rdp", "epsilon")
@@ -164,7 +165,8 @@ def worlds_table(
     :func:`methods`, by default all, the dynamic programme only for the worlds in :data:`KNOWN`.  ``epsilon`` is by
     default computed by :class:`~adascale.accounting.RenyiAccountant`.
     """
-    seeds, parts = list(seeds), []
+    seeds = list(seeds)
+    parts = []
     by_name = methods(*{world.belief for world in worlds.values()})
     for name, world in worlds.items():
         names = (

@@ -38,7 +38,8 @@ def beliefs_table(budget: float = 0.04, seeds: Sequence[int] = SEEDS) -> pd.Data
     rounds = scenario.num_rounds
     seeds = list(seeds)
     realisations = channel.draw(scenario.num_devices, rounds, seeds)
-    mean_gain, rows = scenario.mean_gain(realisations.path_loss), []
+    mean_gain = scenario.mean_gain(realisations.path_loss)
+    rows = []
     rng = [np.random.default_rng([12, seed]) for seed in seeds]
     wrong = mean_gain * 10 ** (
         0.1

@@ -100,7 +100,8 @@ def two_futures(leakage: RoundLeakage, floor: float, budget: float) -> Figure:
     r"""Draw two futures that share their first half, and the least regret on each (:eq:`eq:two-futures`)."""
     figure, (above, below) = panels(2, 2.1)
     first_half = np.linspace(0, 2 * budget, 401)
-    regrets, lines = [], (_OURS | {"linestyle": "-"}, _BOUND | {"linestyle": "--"})
+    regrets = []
+    lines = (_OURS | {"linestyle": "-"}, _BOUND | {"linestyle": "--"})
     for name, level, rise, style in (("A", 1, 0, lines[0]), ("B", 2, 2, lines[1])):
         ground = (floor / budget + rise * np.array([0, 0, 1, 1])).tolist()
         color = style["color"]

@@ -56,7 +56,8 @@ def headline(ratios: pd.DataFrame) -> Figure:
         LEARNING: "Learn, does not know the future",
     }
     for name, label in lines.items():
-        rows, look = ratios.loc[name], policy_style(name)
+        rows = ratios.loc[name]
+        look = policy_style(name)
         color = look["color"]
         axis.fill_between(
             rows.index, rows["low"], rows["high"], color=color, alpha=0.2, linewidth=0

@@ -36,9 +36,11 @@ def pours(floor: FloatArray, budget: float) -> dict[str, FloatArray]:
 
 def states() -> Figure:
     """Draw the twenty rounds under both pours, with the exact epsilon of each."""
-    scenario, floor = SCENARIOS["mnist"], typical_floors()
+    scenario = SCENARIOS["mnist"]
+    floor = typical_floors()
     unit = float(RoundLeakage(scenario).unit[0])
-    rate, rounds_each = float(scenario.sampling_rate), scenario.num_rounds // floor.size
+    rate = float(scenario.sampling_rate)
+    rounds_each = scenario.num_rounds // floor.size
     figure, axes = plt.subplots(1, 2, figsize=(1.6 * WIDTH, 2.6), sharey=True)
     for axis, (name, energy) in zip(axes, pours(floor, START).items(), strict=True):
         events = [(rate, float(np.sqrt(w / unit)), rounds_each) for w in energy]

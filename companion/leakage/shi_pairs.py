@@ -83,7 +83,8 @@ def lyapunov_starts(
         "at rest, 30": filled_lyapunov(problem, multiple=30.0, capped=True),
     }
     caps = np.broadcast_to(problem.max_eta, (*problem.batch_shape, problem.num_rounds))
-    optimal, rows = problem.epsilon(Optimal().schedule(problem)), []
+    optimal = problem.epsilon(Optimal().schedule(problem))
+    rows = []
     for name, policy in policies.items():
         ratio = np.exp(
             np.log(problem.epsilon(policy.schedule(problem)) / optimal).mean(axis=-1)

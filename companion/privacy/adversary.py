@@ -43,7 +43,8 @@ def matched_noise(
     low = math.log(0.5)
     high = math.log(2.0)
     while excess(high) > 0:
-        low, high = high, high + math.log(2)
+        low = high
+        high = high + math.log(2)
     while excess(low) < 0:
         low, high = low - math.log(1.25), low
     return math.exp(brentq(excess, low, high, xtol=1e-6))

@@ -152,7 +152,8 @@ def whole_device(scenario: Scenario, sigma: FloatArray) -> float:
     square = float(np.ravel(scenario.batch_size)[0]) ** 2 * float(
         np.ravel(scenario.batch_second_moment)[0]
     )
-    mu, delta = math.sqrt(square * float((1 / sigma**2).sum())), 1e-5
+    mu = math.sqrt(square * float((1 / sigma**2).sum()))
+    delta = 1e-5
 
     def short(epsilon: float) -> float:
         # e^eps Phi(-z) through logarithms: eps may be large
@@ -168,7 +169,8 @@ def replaced(rate: float, sigma: FloatArray) -> float:
     Remove, then add: :math:`\delta_2(\varepsilon_1 + \varepsilon_2) \le \delta(\varepsilon_1) + e^{\varepsilon_1}
     \delta(\varepsilon_2)`, at the best of 24 ways to divide :math:`\delta = 10^{-5}`.
     """
-    best, delta = math.inf, 1e-5
+    best = math.inf
+    delta = 1e-5
     for share in np.linspace(0.02, 0.98, 24):
         first = float(sharp_epsilon(rate, sigma, share * delta))
         second = float(

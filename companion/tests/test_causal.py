@@ -74,7 +74,8 @@ def test_only_hindsight_spends_nu_exactly(dataset):
 
 
 def test_foreseen_pair_spends_nu_and_leaks_least_of_those_tried():
-    scenario, nu = presets.load("mnist").scenario, 0.04
+    scenario = presets.load("mnist").scenario
+    nu = 0.04
     problem, mean_gain = drawn(scenario, nu, [4])
     law = Rayleigh().floor_law(scenario, mean_gain)
     floor = tuning.draw_floors(scenario, law, 8, 9)[0]

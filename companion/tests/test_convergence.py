@@ -53,7 +53,9 @@ def test_only_data_that_are_kept_bias_the_gradient():
 
 
 def by_loop(samples, T):
-    lam, gain, total = 1 / np.sqrt(T), 0.0, 0.0
+    lam = 1 / np.sqrt(T)
+    gain = 0.0
+    total = 0.0
     for _ in range(T):
         total += gain**2 / samples
         gain += lam * (1 - gain)
@@ -78,7 +80,8 @@ def test_reused_data_break_the_bound_from_there_on(k2, T):
 
 def decay_by_loop(zeta, rounds):
     """Mean squared gradient, from the moments of theta instead of those of the gradient."""
-    lam, s = 1 / (4 * (1 + zeta)), 0.99
+    lam = 1 / (4 * (1 + zeta))
+    s = 0.99
     first = second = total = 0.0  # E theta and E theta^2
     for _ in range(rounds):
         total += (1 + zeta) ** 2 * second - 2 * (1 + zeta) * first + 1

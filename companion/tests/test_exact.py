@@ -28,7 +28,8 @@ def test_certified_interval_contains_the_stored_value(dataset, policy, nu, seed)
         METHODS[policy](problem, mean_gain).schedule(problem)
     )[0]
     proven = exact_epsilon(problem.scenario.sampling_rate, sigma)
-    lower, upper = proven.lower, proven.upper
+    lower = proven.lower
+    upper = proven.upper
     assert lower * (1 - 1e-6) <= stored <= upper * (1 + 1e-6)  # seven digits are stored
     assert upper - lower <= 1e-3 * upper
 

@@ -61,14 +61,16 @@ def test_epsilon_lies_in_the_certified_interval(seeds):
     answers = in_node([["epsilon", *case] for case in cases])
     for seed, case, answer in zip(seeds, cases, answers, strict=True):
         proven = epsilon(*case)
-        low, high = proven.lower * (1 - ROUNDED), proven.upper * (1 + ROUNDED)
+        low = proven.lower * (1 - ROUNDED)
+        high = proven.upper * (1 + ROUNDED)
         assert low <= answer["epsilon"] <= high, (seed, answer, proven)
         assert answer["renyi"] >= answer["epsilon"] * (1 - 1e-3)
 
 
 @pytest.mark.parametrize("way", DIRECTIONS)
 def test_each_direction_matches_the_package(way):
-    events, delta = [[0.6, 3.0, 30], [0.3, 10.0, 30]], 1e-2
+    events = [[0.6, 3.0, 30], [0.3, 10.0, 30]]
+    delta = 1e-2
     (answer,) = in_node([["epsilon", events, delta]])
     rounds = compose_events(events).rounds()
     tilts = scan_tilts(rounds, way, np.log(delta))

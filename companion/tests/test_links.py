@@ -26,7 +26,8 @@ LOST = {0: {7, 8}, 1: set(range(0, 300, 5))}
 
 def broadcast_counts(rng):
     """Counts of made-up broadcasts, and when each mote sent; all thirteen readings of a broadcast are new."""
-    rows, times = [], []
+    rows = []
+    times = []
     for _ in range(data.NODES):
         when = np.cumsum(rng.integers(3, 8, SAMPLES))
         when = when[when < SAMPLES]
@@ -136,7 +137,8 @@ def test_orbit_takes_heard_senders_and_holds_lost_packets(
     # sender 1 lost a fifth, and 11 is one too many
     for link, sender in enumerate([0, *range(2, 11)]):
         path = clone[0] / data.RUTGERS / f"Results_node{sender:02}" / "sdec1-2"
-        sent, expected = dict(np.loadtxt(path)), []
+        sent = dict(np.loadtxt(path))
+        expected = []
         for t in range(300):
             heard = sent.get(t, 255) < 128
             expected.append(sent[t] - 95 - 20 if heard else expected[-1])

@@ -62,7 +62,8 @@ def audited(sigma=1.5, runs=RUNS, seed=0, **how):
 
 def test_both_trainings_draw_the_same_batches_but_for_the_sample():
     inside, outside, _ = neighbours(given([1.0]))
-    place, count = inside.parts[-1][-1], 0
+    place = inside.parts[-1][-1]
+    count = 0
     assert [part.size for part in outside.parts] == [20, 19]
     for seed in range(200):
         inside.seed = outside.seed = seed

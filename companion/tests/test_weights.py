@@ -37,7 +37,9 @@ def plain_training(noise, learning_rate, momentum, weight_decay):
 @pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
 @pytest.mark.parametrize("weight_decay", [0.0, 0.1])
 def test_the_loss_is_a_sum_of_weighted_noise_energies(momentum, weight_decay):
-    rate, T, d = 0.4, 12, CURVATURE.size
+    rate = 0.4
+    T = 12
+    d = CURVATURE.size
     loss = np.zeros(T)
     for t in range(
         T

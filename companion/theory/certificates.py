@@ -39,7 +39,8 @@ def certificate_tables() -> tuple[pd.DataFrame, pd.DataFrame]:
     rounds = scenario.num_rounds
     path_loss = channel.draw(scenario.num_devices, 1, range(CELLS)).path_loss
     scales = RayleighFloors.of(scenario, scenario.mean_gain(path_loss)).scale
-    rows, shorter = [], []
+    rows = []
+    shorter = []
     for place in PLACEMENTS:
         scale = float(np.quantile(scales, place, method="nearest"))
         law = RayleighFloors(scale)

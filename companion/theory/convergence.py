@@ -230,7 +230,9 @@ def server_decay(
     """
     variance = (1 - batch_size / dataset_size) / batch_size
     rate = 1 / (4 * (1 + zeta))
-    mean, keep = 0.75, 0.75**2 + rate**2 * variance  # of e and of e squared, in a round
+    # of e and of e squared, in a round
+    mean = 0.75
+    keep = 0.75**2 + rate**2 * variance
     rest = rate**2 * zeta**2 * variance / (1 - keep)  # E e^2 in the long run
     push = (
         2 * rate**2 * zeta * variance / (mean - keep)

@@ -156,7 +156,8 @@ def allowances(training: Training, target: float) -> pd.DataFrame:
             rate * mean_curvature / (4 * c),
         ),
     }
-    reached, rows = training.exact(), {}
+    reached = training.exact()
+    rows = {}
     for name, (total, price) in bounds.items():
         rest = total - price * float(energy.mean())
         rows[name] = (

@@ -54,7 +54,8 @@ def gauss_markov_floors(
     Devices have the scales :math:`\omega_m` and are independent; the shape is realisations times rounds.  The
     strong-mixing coefficient of the floors across k rounds is at most :math:`r^{2k}/4`.
     """
-    r, floor = correlation, np.zeros(shape)
+    r = correlation
+    floor = np.zeros(shape)
     for scale in np.asarray(scales):
         fading = (
             rng.standard_normal(shape) + 1j * rng.standard_normal(shape)

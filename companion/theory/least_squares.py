@@ -124,7 +124,8 @@ class LeastSquares:
         )
         spread = np.mean((self.targets - self.minimiser) ** 2, axis=0)
         split = np.full(d, 1 / d) if noise_split is None else np.asarray(noise_split)
-        second, out = (np.asarray(start) - self.minimiser) ** 2, []
+        second = (np.asarray(start) - self.minimiser) ** 2
+        out = []
         for w in np.asarray(noise_energy):
             out.append(np.sum(s**2 * second))
             local = second + spread  # the mean over devices of E (theta - tau_m)^2

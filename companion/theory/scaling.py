@@ -43,7 +43,8 @@ def scaling_table(
     What the bounds are made of: ``full_power, equal`` (means of :math:`F(w_{\min,t})` and :math:`F(w_{\min,t} + \nu)`),
     ``least_floor``, ``above, square`` (means of :math:`(y^\star_t - \nu)_+` and of :math:`{y^\star_t}^2`).
     """
-    scenario, budget = Scenario.mnist(), BUDGET
+    scenario = Scenario.mnist()
+    budget = BUDGET
     leakage = RoundLeakage(scenario)
     horizons = sorted(horizons)
     rows = []
@@ -113,7 +114,8 @@ def exponents(table: pd.DataFrame) -> pd.DataFrame:
     ``constant``, the violation over :math:`C\,T^{(\beta-1)/3}` (:prf:ref:`thm-growth`; of no meaning for
     :math:`\beta \le 1`), and ``dearer``, the leakage over that of the optimum at the cost paid.
     """
-    leakage, rows = RoundLeakage(Scenario.mnist()), []
+    leakage = RoundLeakage(Scenario.mnist())
+    rows = []
     for (start, beta), group in table.groupby(["start", "beta"]):
         slope = end_slope(group, "violation")
         T = group["T"].max()

@@ -127,7 +127,8 @@ def reading_table(
     the mean leakages; ``epsilon_gap``, as ``gap`` but of epsilon; and ``epsilon``, the optimum's, geometric mean, at
     Opacus' orders as in the paper.
     """
-    seeds, rows = list(seeds), []
+    seeds = list(seeds)
+    rows = []
     runs: dict[str, dict[float, Run]] = {}
     for reading, run in entries:
         if run.policy == "AdaScale" and run.nu is not None:

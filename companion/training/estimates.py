@@ -162,7 +162,8 @@ def training_row(
     federation = OnChannel(
         scenario, training, data.load(training.dataset, training.input_scaling), seed
     )
-    state, measured = federation.start(), []
+    state = federation.start()
+    measured = []
     for t, eta in enumerate(realised.problem.eta(realised.energy)):
         aligned = realised.alignment[:, t]
         if t % 20 == 0:

@@ -62,7 +62,9 @@ def reactive_rows(seed: int) -> Iterator[dict[str, Any]]:
     order, budget, leakage = budget_at_best_order(problem.scenario)
     leaks = RoundLeakage(problem.scenario, order)
     for rule, exponent in RULES.items():
-        state, remaining, w = digits.federation.start(), budget, np.empty(0)
+        state = digits.federation.start()
+        remaining = budget
+        w = np.empty(0)
         squares: list[float] = []
         for n, floor in zip(
             range(problem.num_rounds, 0, -1), problem.min_noise_energy, strict=True

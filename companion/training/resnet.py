@@ -17,7 +17,8 @@ from adascale.runs.execution import problem_of
 from adascale.runs.specification import Run, make_run
 from companion.results import Made
 
-NETWORKS, ROUNDS = ("tanh_cnn", "resnet32"), 2
+NETWORKS = ("tanh_cnn", "resnet32")
+ROUNDS = 2
 """The network that was trained and the one that is cited; the rounds that are timed."""
 
 
@@ -27,7 +28,8 @@ def timed_rounds(run: Run, dataset: Dataset, rounds: int) -> pd.DataFrame:
         FedSGD(run.scenario, run.training, dataset, run.seed),
         problem_of(run),
     )
-    state, rows = federation.start(), []
+    state = federation.start()
+    rows = []
     for t, eta in enumerate(problem.max_eta[:rounds]):
         began = time.process_time()
         state, seen = federation.step(state, float(eta))

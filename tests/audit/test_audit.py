@@ -148,14 +148,18 @@ def test_arguments_out_of_range_are_refused(argument, options):
 
 @pytest.mark.parametrize("q", [0.2, 1.0])
 def test_score_is_the_logarithm_of_two_densities(q):
-    y, sigma = np.linspace(-3, 4, 30), 0.8
+    y = np.linspace(-3, 4, 30)
+    sigma = 0.8
     outside, inside = (stats.norm.pdf(y, mean, sigma) for mean in (0, 1))
     expected = np.log(((1 - q) * outside + q * inside) / outside)
     np.testing.assert_allclose(audit.log_likelihood_ratio(y, q, sigma), expected)
 
 
 def test_alarm_rates_at_threshold_0_differ_by_delta_at_epsilon_0():
-    rng, q, sigma, count = np.random.default_rng(0), 0.2, np.full(30, 1.5), 40_000
+    rng = np.random.default_rng(0)
+    q = 0.2
+    sigma = np.full(30, 1.5)
+    count = 40_000
     true, false = (
         (simulated_scores(rng, q, sigma, count, present) > 0).mean()
         for present in (True, False)
@@ -214,7 +218,8 @@ def test_guesses_by_chance_show_nothing():
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
 def test_randomised_response_exceeds_the_bound_as_often_as_stated(epsilon):
     """The theorem is tight for this mechanism; 2,000 runs, so four standard errors are 0.02."""
-    rng, p = np.random.default_rng(1), 1 / (1 + math.exp(-epsilon))
+    rng = np.random.default_rng(1)
+    p = 1 / (1 + math.exp(-epsilon))
     right = rng.binomial(400, p, 2000).tolist()
     bounds = {v: audit.one_run_bound(400, 400, v, 0.0, 0.9) for v in set(right)}
     wrong = np.mean([bounds[v] > epsilon for v in right])
@@ -228,9 +233,11 @@ def gaussian_counts(rng, trials, mu, threshold):
 
 
 def test_rates_bound_holds_as_often_as_stated_and_shows_most():
-    rng, mu = np.random.default_rng(2), 1.0
+    rng = np.random.default_rng(2)
+    mu = 1.0
     # the best that this threshold can show at all
-    true, false = stats.norm.sf(1.5 - mu), stats.norm.sf(1.5)
+    true = stats.norm.sf(1.5 - mu)
+    false = stats.norm.sf(1.5)
     best = math.log((true - DELTA) / false)
     assert best < accounting.exact_epsilon(1.0, np.array([1 / mu]), DELTA).lower
     bounds = [
@@ -242,8 +249,10 @@ def test_rates_bound_holds_as_often_as_stated_and_shows_most():
 
 
 def test_scaled_bound_is_below_epsilon_near_it_and_finds_half_the_noise():
-    rng, sigma = np.random.default_rng(3), np.full(3, 1.5)
-    mu, exact = math.sqrt(3) / 1.5, accounting.exact_epsilon(1.0, sigma, DELTA)
+    rng = np.random.default_rng(3)
+    sigma = np.full(3, 1.5)
+    mu = math.sqrt(3) / 1.5
+    exact = accounting.exact_epsilon(1.0, sigma, DELTA)
     # the likelihood ratio is above 1 where the normal variable is above mu / 2
     bounds = [
         audit.scaled_bound(

@@ -279,7 +279,8 @@ ALL = {name: METHODS[name] for name in ("Optimal", "AdaScale", "EqualAlloc")} | 
 def test_equal_total_is_equal_noise_and_below_the_floor_only_some_can_send():
     problem, _ = drawn(EQUAL, 1.0, range(4))
     floor = problem.min_noise_energy.mean(axis=-1)
-    low, high = float(np.sort(floor)[1:3].mean()), 2 * float(floor.max())
+    low = float(np.sort(floor)[1:3].mean())
+    high = 2 * float(floor.max())
     table = leakage_table(
         EQUAL, [high, low], range(4), ALL, target="total", accountant=RENYI
     )
@@ -366,7 +367,8 @@ def test_a_row_accounts_for_each_device_and_its_exposure(model):
         UNEQUAL, totals, [0], chosen, target="total", channel=model, accountant=RENYI
     )
     realisation = model.draw(UNEQUAL.num_devices, UNEQUAL.num_rounds, [0])
-    gain, exposure = realisation.gain[0], np.ones(1)
+    gain = realisation.gain[0]
+    exposure = np.ones(1)
     if realisation.exposure is not None:
         exposure = realisation.exposure[0]
     rates = np.broadcast_to(UNEQUAL.sampling_rate, UNEQUAL.num_devices)

@@ -127,7 +127,8 @@ def test_shares_of_a_class_have_the_moments_of_the_dirichlet_law(concentration):
         [part.size for part in dirichlet(labels, 4, concentration, seed, 0)]
         for seed in range(800)
     ]
-    shares, law = np.array(sizes) / 500, stats.dirichlet([concentration] * 4)
+    shares = np.array(sizes) / 500
+    law = stats.dirichlet([concentration] * 4)
     np.testing.assert_allclose(shares.mean(axis=0), law.mean(), atol=0.05)
     # 800 seeds; about 5 % of noise
     np.testing.assert_allclose(shares.var(axis=0), law.var(), rtol=0.2)
@@ -203,7 +204,8 @@ def test_batch_sizes_are_binomial_and_samples_enter_equally_often():
 
 # Your own data sets ---------------------------------------------------------------------------------------------------
 
-IMAGES, LABELS = np.ones((3, 2, 2, 1)), (0, 1, 0)
+IMAGES = np.ones((3, 2, 2, 1))
+LABELS = (0, 1, 0)
 RAW = RawDataset(IMAGES, LABELS, IMAGES[:1], (1,))
 
 
@@ -261,7 +263,8 @@ def test_partition_depends_on_the_seed_alone(kind):
 
 
 def test_own_samples_may_be_of_any_real_type_and_any_number_of_axes(own):
-    rows, labels = np.ones((3, 5), bool), np.array([0.0, 1.0, 2.0])
+    rows = np.ones((3, 5), bool)
+    labels = np.array([0.0, 1.0, 2.0])
     raw = RawDataset(rows, labels, np.ones((1, 5)), np.array([1], np.uint8))
     dataset = data.load(own(lambda: raw))
     assert dataset.images.dtype == torch.float32

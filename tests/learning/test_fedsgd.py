@@ -53,7 +53,9 @@ def assert_equal_states(first, second):
 )
 def test_round_is_the_weighted_mean_of_averages_by_plain_loops(senders, sizes, weights):
     federation = federation_of(clip_norm=CLIP, batch_size=sizes, weights=weights)
-    state, model, received = federation.start(), build("digits_cnn", 0), 0.0
+    state = federation.start()
+    model = build("digits_cnn", 0)
+    received = 0.0
     share = np.array(weights if senders is None else senders, dtype=float)
     share /= share.sum()
     indices = np.flatnonzero(share)
@@ -91,7 +93,8 @@ def test_step_changes_no_state_and_repeats_itself():
 )
 def test_server_steps_as_torch_does(momentum, decay):
     federation = federation_of(replace(TRAINING, momentum=momentum, weight_decay=decay))
-    plain, state = federation_of(), federation.start()
+    plain = federation_of()
+    state = federation.start()
     parameters = nn.Parameter(state.parameters.clone())
     rate = TRAINING.learning_rate
     server = torch.optim.SGD([parameters], rate, momentum, weight_decay=decay)
@@ -119,7 +122,8 @@ def test_round_without_a_sample_brings_noise_alone():
 def test_noise_of_a_round_has_the_energy_of_the_problem():
     problem = problem_of(12)
     w = policies.EqualAlloc().schedule(problem)
-    federation, eta = federation_of(), problem.eta(w)
+    federation = federation_of()
+    eta = problem.eta(w)
     energies = []
     for t in range(12):
         state = federation.start()._replace(round=t)
@@ -135,7 +139,9 @@ ETA = float(problem_of(3).max_eta.min())
 
 
 def test_same_seeds_give_the_same_history_to_the_last_bit():
-    first, again, other = trained(0), trained(0), trained(1)
+    first = trained(0)
+    again = trained(0)
+    other = trained(1)
     pd.testing.assert_frame_equal(first.history, again.history, check_exact=True)
     assert_equal_states(first.state, again.state)
     assert not torch.equal(first.state.parameters, other.state.parameters)
@@ -218,7 +224,8 @@ def test_devices_that_are_not_there_are_refused(device):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_cuda_trains_on_the_same_draws():
-    cpu, cuda = trained(0), trained(0, device="cuda")
+    cpu = trained(0)
+    cuda = trained(0, device="cuda")
     assert cpu.history.batch_size.tolist() == cuda.history.batch_size.tolist()
     # 1e-3: six rounds in single precision, summed in another order
     torch.testing.assert_close(
@@ -227,7 +234,8 @@ def test_cuda_trains_on_the_same_draws():
 
 
 def test_training_that_diverges_ends_with_the_round_and_what_to_try():
-    problem, states = problem_of(8), []
+    problem = problem_of(8)
+    states = []
     huge = replace(TRAINING, learning_rate=1e38)
     advice = r"diverged in round \d: .* rate below 1e\+38, or a smaller nu"
     with pytest.raises(Diverged, match=advice) as raised:

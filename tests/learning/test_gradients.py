@@ -159,7 +159,8 @@ FORMS = {
 @st.composite
 def networks(draw):
     """Draw convolutions of any form, norms, activations and a pooling, then a linear layer."""
-    channels, layers = draw(st.integers(1, 3)), []
+    channels = draw(st.integers(1, 3))
+    layers = []
     shape = (channels, 6, 7)
     for _ in range(draw(st.integers(1, 2))):
         form = {name: draw(st.sampled_from(values)) for name, values in FORMS.items()}
@@ -276,7 +277,8 @@ def test_sum_leaves_the_model_and_the_random_state_as_they_were(norm):
     model = filled(nn.Sequential(copy.deepcopy(norm), nn.Linear(4, 4)))
     images, labels, weights = batch(VECTOR)
     before = copy.deepcopy(model.state_dict())
-    parameters, random = list(model.parameters()), torch.get_rng_state()
+    parameters = list(model.parameters())
+    random = torch.get_rng_state()
     result = clipped_sum(model, images.requires_grad_(), labels, 0.5, weights)
     assert [*map(id, model.parameters())] == [*map(id, parameters)]
     torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)

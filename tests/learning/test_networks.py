@@ -74,7 +74,8 @@ def test_frozen_layers_are_neither_counted_nor_sent_nor_changed(own):
     assert size(name) == 210
     federation = federation_of(name, weight_decay=0.1)
     state, _ = federation.step(federation.start(), 1e-9)
-    loss, model = federation.evaluate(state)[0], build(name, 0)
+    loss = federation.evaluate(state)[0]
+    model = build(name, 0)
     assert loss == pytest.approx(plain_loss(model, state.parameters), rel=1e-6)
     assert not torch.equal(model[2].weight, build(name, 0)[2].weight)
     with torch.no_grad():
@@ -89,7 +90,8 @@ def with_dropout():
 
 def test_dropout_depends_on_the_seed_and_the_round_alone(own, monkeypatch):
     federation = federation_of(own(with_dropout))
-    start, batches = federation.start(), federation.batches(0)
+    start = federation.start()
+    batches = federation.batches(0)
     monkeypatch.setattr(federation, "batches", lambda round_index: batches)
     before = torch.get_rng_state()
     first = federation.step(start, np.inf)[0].parameters
@@ -102,7 +104,8 @@ def test_dropout_depends_on_the_seed_and_the_round_alone(own, monkeypatch):
 
 def test_evaluation_is_without_dropout(own):
     name = own(with_dropout)
-    federation, model = federation_of(name), build(name, 0)
+    federation = federation_of(name)
+    model = build(name, 0)
     start = federation.start()
     loss, accuracy = federation.evaluate(start)
     expected = plain_loss(model.eval(), start.parameters)

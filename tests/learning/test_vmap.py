@@ -21,7 +21,8 @@ from .test_gradients import (
     two,
 )
 
-IMAGE, SEQUENCE = (4, 6, 6), (3, 8)
+IMAGE = (4, 6, 6)
+SEQUENCE = (3, 8)
 
 
 def on_images(*layers):
@@ -146,7 +147,8 @@ def test_no_sample_sees_another_even_if_the_model_would_let_it():
 
 @pytest.mark.parametrize("norm", [nn.Identity(), nn.LayerNorm(4)])
 def test_dropout_draws_a_mask_for_each_sample(norm):
-    images, labels = torch.ones(400, 4).double(), torch.zeros(400, dtype=torch.long)
+    images = torch.ones(400, 4).double()
+    labels = torch.zeros(400, dtype=torch.long)
     layers = nn.Linear(4, 4), norm, nn.Dropout(0.5), nn.Linear(4, 4)
     model = filled(nn.Sequential(*layers))
     torch.manual_seed(0)

@@ -99,7 +99,9 @@ def test_offline_power_control_without_contraction_is_the_paper_s_optimum():
 def test_lyapunov_power_control_minimises_noise_and_queue_pressure(contraction):
     problem, _ = drawn(SMALL, 0.04)
     typical = float(np.median(problem.max_eta))
-    penalty, rate, queue = 0.01 * typical**3, 0.1 * typical, 0.0
+    penalty = 0.01 * typical**3
+    rate = 0.1 * typical
+    queue = 0.0
     policy = policies.LyapunovPowerControl(penalty, rate, contraction)
     eta = problem.eta(policy.schedule(problem))
     for t, cap in enumerate(problem.max_eta):

@@ -137,9 +137,13 @@ CASES = [
 
 def resolved(floor, nu, *, budget_mode, safety_margin, hold, coherence):
     """What ReSolve spends, its levels found by a generic root finder."""
-    T, left, level, spends = len(floor), len(floor) * nu, None, []
+    T = len(floor)
+    left = len(floor) * nu
+    level = None
+    spends = []
     for t, w in enumerate(floor):
-        n, c = T - t, coherence
+        n = T - t
+        c = coherence
         if coherence == "seen":
             c = float(seen_coherence(floor[: t + 1]))
         counted = min(c, n)
@@ -190,7 +194,8 @@ def test_from_the_law_the_queue_starts_at_the_price_of_the_level():
 
 
 def test_a_stiffer_penalty_is_closer_to_the_constant_level():
-    problem, law = make(MNIST, 0.04, seeds=[0, 1]), RayleighFloors([0.03, 0.05])
+    problem = make(MNIST, 0.04, seeds=[0, 1])
+    law = RayleighFloors([0.03, 0.05])
     level = policies.ConstantLevel(law=law).schedule(problem)
     gaps = []
     for stiffness in (30, 3e3, 3e5):
@@ -205,7 +210,8 @@ def test_with_three_rounds_the_programme_is_what_a_fine_grid_finds():
     b = np.geomspace(1e-4, 3 * nu, 80)
     # Gauss-Legendre nodes; x = omega / w is exponential
     nodes, weights = np.polynomial.legendre.leggauss(16)
-    low, width = np.array([1e-6, 0.3, 1, 3, 8]), np.array([0.3, 0.7, 2, 5, 32])
+    low = np.array([1e-6, 0.3, 1, 3, 8])
+    width = np.array([0.3, 0.7, 2, 5, 32])
     x = (low[:, None] + width[:, None] * (nodes + 1) / 2).ravel()
     weight = (width[:, None] * weights / 2).ravel() * np.exp(-x)
     floor = OMEGA / x
@@ -294,7 +300,8 @@ def test_the_coherence_seen_is_von_neumanns_ratio(floor):
 
 
 def test_the_coherence_seen_does_not_depend_on_the_unit():
-    rng, scale = np.random.default_rng(2), np.array([0.02, 0.01, 0.007])
+    rng = np.random.default_rng(2)
+    scale = np.array([0.02, 0.01, 0.007])
     floor = gauss_markov_floors(scale, 0.9, (3, 50), rng)
     expected = seen_coherence(floor)
     np.testing.assert_allclose(seen_coherence(1e200 * floor), expected, rtol=1e-12)

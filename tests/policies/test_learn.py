@@ -16,10 +16,12 @@ LAW = RayleighFloors(0.03)
 
 def level_of(seen, counted, share, left):
     """Where a sum over all floors, each times max(level - floor, 0), and more for the last, is what is left."""
-    floor, weight = np.append(seen, seen[-1]), np.full(len(seen) + 1, share)
+    floor = np.append(seen, seen[-1])
+    weight = np.full(len(seen) + 1, share)
     weight[-1] = counted
     order = np.argsort(floor)
-    floor, weight = floor[order], weight[order]
+    floor = floor[order]
+    weight = weight[order]
     spent = (weight * np.maximum(floor[:, None] - floor, 0)).sum(axis=1)
     wet = int(np.flatnonzero((spent <= left) & (np.cumsum(weight) > 0))[-1])
     return floor[wet] + (left - spent[wet]) / weight[: wet + 1].sum()
@@ -27,13 +29,18 @@ def level_of(seen, counted, share, left):
 
 def energies(problem, *, mode, margin, hold, coherence, prior, weight):
     """The noise energies of all rounds, at a cost that is quadratic in their number."""
-    floor, T = problem.min_noise_energy, problem.num_rounds
+    floor = problem.min_noise_energy
+    T = problem.num_rounds
     believed = []
     if prior is not None:
         believed = prior.quantile((np.arange(weight) + 0.5) / weight)
-    hard, level, spends, left = mode == "hard", 0.0, [], T * float(problem.budget)
+    hard = mode == "hard"
+    level = 0.0
+    spends = []
+    left = T * float(problem.budget)
     for t, w in enumerate(floor):
-        n, c = T - t, coherence
+        n = T - t
+        c = coherence
         if coherence == "seen":
             c = float(seen_coherence(floor[: t + 1]))
         if hard or n > hold * T:
@@ -111,7 +118,9 @@ def test_learn_meets_its_equation_over_200_000_rounds(coherence):
     for t in np.random.default_rng(3).choice(
         np.flatnonzero(spent[: T // 2] > 1e-9), 20
     ):
-        left, level, n = T * 0.04 - spent[:t].sum(), energy[t], T - t
+        left = T * 0.04 - spent[:t].sum()
+        level = energy[t]
+        n = T - t
         below = np.maximum(level - floor[: t + 1], 0).sum()
         assert coherence * (level - floor[t]) + (n - coherence) / (
             t + 2

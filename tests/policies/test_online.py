@@ -116,7 +116,8 @@ def past_stands(policy, problem, t, factor):
     gain = problem.min_gain.copy()
     gain[..., t + 1 :] *= factor
     changed = Problem(problem.scenario, gain, problem.budget)
-    before, after = policy.schedule(problem), policy.schedule(changed)
+    before = policy.schedule(problem)
+    after = policy.schedule(changed)
     return np.array_equal(before[..., : t + 1], after[..., : t + 1])
 
 
@@ -198,8 +199,10 @@ def test_a_policy_is_handed_no_later_round():
 @pytest.mark.parametrize("name", ONLINE)
 def test_start_and_decide_change_nothing_and_a_run_goes_on_from_any_state(name):
     problem = make(MIXED, np.array([0.01, 0.1]), seeds=[0, 1])
-    policy, floor = ONLINE[name](problem), problem.min_noise_energy
-    gain, w = problem.min_gain.copy(), policy.schedule(problem)
+    policy = ONLINE[name](problem)
+    floor = problem.min_noise_energy
+    gain = problem.min_gain.copy()
+    w = policy.schedule(problem)
     states = [policy.start(problem.scenario, problem.budget)]
     first = copy.deepcopy(states[0])
     for t in range(problem.num_rounds):
@@ -373,7 +376,8 @@ def test_a_round_left_out_leaves_a_state_of_ones_own_as_it_is():
 
 def test_a_round_left_out_counts_towards_the_weights_of_shi_et_al():
     """After n rounds left out the next is that of round n: V r^-n over the queue, which fell by the rate n times."""
-    contraction, scale = 0.8, MIXED.x_max * 1e-10
+    contraction = 0.8
+    scale = MIXED.x_max * 1e-10
     policy = policies.LyapunovPowerControl(
         scale**3, scale / 8, contraction, initial_queue=4 * scale
     )

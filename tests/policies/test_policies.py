@@ -204,7 +204,8 @@ def test_each_instance_learns_from_the_prior_of_its_own():
 @given(gains, budgets, st.integers(0, 2**32 - 1), st.sampled_from([2, 3, 8, 1.5, 2.5]))
 def test_no_feasible_schedule_leaks_less_than_the_optimum(gain, budget, seed, order):
     problem = Problem(replace(MIXED, order=order), gain, budget)
-    floor, total = problem.min_noise_energy, problem.num_rounds * budget
+    floor = problem.min_noise_energy
+    total = problem.num_rounds * budget
     optimum = np.maximum(water_level(floor, budget), floor)
     share = np.random.default_rng(seed).dirichlet(np.ones(len(gain)))
     for near in (1.0, 1e-2):  # anywhere, and close to the optimum

@@ -14,7 +14,8 @@ from adascale.policies import PrivacyBudget
 
 from ..problems import MIXED, MNIST, powers, with_floors
 
-EXACT, RENYI = ExactAccountant(), RenyiAccountant(order_grid(1e5, 1.01))
+EXACT = ExactAccountant()
+RENYI = RenyiAccountant(order_grid(1e5, 1.01))
 SCALE = 0.0327  # of MNIST's floors
 LAWS = {"learning": None, "known law": RayleighFloors(SCALE)}
 both = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
@@ -57,12 +58,14 @@ def test_no_hostile_channel_exceeds_the_exact_epsilon(path, law):
 
 def cheapest(problem, epsilon):
     """The water-filling schedule with this epsilon, by bisection."""
-    low, high = np.full(problem.batch_shape, -9.0), np.full(problem.batch_shape, 5.0)
+    low = np.full(problem.batch_shape, -9.0)
+    high = np.full(problem.batch_shape, 5.0)
     for _ in range(25):
         middle = (low + high) / 2
         w = np.maximum(np.exp(middle)[..., None], problem.min_noise_energy)
         leaks = problem.epsilon(w, RENYI) > epsilon
-        low, high = np.where(leaks, middle, low), np.where(leaks, high, middle)
+        low = np.where(leaks, middle, low)
+        high = np.where(leaks, high, middle)
     return np.maximum(np.exp(high)[..., None], problem.min_noise_energy)
 
 
@@ -82,7 +85,8 @@ def test_independent_rounds_cost_little_more_than_the_optimum(law):
 
 def test_rounds_without_senders_leave_the_budget_to_the_others():
     policy = PrivacyBudget(2.0, accountant=RENYI)
-    floor, sent = rayleigh(2, 6), []
+    floor = rayleigh(2, 6)
+    sent = []
     state = policy.start(replace(MNIST, num_rounds=6), np.array(1.0))
     for t in range(6):
         if t in (0, 3):

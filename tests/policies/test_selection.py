@@ -81,7 +81,8 @@ def test_threshold_is_the_least_of_all_with_its_total(rows, factor):
     [(Truncated, (), "threshold"), (Best, (5,), "level"), (Joint, (), "price")],
 )
 def test_totals_broadcast_against_realisations(kind, options, field):
-    gain, total = channel.draw(10, 30, range(4)).gain, np.array([[0.3], [3.0]])
+    gain = channel.draw(10, 30, range(4)).gain
+    total = np.array([[0.3], [3.0]])
     policy = kind.of_total(MNIST, gain, total, *options)
     selection = policy.select(MNIST, gain)
     assert selection.senders.shape[-2:] == (10, 30)
@@ -103,7 +104,8 @@ EACH = pytest.mark.parametrize(
 def test_a_selection_is_its_rounds_one_at_a_time(policy):
     gain = random_gain(1, 50)
     scenario = replace(UNEQUAL, num_rounds=50)
-    selection, state = policy.select(UNEQUAL, gain), policy.start(scenario)
+    selection = policy.select(UNEQUAL, gain)
+    state = policy.start(scenario)
     scaled = UNEQUAL.scaled_gain(gain)
     assert selection.scenario.num_rounds == 50
     for t in range(50):
@@ -115,9 +117,11 @@ def test_a_selection_is_its_rounds_one_at_a_time(policy):
 @EACH
 def test_every_sender_is_within_its_power_limit(policy):
     gain = random_gain(1, 200)
-    selection, largest = policy.select(UNEQUAL, gain), 0.0
+    selection = policy.select(UNEQUAL, gain)
+    largest = 0.0
     for m, t in np.argwhere(selection.senders):
-        size, data = UNEQUAL.batch_size[m], UNEQUAL.dataset_size[m]
+        size = UNEQUAL.batch_size[m]
+        data = UNEQUAL.dataset_size[m]
         # of the norm of the mean gradient
         second = UNEQUAL.clip_norm**2 * (1 + (1 - size / data) / size)
         count = selection.senders[:, t].sum()
@@ -181,7 +185,8 @@ def test_epsilon_is_kept_on_every_channel(scenario):
     guarantee = policy.guarantee(scenario, EXACT, 1e-6)
     assert 8 * 0.998 <= guarantee <= 8
     shape = scenario.num_devices, scenario.num_rounds
-    drawn, all_send = channel.draw(*shape, 0).gain, np.full(shape, 1e-6)
+    drawn = channel.draw(*shape, 0).gain
+    all_send = np.full(shape, 1e-6)
     epsilon = policy.select(scenario, drawn).epsilon(EXACT, 1e-6)
     assert epsilon <= guarantee * (1 + 1e-9)
     epsilon = policy.select(scenario, all_send).epsilon(EXACT, 1e-6)
@@ -193,7 +198,8 @@ def test_truncation_leaks_less_than_the_optimum_of_all_at_equal_noise():
     problem = Problem(MNIST, MNIST.min_gain(gain), 0.04)
     w = policies.Optimal().schedule(problem)
     selection = Truncated.of_total(MNIST, gain, w.mean(axis=-1)).select(MNIST, gain)
-    epsilons, optimum = selection.epsilons(EXACT), problem.epsilon(w, EXACT)
+    epsilons = selection.epsilons(EXACT)
+    optimum = problem.epsilon(w, EXACT)
     assert (epsilons.max(axis=-1) < optimum).all()
     assert epsilons.mean() < 0.5 * optimum.mean()
     assert selection.participation.mean() > 0.95
@@ -201,8 +207,10 @@ def test_truncation_leaks_less_than_the_optimum_of_all_at_equal_noise():
 
 def least_lagrangian(scenario, gain, price):
     """The least leakage plus price times noise of one round, over all sets of senders and a fine grid of energies."""
-    leakage, scaled = RoundLeakage(scenario), scenario.scaled_gain(gain)
-    M, values = scenario.num_devices, []
+    leakage = RoundLeakage(scenario)
+    scaled = scenario.scaled_gain(gain)
+    M = scenario.num_devices
+    values = []
     for senders in itertools.product([False, True], repeat=M):
         share = sum(senders) / M
         if share == 0:
@@ -215,7 +223,8 @@ def least_lagrangian(scenario, gain, price):
 
 @given(gain_rows, st.floats(-3, 2))
 def test_joint_choice_is_the_best_set_and_scaling_of_every_round(rows, exponent):
-    gain, price = np.array(rows).T, 10.0**exponent
+    gain = np.array(rows).T
+    price = 10.0**exponent
     selection = Joint(price).select(EQUAL, gain)
     leakage = RoundLeakage(EQUAL)
     share = selection.senders.mean(axis=0)
@@ -245,7 +254,9 @@ def test_wrong_accounting_is_below_a_proven_lower_bound():
     threshold = np.quantile(MNIST.scaled_gain(gain), 0.4)
     senders = Truncated(threshold).select(MNIST, gain).senders
     own = senders[senders.mean(axis=-1).argmin()]
-    q, sigma, number = 0.01, 0.5, int(own.sum())
+    q = 0.01
+    sigma = 0.5
+    number = int(own.sum())
     lower = accounting.epsilon([(q, sigma, number)], 1e-5).lower
     # (a) as if nobody knew who sends
     amplified = accounting.epsilon([(q * number / 100, sigma, 100)], 1e-5)

@@ -52,7 +52,8 @@ def test_queue_violation_and_regret_keep_their_bounds(at_integers, fractional):
         (at_integers, (False, True)),
         (fractional, (True,)),
     ):
-        w, sides_by_kind = policies.AdaScale(penalty).schedule(problem), []
+        w = policies.AdaScale(penalty).schedule(problem)
+        sides_by_kind = []
         lost = 1e-12 * np.abs(
             RoundLeakage(problem.scenario)(problem.min_noise_energy)
         ).max(axis=-1)
@@ -203,7 +204,9 @@ def test_the_four_limits_against_plain_sums():
 @pytest.fixture(scope="module", params=[0.002, 0.05, 1.0])
 def in_x(request):
     """A problem, its schedule, and the paper's f_t and y_t by plain sums in x_t."""
-    budget, penalty, scenario = request.param, 0.3, MIXED
+    budget = request.param
+    penalty = 0.3
+    scenario = MIXED
     gains = scenario.min_gain(channel.draw(3, 6, 4).gain)
     problem = Problem(scenario, gains, budget)
     w = policies.AdaScale(penalty).schedule(problem)
@@ -262,7 +265,8 @@ def test_regret_is_that_of_the_paper_in_x(in_x):
 
 
 def test_without_the_quadratic_term_the_violation_blows_up():
-    caps, floor = np.array([1e4, 1e6, 1e8]), some_instance()[0].min_noise_energy[0]
+    caps = np.array([1e4, 1e6, 1e8])
+    floor = some_instance()[0].min_noise_energy[0]
     energy, _ = plain_lyapunov(with_floors(MNIST, floor, 0.04), 1.0, caps)
     many = with_floors(MNIST, np.tile(floor, (3, 1)), np.full(3, 0.04))
     sides = bounds.violation_bound(many, energy, 1.0)

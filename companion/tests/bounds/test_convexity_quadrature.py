@@ -103,7 +103,10 @@ def test_slopes_without_sampling_are_those_of_one_gaussian(sigma, epsilon):
 
 
 def test_slopes_match_differences_of_exact_delta():
-    q, v, epsilon, step = 0.3, np.array([25.0, 36.0]), 0.1, 0.05
+    q = 0.3
+    v = np.array([25.0, 36.0])
+    epsilon = 0.1
+    step = 0.05
     slopes = delta_slopes(q, np.sqrt(v), epsilon)
 
     def at(first, second=0):
