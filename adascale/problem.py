@@ -78,8 +78,8 @@ def kinds_that_may_leak_most(leakage: RoundLeakage) -> NDArray[np.intp]:
     """Return the indices of the kinds that no other one dominates by as large a rate and as little noise."""
     order = np.lexsort((-leakage.unit, -leakage.rate))
     unit = leakage.unit[order]  # w / sigma^2
-    most_before = np.maximum.accumulate(np.concatenate([[-np.inf], unit[:-1]]))
-    return np.sort(order[unit > most_before])
+    before = np.concatenate([[-np.inf], unit[:-1]])
+    return np.sort(order[unit > np.maximum.accumulate(before)])
 
 
 def _pairs(scenario: Scenario) -> FloatArray:

@@ -146,10 +146,12 @@ def widen(
     values = np.stack([function(end, index) for end in ends])
     for turn in range(200):
         open_end = (ends[0] > -limit) | (ends[1] < limit)
-        (i,) = np.nonzero(((values[0] < 0) == (values[1] < 0)) & open_end)
+        same_sign = (values[0] < 0) == (values[1] < 0)
+        (i,) = np.nonzero(same_sign & open_end)
         if not i.size:
             break
-        (low, high), (below, above) = ends[:, i], np.abs(values[:, i])
+        low, high = ends[:, i]
+        below, above = np.abs(values[:, i])
         # towards the smaller value
         up = (above < below) | ((above == below) & (turn % 2 == 0))
         up = (up & (high < limit)) | (low <= -limit)
@@ -166,8 +168,10 @@ def widen(
         side = up.astype(np.intp)
         # so far, both ends had the same sign; where it changes, the old end stays on the other side
         crossed = (value < 0) != (values[0, i] < 0)
+        place = side[crossed], i[crossed]
+        other = 1 - side[crossed], i[crossed]
         for array, new in ((ends, x), (values, value)):
-            array[1 - side[crossed], i[crossed]] = array[side[crossed], i[crossed]]
+            array[other] = array[place]
             array[side, i] = new
     return ends[0], ends[1]
 

@@ -228,8 +228,8 @@ class Instances:
 def draw_floors(scenario: Scenario, law: FloorLaw, draws: int, seed: int) -> FloatArray:
     """Draw realisations of the floors, shape (..., draws, T), at the same quantiles for all instances."""
     T = scenario.num_rounds
-    what = "floors of instances x draws x rounds"
-    check.entries(what, *law.batch_shape, check.whole("draws", draws), T)
+    shape = *law.batch_shape, check.whole("draws", draws), T
+    check.entries("floors of instances x draws x rounds", *shape)
     streams = np.random.SeedSequence(check.whole("seed", seed, 0)).spawn(draws)
     share = np.stack([np.random.default_rng(stream).random(T) for stream in streams])
     share = np.maximum(share, 2.0**-54)  # a zero has no quantile

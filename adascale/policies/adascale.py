@@ -114,7 +114,8 @@ class AdaScale(CompiledPolicy):
             state.queue,
             first_guess=state.energy,
         )
-        return state.after(floor.shape[-1], queue=queue, energy=energy[..., -1]), energy
+        after = state.after(floor.shape[-1], queue=queue, energy=energy[..., -1])
+        return after, energy
 
     def skip(self, state: AdaScaleState) -> AdaScaleState:
         return state.after(1, queue=np.maximum(state.queue - state.budget, 0.0))

@@ -212,6 +212,12 @@ def check_law(name: str, law: object) -> FloorLaw:
     return law
 
 
+def quantiles(law: FloorLaw, share: FloatArray) -> FloatArray:
+    """Return the floors of each distribution at shares of shape (n,), shape (..., n)."""
+    column = share.reshape(-1, *[1] * len(law.batch_shape))
+    return np.moveaxis(law.quantile(column), 0, -1)
+
+
 def in_rows(array: ArrayLike, batch: Sequence[int], *rounds: int) -> FloatArray:
     """Return a new array with one row of instances, each a number or ``rounds`` numbers."""
     values = np.broadcast_to(np.asarray(array, dtype=float), (*batch, *rounds))

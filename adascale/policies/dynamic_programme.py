@@ -11,7 +11,13 @@ from adascale import checks as check
 from adascale.accounting.kernels import are_few
 from adascale.channel import FloorLaw
 from adascale.compiled import compiled, inlined
-from adascale.policies.base import CompiledPolicy, HorizonState, find_law, in_rows
+from adascale.policies.base import (
+    CompiledPolicy,
+    HorizonState,
+    find_law,
+    in_rows,
+    quantiles,
+)
 from adascale.problem import LeakageTerms, RoundLeakage, slopes
 from adascale.rootfind import power_law_step, search_from
 from adascale.scenario import FloatArray, Scenario
@@ -112,12 +118,11 @@ def _tables(
 
 def _tabulated(law: FloorLaw) -> list[FloorTable]:
     """Return every distribution of a law at floors from H = 1e-14 to 1 - 1e-6."""
-    inner = (1,) * len(law.batch_shape)
-    ends = np.log(law.quantile(np.reshape([1e-14, 1 - 1e-6], (2, *inner))))
-    start = ends[0]
-    step = np.maximum(ends[1] - ends[0], 1e-6) / (_FLOORS - 1)
-    floor = np.exp(start + step * np.arange(_FLOORS).reshape(-1, *inner))
-    share = law.cdf(floor).reshape(_FLOORS, -1).T.copy()
+    ends = np.log(quantiles(law, np.array([1e-14, 1 - 1e-6])))
+    start = ends[..., 0]
+    step = np.maximum(ends[..., 1] - start, 1e-6) / (_FLOORS - 1)
+    column = np.arange(_FLOORS).reshape(-1, *[1] * len(law.batch_shape))
+    share = law.cdf(np.exp(start + step * column)).reshape(_FLOORS, -1).T.copy()
     return [*map(FloorTable, np.ravel(start), np.ravel(step), share)]
 
 
@@ -218,7 +223,8 @@ def _inverse(price: float, guess: float, terms: LeakageTerms, few: bool) -> floa
     search = search_from(guess, 1e-9 * guess)
     for _ in range(100):
         slope, curvature = slopes(search.x, terms, few)
-        search = power_law_step(search, -slope / price, search.x * curvature / -slope)
+        decay = search.x * curvature / -slope
+        search = power_law_step(search, -slope / price, decay)
         if search.converged or not search.x < np.inf:
             break
     return search.x if search.converged else np.nan
@@ -279,9 +285,8 @@ def _spend_of_round(
             low = y
         else:
             high = y
-        step = y - (floor + y - value) / (
-            1 + max(slope, 0.0) / (_STEP * (remaining - y))
-        )
+        rise = max(slope, 0.0) / (_STEP * (remaining - y))
+        step = y - (floor + y - value) / (1 + rise)
         if not low < step < high:
             step = (low + high) / 2
         if abs(step - y) <= 1e-12 * (floor + y) or high - low <= 1e-15 * high:

@@ -1,14 +1,14 @@
 """Who sends and how loudly, chosen together at one price of noise."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
 from adascale.errors import BudgetNotReached, InvalidInput
-from adascale.policies.selection import Selecting, check_equal_weights
+from adascale.policies.selection import Selecting, check_equal_weights, rank_of
 from adascale.problem import RoundLeakage, scaling
 from adascale.scenario import FloatArray, Scenario
 
@@ -136,21 +136,19 @@ def _best(state: JointState, gain: FloatArray) -> tuple[FloatArray, NDArray[np.b
     M = scenario.num_devices
     share = np.arange(1, M + 1)[:, None] / M  # axis -2 is the number K of senders
     log_price = state.log_price[..., None, None]
-    wish = np.interp(
-        3 * np.log(share) - log_price, -state.log_slope, np.log(state.energy)
-    )
+    log_slope = log_price - 3 * np.log(share)
+    wish = np.interp(-log_slope, -state.log_slope, np.log(state.energy))
     floor = scenario.floor(-np.sort(-gain, axis=-2))
     received = np.maximum(np.exp(wish), floor)
     leakage = share * RoundLeakage(scenario)(received) / M
     value = leakage + np.exp(log_price) * received / share**2
-    number = value.argmin(axis=-2)[..., None, :]
-    floor, received = (
-        np.take_along_axis(np.broadcast_to(array, value.shape), number, axis=-2)[
-            ..., 0, :
-        ]
-        for array in (floor, received)
-    )
-    scale = scenario.noise_scale * ((number[..., 0, :] + 1) / M) ** 2
-    eta = scaling(received, floor, scale / floor, scale)
-    rank = np.argsort(np.argsort(-gain, axis=-2, kind="stable"), axis=-2)
-    return eta, rank <= number
+    best = value.argmin(axis=-2)[..., None, :]
+
+    def of_best(array: FloatArray) -> FloatArray:
+        every = np.broadcast_to(array, value.shape)
+        return np.take_along_axis(every, best, axis=-2)[..., 0, :]
+
+    scale: Any = scenario.noise_scale * of_best(share) ** 2
+    floor = of_best(floor)
+    eta = scaling(of_best(received), floor, scale / floor, scale)
+    return eta, rank_of(gain) <= best

@@ -8,7 +8,13 @@ import numpy as np
 from adascale import checks as check
 from adascale.channel import FloorLaw
 from adascale.compiled import compiled
-from adascale.policies.base import CompiledPolicy, HorizonState, check_law, in_rows
+from adascale.policies.base import (
+    CompiledPolicy,
+    HorizonState,
+    check_law,
+    in_rows,
+    quantiles,
+)
 from adascale.policies.resolve import check_options, next_coherence
 from adascale.scenario import FloatArray, Scenario
 
@@ -61,8 +67,7 @@ class Learn(CompiledPolicy):
         assumed = np.empty(0)
         if self.prior is not None:
             share = (np.arange(self.weight) + 0.5) / self.weight
-            inner = [1] * len(self.prior.batch_shape)
-            assumed = np.moveaxis(self.prior.quantile(share.reshape(-1, *inner)), 0, -1)
+            assumed = quantiles(self.prior, share)
         instances = np.broadcast_shapes(np.shape(budget), assumed.shape[:-1])
         runs = _twice(in_rows(assumed, instances, assumed.shape[-1]))
         for row in runs:

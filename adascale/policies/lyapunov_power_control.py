@@ -95,6 +95,7 @@ def _scalings(
     eta = np.empty(cap.shape)
     for i in range(cap.shape[0]):
         for t in range(cap.shape[1]):
-            eta[i, t] = min(math.sqrt(V[i] * weight[t] / queue[i]), cap[i, t])
+            unlimited = math.sqrt(V[i] * weight[t] / queue[i])
+            eta[i, t] = min(unlimited, cap[i, t])
             queue[i] = max(queue[i] + eta[i, t] - rate[i], 0.0)
     return eta

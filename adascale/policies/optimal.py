@@ -26,9 +26,8 @@ def water_level(min_noise_energy: ArrayLike, budget: ArrayLike) -> FloatArray:
     with np.errstate(over="ignore"):
         total = budget[..., None] * T
         below = np.cumsum(floor, axis=-1)
-        check.finite(
-            "the floors and budgets of all rounds together", total + below[..., -1:]
-        )
+        highest = total + below[..., -1:]
+    check.finite("the floors and budgets of all rounds together", highest)
     # with the k lowest floors under water, the level is (T nu + their sum) / k; the right k is the last whose own floor
     # is under water, so that reaching it takes less than T nu: a sum of differences, in which small floors are not lost
     steps = np.diff(floor, axis=-1, prepend=floor[..., :1])
@@ -36,8 +35,9 @@ def water_level(min_noise_energy: ArrayLike, budget: ArrayLike) -> FloatArray:
     wet = np.sum(depth < total, axis=-1, keepdims=True)
     highest_wet = np.take_along_axis(floor, wet - 1, axis=-1)
     lowest_dry = np.take_along_axis(floor, np.minimum(wet, T - 1), axis=-1)
-    level = (total + np.take_along_axis(below, wet - 1, axis=-1)) / wet
-    level = np.clip(level, highest_wet, np.where(wet < T, lowest_dry, np.inf))
+    lowest_dry = np.where(wet < T, lowest_dry, np.inf)
+    wet_floors = np.take_along_axis(below, wet - 1, axis=-1)
+    level = np.clip((total + wet_floors) / wet, highest_wet, lowest_dry)
     return np.asarray(level[..., 0])
 
 

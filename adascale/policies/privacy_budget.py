@@ -11,7 +11,7 @@ from adascale import checks as check
 from adascale.accounting import Accountant, ExactAccountant, epsilon_by
 from adascale.channel import FloorLaw
 from adascale.errors import BudgetNotReached
-from adascale.policies.base import OnlinePolicy, PlanState, check_law
+from adascale.policies.base import OnlinePolicy, PlanState, check_law, quantiles
 from adascale.problem import RoundLeakage, kinds_that_may_leak_most
 from adascale.rootfind import solve
 from adascale.scenario import FloatArray, Scenario
@@ -134,8 +134,7 @@ class PrivacyBudget(OnlinePolicy):
         share = (np.arange(m) + 0.5) / max(m, 1)
         shape = *state.level.shape, m
         if self.law is not None:
-            column = share.reshape(-1, *[1] * len(self.law.batch_shape))
-            return np.broadcast_to(np.moveaxis(self.law.quantile(column), 0, -1), shape)
+            return np.broadcast_to(quantiles(self.law, share), shape)
         imaginary = np.zeros((*state.level.shape, 1))
         floors = np.sort(_with(state.floors, imaginary[..., 0]), axis=-1)
         return floors[..., (share * floors.shape[-1]).astype(int)]
@@ -173,7 +172,8 @@ class _Search:
         leakage = RoundLeakage(state.scenario)
         T = state.scenario.num_rounds
         kinds = kinds_that_may_leak_most(leakage)
-        self.rate, self.unit = leakage.rate[kinds], leakage.unit[kinds]
+        self.rate = leakage.rate[kinds]
+        self.unit = leakage.unit[kinds]
         self.limits = [math.log(self.unit.max() * sigma**2) for sigma in _SIGMAS]
         last, first = _CLOSE
         self.close = max(first * (state.later + 1) / T, last)
@@ -196,21 +196,26 @@ class _Search:
         lowest, highest = low, high = self.limits
         x = math.log(start) if start > 0 else math.log(self.unit.max())
         slope = _SLOPE
-        last = (math.nan, math.nan)
+        last_excess = last_estimated = math.nan
         while high - low > _NARROW:
             excess = self.excess(plan(math.exp(x)))
             if excess <= 0 and (excess >= -self.close or x == lowest):
                 return math.exp(x)
-            low, high = (x, high) if excess > 0 else (low, x)
-            now = estimate(x), excess
+            if excess > 0:
+                low = x
+            else:
+                high = x
+            estimated = estimate(x)
             with np.errstate(all="ignore"):
-                secant = np.divide(excess - last[1], now[0] - last[0])
-            slope = float(secant) if 0.3 < secant < 9 else slope
-            last = now
-            aim = now[0] - (excess + self.close / 2) / slope
-            before = x
+                secant = np.divide(excess - last_excess, estimated - last_estimated)
+            if 0.3 < secant < 9:
+                slope = float(secant)
+            last_excess = excess
+            last_estimated = estimated
+            aim = estimated - (excess + self.close / 2) / slope
+            last_x = x
             x = _root(estimate, aim, low, high)
-            if x == before or (x in (low, high) and x not in self.limits):
+            if x == last_x or (x in (low, high) and x not in self.limits):
                 x = (low + high) / 2
         if low == highest:
             raise BudgetNotReached(
@@ -221,11 +226,11 @@ class _Search:
     def _estimate(self, w: FloatArray) -> float:
         r"""Estimate ln of the epsilon by the central limit theorem, :math:`\mu^2/2 + \mu \sqrt{-2 \ln \delta}`."""
         s = self._sigmas(w) ** -2.0
-        divergence = np.minimum(
-            self.rate[:, None] ** 2 * np.expm1(np.minimum(s, 700.0)), s
-        )
+        sampled = self.rate[:, None] ** 2 * np.expm1(np.minimum(s, 700.0))
+        divergence = np.minimum(sampled, s)
         mu = math.sqrt(divergence.sum(axis=-1).max())
-        return math.log(mu * (0.5 * mu + math.sqrt(-2 * math.log(self.policy.delta))))
+        tail = math.sqrt(-2 * math.log(self.policy.delta))
+        return math.log(mu * (0.5 * mu + tail))
 
     def _sigmas(self, w: FloatArray) -> FloatArray:
         return np.sqrt(w / self.unit[:, None])

@@ -109,6 +109,12 @@ class Selection(NamedTuple):
         return np.broadcast_to(self.scenario.sampling_rate, self.scenario.num_devices)
 
 
+def rank_of(gain: FloatArray) -> NDArray[np.intp]:
+    """Return the rank of each device in its round, 0 for the largest gain, shape (..., M, T)."""
+    order = np.argsort(-gain, axis=-2, kind="stable")
+    return np.argsort(order, axis=-2)
+
+
 def check_equal_weights(scenario: Scenario) -> None:
     """Raise an ``InvalidInput`` if devices have weights, since the mean of those that send is one of equal weights."""
     if scenario.weights is not None:
@@ -246,7 +252,8 @@ class Truncated(Selecting):
         order = np.argsort(ranked.reshape(*outer, M * T), axis=-1)
         edge = np.take_along_axis(ranked.reshape(order.shape), order, axis=-1)
         rise = rises[order // T]
-        A = 1 + np.cumsum(np.insert(rise[..., :-1], 0, 0, axis=-1), axis=-1) / T
+        risen = np.insert(rise[..., :-1], 0, 0, axis=-1)
+        A = 1 + np.cumsum(risen, axis=-1) / T
         threshold = scenario.noise_scale / scenario.x_max * A / total[..., None]
         within = threshold <= edge
         if not within.any(axis=-1).all():
@@ -286,14 +293,14 @@ class Best(Selecting):
         scenario = state.scenario
         level = state.value[..., None]
         check.between("gain", gain, *scenario.gain_limits)
-        rank = np.argsort(np.argsort(-gain, axis=-2, kind="stable"), axis=-2)
-        senders = rank < self.number
+        senders = rank_of(gain) < self.number
         weakest = np.where(senders, gain, np.inf).min(axis=-2)
         share = self.number / scenario.num_devices
         max_eta = share**2 * (scenario.x_max * weakest)
         floor = scenario.noise_scale / max_eta
         eta = scaling(np.maximum(level, floor), floor, max_eta, scenario.noise_scale)
-        return state, eta, np.broadcast_to(senders, (*eta.shape[:-1], *gain.shape[-2:]))
+        shape = *eta.shape[:-1], *gain.shape[-2:]
+        return state, eta, np.broadcast_to(senders, shape)
 
     @classmethod
     def of_total(
