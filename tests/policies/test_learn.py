@@ -106,22 +106,3 @@ def test_rounds_of_learn_are_its_schedule_while_its_runs_are_merged():
             policy.decide(before, floor[:, t] / 2)
             again = policy.decide(before, floor[:, t])[1]
             np.testing.assert_array_equal(again, energy)
-
-
-@pytest.mark.parametrize("coherence", [1.0, 40.0])
-def test_learn_meets_its_equation_over_200_000_rounds(coherence):
-    T = 200_000  # minutes, were each round to look at all floors before it
-    floor = 0.03 / np.random.default_rng(2).exponential(size=T)
-    problem = with_floors(MNIST, floor, 0.04)
-    energy = policies.Learn(coherence=coherence).schedule(problem)
-    spent = np.maximum(energy - floor, 0)
-    for t in np.random.default_rng(3).choice(
-        np.flatnonzero(spent[: T // 2] > 1e-9), 20
-    ):
-        left = T * 0.04 - spent[:t].sum()
-        level = energy[t]
-        n = T - t
-        below = np.maximum(level - floor[: t + 1], 0).sum()
-        assert coherence * (level - floor[t]) + (n - coherence) / (
-            t + 2
-        ) * below == pytest.approx(left, rel=1e-9)

@@ -32,30 +32,6 @@ def nakagami(problem):
     )
 
 
-def estim_future(estimate):
-    return lambda problem: policies.EstimFuture(means(problem), estimate)
-
-
-def power_control(*options, **named):
-    return lambda problem: policies.PowerControl(
-        means(problem), 2 * cap(problem), *options, **named
-    )
-
-
-def lyapunov(contraction, queue):
-    return lambda problem: policies.LyapunovPowerControl(
-        0.01 * cap(problem) ** 3, 0.1 * cap(problem), contraction, queue * cap(problem)
-    )
-
-
-def with_means(policy, **options):
-    return lambda problem: policy(means(problem), **options)
-
-
-def learn(**options):
-    return lambda problem: policies.Learn(**options)
-
-
 class Additive:
     """An accountant whose epsilon is a sum over rounds."""
 
@@ -64,36 +40,51 @@ class Additive:
 
 
 def privacy_budget(**options):
-    return lambda problem: policies.PrivacyBudget(1.0, accountant=Additive(), **options)
+    return policies.PrivacyBudget(1.0, accountant=Additive(), **options)
 
 
-def learn_from_prior(**options):
-    return lambda problem: policies.Learn(prior=nakagami(problem), hold=0.3, **options)
+def power_control(problem, *options):
+    return policies.PowerControl(means(problem), 2 * cap(problem), *options)
+
+
+def lyapunov(problem, contraction, queue):
+    unit = cap(problem)
+    return policies.LyapunovPowerControl(
+        0.01 * unit**3, 0.1 * unit, contraction, queue * unit
+    )
 
 
 ONLINE = {
     "equal": lambda problem: policies.EqualAlloc(),
     "adascale": lambda problem: policies.AdaScale(0.01),
     "warm": lambda problem: policies.AdaScale(0.01, initial_queue=0.3),
-    "estim-devices": estim_future("devices"),
-    "estim-minimum": estim_future("minimum"),
-    "power": power_control(),
-    "power-contracting": power_control(0.9, "minimum"),
-    "power-unsubtracted": power_control(subtract=False),
-    "lyapunov": lyapunov(1.0, 0.0),
-    "lyapunov-contracting": lyapunov(0.95, 0.1),
-    "level": with_means(policies.ConstantLevel),
-    "resolve": with_means(policies.ReSolve),
-    "resolve-hard": with_means(policies.ReSolve, budget_mode="hard"),
+    "estim-devices": lambda problem: policies.EstimFuture(means(problem), "devices"),
+    "estim-minimum": lambda problem: policies.EstimFuture(means(problem)),
+    "power": power_control,
+    "power-contracting": lambda problem: power_control(problem, 0.9, "minimum"),
+    "power-unsubtracted": lambda problem: power_control(problem, 1, "devices", False),
+    "lyapunov": lambda problem: lyapunov(problem, 1.0, 0.0),
+    "lyapunov-contracting": lambda problem: lyapunov(problem, 0.95, 0.1),
+    "level": lambda problem: policies.ConstantLevel(means(problem)),
+    "resolve": lambda problem: policies.ReSolve(means(problem)),
+    "resolve-hard": lambda problem: policies.ReSolve(
+        means(problem), budget_mode="hard"
+    ),
     "resolve-nakagami": lambda problem: policies.ReSolve(law=nakagami(problem)),
-    "resolve-seen": with_means(policies.ReSolve, budget_mode="hard", coherence="seen"),
-    "programme": with_means(policies.DynamicProgramme),
-    "learn": learn(),
-    "learn-hard": learn(budget_mode="hard"),
-    "learn-seen": learn_from_prior(coherence="seen"),
-    "learn-prior": learn_from_prior(weight=5),
-    "privacy": privacy_budget(),
-    "privacy-law": lambda problem: privacy_budget(law=nakagami(problem))(problem),
+    "resolve-seen": lambda problem: policies.ReSolve(
+        means(problem), budget_mode="hard", coherence="seen"
+    ),
+    "programme": lambda problem: policies.DynamicProgramme(means(problem)),
+    "learn": lambda problem: policies.Learn(),
+    "learn-hard": lambda problem: policies.Learn("hard"),
+    "learn-seen": lambda problem: policies.Learn(
+        prior=nakagami(problem), hold=0.3, coherence="seen"
+    ),
+    "learn-prior": lambda problem: policies.Learn(
+        prior=nakagami(problem), hold=0.3, weight=5
+    ),
+    "privacy": lambda problem: privacy_budget(),
+    "privacy-law": lambda problem: privacy_budget(law=nakagami(problem)),
 }
 BY_ROUNDS = (
     "equal",
