@@ -39,14 +39,9 @@ def interval(values: ArrayLike, level: float = 0.95) -> Interval:
     level = check.fraction("level", level)
     if v.size == 1:
         return Interval(float(v[0]), float("-inf"), float("inf"))
-    # scaling by a power of two changes no digit, and keeps squares from overflow and underflow
-    scale = np.frexp(np.abs(v).max())[1]
-    v = np.ldexp(v, -scale)
+    mean = float(v.mean())
     half = stdtrit(v.size - 1, (1 + level) / 2) * v.std(ddof=1) / np.sqrt(v.size)
-    with np.errstate(over="ignore"):
-        return Interval(
-            *(float(np.ldexp(v.mean() + sign * half, scale)) for sign in (0, -1, 1))
-        )
+    return Interval(mean, float(mean - half), float(mean + half))
 
 
 def log_interval(values: ArrayLike, level: float = 0.95) -> Interval:

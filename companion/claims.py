@@ -297,9 +297,8 @@ def averaged(
     """
     if average not in AVERAGES:
         raise ValueError(f"average must be one of {AVERAGES}, got {average!r}")
-    values = np.column_stack(
-        [*tops, *bottoms]
-    )  # a policy may have missed its budget in some realisation
+    # a policy may have missed its budget in some realisation
+    values = np.column_stack([*tops, *bottoms])
     values = values[~np.isnan(values).any(axis=1)]
     if not len(values):
         return 0, *[np.nan] * 4
@@ -319,9 +318,8 @@ def averaged(
             share,
         )
     if average == "median":
-        ends = scipy.stats.quantile_test(ratio, q=1, p=0.5).confidence_interval(
-            0.95
-        )  # NaN of fewer than six
+        # NaN of fewer than six
+        ends = scipy.stats.quantile_test(ratio, q=1, p=0.5).confidence_interval(0.95)
         return (
             len(ratio),
             np.median(ratio),

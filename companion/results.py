@@ -63,9 +63,8 @@ def load(name: str) -> pd.DataFrame:
 
 def _read_wide(path: Path) -> pd.DataFrame:
     """Read what :func:`wide_csv` has written: ``policy``, the columns of the row, and what is stored of each."""
-    heading = (
-        pd.read_csv(path, header=None, nrows=3).iloc[[1, 2]].T
-    )  # the row's names stand in the third line alone
+    # the row's names stand in the third line alone
+    heading = pd.read_csv(path, header=None, nrows=3).iloc[[1, 2]].T
     row = heading.loc[heading[1].isna(), 2].tolist()
     wide = pd.read_csv(path, header=[0, 1], index_col=[*range(len(row))])
     policies, columns = (

@@ -254,11 +254,13 @@ def _make(
     parameters: list[str],
     fixed: Arguments,
     value: FloatArray | None,
-    *gains: FloatArray,
+    mean_gain: FloatArray | None = None,
 ) -> Policy:
     """Build a policy with a value of its parameter, if it has one, and the mean gains, if it needs them."""
-    statistics = dict(zip(("mean_gain",), gains, strict=False))
-    return construct(policy, dict.fromkeys(parameters, value) | statistics | fixed)
+    arguments: Arguments = dict.fromkeys(parameters, value)
+    if mean_gain is not None:
+        arguments["mean_gain"] = mean_gain
+    return construct(policy, arguments | fixed)
 
 
 def construct(

@@ -44,20 +44,14 @@ class LyapunovMatch(NamedTuple):
 
 
 def best_lyapunov(
-    problem: Problem,
-    mean_gain: FloatArray | None = None,
-    relative_rates: ArrayLike | None = None,
+    problem: Problem, *_: Any, relative_rates: ArrayLike | None = None
 ) -> LyapunovPowerControl:
     """Return the policy of Shi et al. with the smallest epsilon at delta = 1e-5 (:func:`match_lyapunov`)."""
     match = match_lyapunov(problem, relative_rates)
     return LyapunovPowerControl(match.penalty, match.rate)
 
 
-def _build(problem: Problem, *_: Any) -> LyapunovPowerControl:
-    return best_lyapunov(problem)
-
-
-BEST_LYAPUNOV = Method(_build, LyapunovPowerControl)
+BEST_LYAPUNOV = Method(best_lyapunov, LyapunovPowerControl)
 """The method of :func:`best_lyapunov`."""
 
 
@@ -66,7 +60,6 @@ def match_lyapunov(
     relative_rates: ArrayLike | None = None,
     *,
     contraction: float = 1.0,
-    delta: float = 1e-5,
 ) -> LyapunovMatch:
     r"""Find the pairs :math:`(V, \bar\eta)` of Shi et al. that cost :math:`\nu`.
 
@@ -79,7 +72,6 @@ def match_lyapunov(
     relative_rates : array_like, > 0, optional
         Rates relative to the optimum's mean scaling; default: thirteen from 0.05 to 6, then finer ones.
     contraction : float, in (0, 1]
-    delta : float, in (0, 1)
 
     Raises
     ------
@@ -96,11 +88,11 @@ def match_lyapunov(
         rates = np.atleast_1d(check.positive("relative_rates", relative_rates))
         zooms = 0
     relative = np.broadcast_to(rates, (instances.index.size, rates.size))
-    pairs = _pairs_at_budget(instances, relative, contraction, delta)
+    pairs = _pairs_at_budget(instances, relative, contraction)
     best = _least_epsilon(instances, pairs)
     for _ in range(zooms):
         relative = _rates_between(pairs, best["relative_rate"].to_numpy())
-        finer = _pairs_at_budget(instances, relative, contraction, delta)
+        finer = _pairs_at_budget(instances, relative, contraction)
         pairs = pd.concat([pairs, finer], ignore_index=True)
         best = _least_epsilon(instances, pairs)
     penalty = best["penalty"].to_numpy().reshape(problem.batch_shape)
@@ -136,7 +128,7 @@ def _rates_between(pairs: "pd.DataFrame", best: FloatArray) -> FloatArray:
 
 
 def _pairs_at_budget(
-    instances: Instances, relative: FloatArray, contraction: float, delta: float
+    instances: Instances, relative: FloatArray, contraction: float
 ) -> "pd.DataFrame":
     """Return the pairs that cost their budget, for rates relative to the optimum's mean scaling, (instances, rates)."""
     import pandas as pd
@@ -163,7 +155,7 @@ def _pairs_at_budget(
     with warnings.catch_warnings():
         # warnings are mostly about pairs that are not chosen
         warnings.simplefilter("ignore", OrdersTooFew)
-        epsilon = crossing.epsilon(w, delta=delta)
+        epsilon = crossing.epsilon(w)
     columns = {
         "lane": i,
         "penalty": penalty,

@@ -19,9 +19,8 @@ _GAUSS_WEIGHT = _GAUSS_WEIGHT / 2
 _PARTIAL = (
     np.vander(_GAUSS, 5, increasing=True)[:, 1:] / np.arange(1, 5)
 ) @ np.linalg.inv(np.vander(_GAUSS, increasing=True))
-_EDGES = np.concatenate(
-    [[0.0], np.geomspace(1e-3, 40.0, 160)]
-)  # of ln(x / level), for integrals above the level
+# of ln(x / level), for integrals above the level
+_EDGES = np.concatenate([[0.0], np.geomspace(1e-3, 40.0, 160)])
 _WIDTH = np.diff(_EDGES)
 
 

@@ -20,11 +20,12 @@ from adascale.scenario import FloatArray, Scenario
 from companion.bounds.causal import both_slopes
 
 _ROUNDING = 1e-11  # outward, relative to the sum of the sizes of all terms; leaked() errs by 7e-13
+# of the law with the scale 1: largest -H'', H' and H''
 _DIP, _STEEP, _BEND = (
     0.42,
     0.5414,
     2.55,
-)  # of the law with the scale 1: largest -H'', H' and H''
+)
 
 
 class CertifiedRegret(NamedTuple):
@@ -109,9 +110,8 @@ class Floors:
         self.spline = scipy.interpolate.BPoly.from_derivatives(
             edges, np.column_stack([self.value, slope, bend])
         )
-        self.second = np.maximum.accumulate(second[::-1])[
-            ::-1
-        ]  # the largest F'' from there on: it may rise
+        # the largest F'' from there on: it may rise
+        self.second = np.maximum.accumulate(second[::-1])[::-1]
 
     def leaked(self, level: ArrayLike) -> FloatArray:
         r"""Return :math:`\int_\ell^\infty |F'| H`, by quintic interpolation with its known slope and curvature."""
@@ -171,9 +171,8 @@ class Floors:
             / (1 + dx[2:])
             / (1 + m * H[:-1]) ** 2
         )
-        cheap = np.searchsorted(
-            self.first, -G[0]
-        )  # the level below which |F'| exceeds the first slope
+        # the level below which |F'| exceeds the first slope
+        cheap = np.searchsorted(self.first, -G[0])
         least = min(self.edges[max(cheap - 1, 0)], x[1])
         first = max(G[0] + slope[1], 0) * self.scale / least**2 / (1 + dx[1])
         image, largest = _image(
@@ -221,9 +220,8 @@ class Floors:
             b,
             self.scale,
         )
-        for k in np.flatnonzero(
-            x[0] > b[:-1]
-        ):  # floors at which all is spent: |F'(W + b)| H(W) in steps
+        # floors at which all is spent: |F'(W + b)| H(W) in steps
+        for k in np.flatnonzero(x[0] > b[:-1]):
             W = np.linspace(0, x[0] - b[k], 257)[1:]
             if k:  # with nothing left the node has all of it
                 image[k] += np.sum(self.law.cdf(W[:-1]) * -np.diff(self.F(W + b[k])))

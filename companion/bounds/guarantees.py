@@ -89,9 +89,8 @@ def queue_limits(problem: Problem, penalty: ArrayLike) -> QueueLimits:
             2 * penalty * total(leakage(problem.min_noise_energy)) + rounds * budget**2
         )
         leaked = 2 * penalty * total(leakage(problem.min_noise_energy + budget))
-        equal = leaked / (
-            np.sqrt(budget**2 + leaked) + budget
-        )  # the root minus nu, without the difference
+        # the root minus nu, without the difference
+        equal = leaked / (np.sqrt(budget**2 + leaked) + budget)
         least = np.minimum.accumulate(problem.min_noise_energy, axis=-1) + budget
         slope = from_zero(-penalty * leakage.slope(least))
         square = from_zero(least**2)

@@ -29,9 +29,8 @@ def stationary_spread(scale: ArrayLike, budget: ArrayLike) -> FloatArray:
     r"""Return :math:`\mathbb E(y^\circ - \nu)_+^2 + \nu^2`, what a round of AdaScale loses to chance, times 2V."""
     level = stationary_level(scale, budget)
     budget = np.asarray(budget, dtype=float)
-    above = np.maximum(
-        level - budget, np.finfo(float).tiny
-    )  # floors far below the budget: hardly above it
+    # floors far below the budget: hardly above it
+    above = np.maximum(level - budget, np.finfo(float).tiny)
     return np.asarray(stationary_square(scale, above) + budget**2)
 
 

@@ -41,9 +41,8 @@ SEEDS = range(70_000, 70_200)
 DRAWS = 100
 DATASETS = ("mnist", "cifar10")
 _RATES = np.array([0.5, 0.7, 0.85, 0.93, 0.97, 1.0, 1.03, 1.07, 1.15, 1.3])
-_PENALTIES = np.geomspace(
-    1e-3, 1e4, 15
-)  # in units of the cubed scaling at the level of the law
+# in units of the cubed scaling at the level of the law
+_PENALTIES = np.geomspace(1e-3, 1e4, 15)
 _TOLERANCE = 1e-4  # largest |mean cost / nu - 1|
 
 

@@ -158,9 +158,8 @@ def links_table(
     is computed of :data:`EXACT` at the scale 1; all are NaN where a method finds no parameter.
     """
     rows = []
-    account = accounting.RenyiAccountant(
-        tuple(accounting.order_grid(4096, 1.001))
-    )  # of leakages near 0, too
+    # of leakages near 0, too
+    account = accounting.RenyiAccountant(tuple(accounting.order_grid(4096, 1.001)))
     scales = [*scales]
     work = [(realisation, scale) for realisation in measured for scale in scales]
     for realisation, scale in tqdm(work, disable=not progress, unit="realisation"):

@@ -177,9 +177,8 @@ def worlds_table(
         for nu in (
             (MIDDLE, *(OUTER if name in ENDS else ())) if budgets is None else budgets
         ):
-            with (
-                warnings.catch_warnings()
-            ):  # of schedules that leak so much that no order serves them
+            # of schedules that leak so much that no order serves them
+            with warnings.catch_warnings():
                 warnings.simplefilter("ignore", OrdersTooFew)
                 run = {policy: by_name[policy] for policy in names}
                 table = leakage_table(

@@ -1,8 +1,9 @@
 """Every figure as a function of a tidy table; one look for the whole book."""
 
+# what chapters say as figures.log_interval
 from adascale.statistics import (
     log_interval as log_interval,
-)  # what chapters say as figures.log_interval
+)
 from companion.figures.benchmarks import planned_levels as planned_levels
 from companion.figures.benchmarks import rising_aim as rising_aim
 from companion.figures.causal import without_future as without_future

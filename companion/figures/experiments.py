@@ -159,9 +159,8 @@ def falls(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float]) -> Fi
     looks = shades(len(tables))
     for i, (name, table) in enumerate(tables.items()):
         levels = sorted(table)
-        shift = 1.06 ** (
-            i - (len(tables) - 1) / 2
-        )  # so that bars do not hide each other
+        # so that bars do not hide each other
+        shift = 1.06 ** (i - (len(tables) - 1) / 2)
         fall = [interval(table[nu] - table[levels[0]]) for nu in levels[1:]]
         bars(axis, [nu * shift for nu in levels[1:]], fall, looks[i] | {"label": name})
     axis.axhline(0, color="0.45", linewidth=1)

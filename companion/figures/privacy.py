@@ -110,9 +110,8 @@ def paper_panel(
     below.axhline(0, color=CONTEXT["color"], linewidth=1, zorder=1)
     below.set(xlabel="noise budget $\\nu$", ylabel=f"change\n{second} [%]")
     low, high = below.get_ylim()
-    below.set_ylim(
-        min(low, -5), max(high, 12)
-    )  # a change of nothing is not to fill the panel
+    # a change of nothing is not to fill the panel
+    below.set_ylim(min(low, -5), max(high, 12))
     label_levels(above)
     nus = own.index.unique("nu")
     for nu, accuracy, side in zip(
@@ -164,9 +163,8 @@ def _gap(axis: Axes, table: pd.DataFrame, metric: str) -> None:
             "label": label,
         }
         bars = [middle[policy] - low[policy], high[policy] - middle[policy]]
-        aside = 1.1 ** (
-            i - (len(methods) - 1) / 2
-        )  # so that bars do not hide each other
+        # so that bars do not hide each other
+        aside = 1.1 ** (i - (len(methods) - 1) / 2)
         axis.errorbar(middle.index * aside, middle[policy], yerr=bars, **look)
     axis.axhline(1, color=STYLE["Optimal"]["color"], linewidth=1)
     leakage_of = {

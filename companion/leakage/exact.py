@@ -74,9 +74,8 @@ def exact_table(
 def with_exact(table: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
     r"""Add the column ``exact`` to a leakage table, from the committed table of the same schedules."""
     joined = table[_KEYS].merge(stored, on=_KEYS, how="left", validate="one_to_one")
-    if not np.allclose(
-        joined["epsilon"], table["epsilon"], rtol=3e-6, atol=0
-    ):  # seven digits are stored
+    # seven digits are stored
+    if not np.allclose(joined["epsilon"], table["epsilon"], rtol=3e-6, atol=0):
         raise ValueError(
             "the stored epsilon must be that of the table, got another one: schedules differ"
         )

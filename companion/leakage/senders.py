@@ -41,9 +41,8 @@ def at_level(
 def by_error(scenario: Scenario, gain: FloatArray) -> NDArray[np.intp]:
     r"""Choose :math:`K_t` for the least :math:`w_t / 2 + 4G^2(1 - K_t/M)^2` at full power (arXiv 2108.07644)."""
     share = np.arange(1, scenario.num_devices + 1)[:, None] / scenario.num_devices
-    weakest = -np.sort(
-        -scenario.scaled_gain(gain), axis=0
-    )  # of the best 1, 2, ... M devices
+    # of the best 1, 2, ... M devices
+    weakest = -np.sort(-scenario.scaled_gain(gain), axis=0)
     noise = scenario.floor(weakest * share**2) / 2
     return np.asarray(
         1 + np.argmin(noise + 4 * scenario.clip_norm**2 * (1 - share) ** 2, axis=0)

@@ -196,11 +196,12 @@ def opposite_gradients(
     values, count = np.unique(np.floor(1000 * sigma) / 1000, return_counts=True)
     total = np.zeros(sorted_orders.shape)
     for deviation, times in zip(values, count, strict=True):
+        # tilted means inside
         z = np.arange(
             -1 - 2 * sorted_orders[-1] - 14 * deviation,
             1 + 2 * sorted_orders[-1] + 14 * deviation,
             deviation / 8,
-        )  # tilted means inside
+        )
         base = -0.5 * (z / deviation) ** 2
         top, bottom = (
             np.logaddexp(

@@ -72,9 +72,8 @@ def paired_runs(
         state = inside.start()
         for t, eta_t in enumerate(eta):
             after, _ = (inside if present[i] else outside).step(state, float(eta_t))
-            quiet, _ = outside.step(
-                state, math.inf
-            )  # momentum and weight decay are the same in both
+            # momentum and weight decay are the same in both
+            quiet, _ = outside.step(state, math.inf)
             sent = sample.signal(scenario, np.array([0]), state.parameters).double()
             length = float(sent.norm())
             if length != 0:  # a vanishing gradient carries no information
@@ -162,9 +161,8 @@ def neighbours(
     label = dataset.labels[place]
     images = dataset.images.clone()
     other_classes = (dataset.test_labels != label).nonzero()
-    images[place] = dataset.test_images[
-        other_classes[0, 0]
-    ]  # same label, so the partition does not change
+    # same label, so the partition does not change
+    images[place] = dataset.test_images[other_classes[0, 0]]
     inside, outside = (
         FedSGD(clipping, training, dataset._replace(images=images), seed)
         for _ in range(2)

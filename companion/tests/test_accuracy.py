@@ -20,9 +20,8 @@ from companion.training.accuracy import (
 
 QUOTED = (0.95, 0.90)
 RNG = np.random.default_rng(0)
-OWN_SEEDS = RNG.normal(
-    0, 0.003, 6
-)  # what a realisation is worth, whatever the policy and nu
+# what a realisation is worth, whatever the policy and nu
+OWN_SEEDS = RNG.normal(0, 0.003, 6)
 FALLING = {0.01: 0.95, 0.04: 0.93, 0.16: 0.90}
 FLAT = {0.01: 0.95, 0.04: 0.95, 0.16: 0.95}
 SWEEPS = [f"mnist/{name}" for name in ("accuracy", "readings", "controls")]

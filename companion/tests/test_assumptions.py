@@ -77,9 +77,10 @@ def test_only_public_constants_keep_the_lemma(sigma):
 
 def test_the_leakage_is_that_of_an_independent_integral():
     sizes = {0: 0.25, 1: 0.5, 2: 0.25}  # two gradients 1, rate 1/2
+    # and one of -1
     added = {
         k: 0.5 * sizes.get(k, 0) + 0.5 * sizes.get(k + 1, 0) for k in (-1, 0, 1, 2)
-    }  # and one of -1
+    }
 
     def density(law, z):
         return sum(weight * norm.pdf(z, mean, 2) for mean, weight in law.items())
@@ -115,9 +116,8 @@ def test_a_limit_in_every_block_multiplies_the_scale_by_the_blocks(blocks):
 def test_the_other_rules_keep_the_tail_and_raise_the_bulk():
     floors = block_floors(np.random.default_rng(0), SHARES, 13, 100_000)
     for rule in (floors.one, floors.limit_on_energy, floors.own_scaling):
-        assert (
-            abs(np.mean(rule > 100) - 0.01) < 0.002
-        )  # about six standard errors, and the tail's own second order
+        # about six standard errors, and the tail's own second order
+        assert abs(np.mean(rule > 100) - 0.01) < 0.002
     assert np.mean(floors.limit_in_blocks > 100) > 0.1  # negative control: J omega / w
     medians = [np.median(rule) for rule in floors]
     assert medians[0] < medians[2] < medians[3] < medians[1]

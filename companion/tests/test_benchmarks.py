@@ -36,9 +36,8 @@ def test_needless_full_power_is_counted(problem):
 
 def test_ablation_changes_only_the_queue(problem):
     match = match_lyapunov(problem)
-    policy = filled_lyapunov(
-        problem
-    )  # of itself it keeps what the most favourable pair has
+    # of itself it keeps what the most favourable pair has
+    policy = filled_lyapunov(problem)
     np.testing.assert_allclose(
         policy.penalty / policy.rate**3, match.penalty / match.rate**3, rtol=1e-12
     )

@@ -59,12 +59,12 @@ def test_policy_of_the_chapter_runs_from_the_command_line(
         index=["nu", "seed"], columns="policy", values=["cost", "rdp"]
     )
     budgets = table.index.get_level_values("nu")
-    np.testing.assert_allclose(
-        table["cost", "MyPolicy"], budgets, rtol=1e-8
-    )  # tuned to 1e-9
+    # tuned to 1e-9
+    np.testing.assert_allclose(table["cost", "MyPolicy"], budgets, rtol=1e-8)
+    # 1e-9 of the budget
     np.testing.assert_allclose(
         table["rdp", "MyPolicy"], table["rdp", "Optimal"], rtol=1e-6
-    )  # 1e-9 of the budget
+    )
 
 
 @pytest.fixture(scope="module")
@@ -80,9 +80,8 @@ def data():
 @given(st.floats(0.1, 1e3), st.floats(1e-12, 0.3))
 def test_the_published_budget_is_ours(epsilon, delta):
     ours = float(scaling_budget(MNIST, epsilon, delta)) / UNIT
-    assert published_budget(epsilon, delta) == pytest.approx(
-        ours, rel=1e-11
-    )  # two differences of like numbers
+    # two differences of like numbers
+    assert published_budget(epsilon, delta) == pytest.approx(ours, rel=1e-11)
 
 
 @given(
@@ -99,9 +98,8 @@ def test_published_plan_begins_as_ours(now, later, n, share, r):
     budget = share * caps.sum()
     theirs = published_plan(caps, weights, budget, stop=(1e80, 0.0), root=True)
     assert theirs.sum() == pytest.approx(budget, rel=1e-9)
-    assert theirs[0] == pytest.approx(
-        our_first(plan, budget, r), rel=1e-8
-    )  # steps of the sum, 40 rounds apart
+    # steps of the sum, 40 rounds apart
+    assert theirs[0] == pytest.approx(our_first(plan, budget, r), rel=1e-8)
 
 
 def test_coarse_multiplier_misses_under_strong_contraction():

@@ -55,9 +55,8 @@ def test_only_overspending_leaks_less_than_the_optimum(
     wide = TABLES[dataset].pivot(index=["nu", "seed"], columns="policy")
     cost = wide["cost"].div(wide.index.get_level_values("nu"), axis=0)
     ratio = wide["rdp"].div(wide["rdp"]["Optimal"], axis=0)
-    assert (ratio[cost <= 1 + 1e-7].fillna(1) >= 1 - 1e-5).all(
-        axis=None
-    )  # seven digits are stored
+    # seven digits are stored
+    assert (ratio[cost <= 1 + 1e-7].fillna(1) >= 1 - 1e-5).all(axis=None)
     assert (ratio < 1).any(axis=None)  # the control
 
 
@@ -114,9 +113,8 @@ def test_regret_grows_with_the_proved_logarithm(policy, slope):
         np.log(rows["T"]), rows.regret / unit, 1, w=1 / half, cov="unscaled"
     )
     assert abs(fit[0] - slope) < 2 * np.sqrt(covariance[0, 0])
-    assert abs(fit[0] - (3 - slope)) > 2 * np.sqrt(
-        covariance[0, 0]
-    )  # the other one is told apart
+    # the other one is told apart
+    assert abs(fit[0] - (3 - slope)) > 2 * np.sqrt(covariance[0, 0])
 
 
 def test_wrong_beliefs_do_not_hurt_warm_adascale():
@@ -154,9 +152,8 @@ def test_epsilon_of_a_figure_is_that_of_opacus(dataset, policy, nu, seed):
         accountant.step(noise_multiplier=sigma, sample_rate=scenario.sampling_rate)
     best = accounting.schedule_epsilon(scenario.sampling_rate, sigmas, 1e-5).order
     at = RDPAccountant.DEFAULT_ALPHAS.index(pytest.approx(best))
-    near = RDPAccountant.DEFAULT_ALPHAS[
-        at - 1 : at + 2
-    ]  # epsilon falls and rises again in the order
+    # epsilon falls and rises again in the order
+    near = RDPAccountant.DEFAULT_ALPHAS[at - 1 : at + 2]
     # 1e-8: both schedules are tuned to 1e-9 in the cost, each from a start of its own
     assert row.epsilon == pytest.approx(
         accountant.get_epsilon(delta=1e-5, alphas=near), rel=1e-8

@@ -34,9 +34,8 @@ def test_the_exact_table_has_the_schedules_of_the_table_of_worlds():
         validate="one_to_one",
     )
     assert len(both) == len(ACCOUNTED)
-    np.testing.assert_allclose(
-        both.rdp, both.rdp_stored, rtol=3e-6
-    )  # seven digits are stored
+    # seven digits are stored
+    np.testing.assert_allclose(both.rdp, both.rdp_stored, rtol=3e-6)
     assert (both.exact < both.epsilon).all()
 
 
@@ -64,7 +63,6 @@ def test_two_blocks_double_the_floor():
     cases["16 subcarriers over 100 kHz, even"] = TappedDelayLine(subcarriers=16)
     cases = {("MNIST", name): model for name, model in cases.items()}
     floor = inside_table(0.04, range(30), cases).floor["MNIST"]
-    assert (
-        abs(floor["2 blocks, energy anywhere"] / floor[ONE_GAIN] - 2) < 0.1
-    )  # thirty realisations
+    # thirty realisations
+    assert abs(floor["2 blocks, energy anywhere"] / floor[ONE_GAIN] - 2) < 0.1
     assert abs(floor["16 subcarriers over 100 kHz, even"] / floor[ONE_GAIN] - 1) < 0.05

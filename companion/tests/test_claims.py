@@ -97,9 +97,8 @@ def test_means_and_medians_can_disagree_on_whether_a_gap_narrows():
     }
     assert verdicts_by["geometric"]["narrows", "rdp", 0.01] == "holds"
     assert verdicts_by["ratio of means"]["narrows", "rdp", 0.01] == "fails"
-    assert (
-        verdicts_by["ratio of means"]["narrows in nats", "rdp", 0.01] == "holds"
-    )  # by about a hundred nats
+    # by about a hundred nats
+    assert verdicts_by["ratio of means"]["narrows in nats", "rdp", 0.01] == "holds"
 
 
 def leakages(levels, scale, shape, rng):

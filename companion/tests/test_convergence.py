@@ -16,9 +16,8 @@ PROBLEM = LeastSquares(
     np.array([0.5, 1.5]), np.array([[1.0, 0.0], [0.0, -2.0], [0.5, 0.5]]), 0.4
 )
 TRAINING = theory.Training(PROBLEM, np.array([2.0, 1.0]), 0.05, np.full(30, 2.0), 3, 12)
-NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(
-    4
-)  # exact for the moments up to order 7 of a Gaussian
+# exact for the moments up to order 7 of a Gaussian
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(4)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 coordinates = st.floats(-5, 5)
 FEATURES, LABELS = (array[0] for array in PROBLEM.draw(np.random.default_rng(3), 1, 8))
@@ -26,9 +25,8 @@ EMPIRICAL = empirical_constants(FEATURES, LABELS)
 
 
 def half_width(values, tests=1):
-    return stats.norm.ppf(1 - 0.0005 / tests) * stats.sem(
-        values
-    )  # fails by chance once in a thousand seeds
+    # fails by chance once in a thousand seeds
+    return stats.norm.ppf(1 - 0.0005 / tests) * stats.sem(values)
 
 
 def test_every_expectation_of_the_two_lemmas_is_met():
@@ -38,9 +36,8 @@ def test_every_expectation_of_the_two_lemmas_is_met():
     for name, (values, exact) in moments.items():
         assert abs(values.mean() - exact) < half_width(values, len(moments)), name
     values, _ = moments["squared batch size / B²"]
-    assert abs(values.mean() - 1) > half_width(
-        values
-    )  # negative control: batches are not of one size
+    # negative control: batches are not of one size
+    assert abs(values.mean() - 1) > half_width(values)
 
 
 def test_only_data_that_are_kept_bias_the_gradient():
@@ -111,9 +108,8 @@ def test_a_device_whose_samples_agree_uses_all_of_its_power():
         for model in (1e-9, 1e6)
     )
     assert near < 1e-6
-    assert far == pytest.approx(
-        1, abs=0.02
-    )  # all gradients are clipped to one and the same
+    # all gradients are clipped to one and the same
+    assert far == pytest.approx(1, abs=0.02)
 
 
 @pytest.mark.parametrize(("mu", "lam"), [(0.0, 0.25), (0.9, 0.25), (0.5, 1.3)])
@@ -127,9 +123,8 @@ def test_momentum_is_that_of_the_recursion_of_moments(mu, lam):
         vv = new_vv
     ratio = float(theory.momentum_over_bound(mu, lam))
     assert xx / (lam / 2) == pytest.approx(ratio, rel=1e-10)
-    assert (ratio <= 1) == (
-        mu == 0
-    )  # negative control: without momentum the bound holds
+    # negative control: without momentum the bound holds
+    assert (ratio <= 1) == (mu == 0)
 
 
 def sample_moments(problem, model, m):
@@ -169,18 +164,16 @@ def test_no_constant_of_the_sample_noise_can_be_smaller():
     constants = PROBLEM.constants
     at_its_target = np.trace(sample_moments(PROBLEM, PROBLEM.targets[0], 0)[1])
     assert at_its_target == pytest.approx(constants.A2, rel=1e-12)
-    far = PROBLEM.targets[0] + np.array(
-        [1e4, 0.0]
-    )  # along the axis of the least variance
+    # along the axis of the least variance
+    far = PROBLEM.targets[0] + np.array([1e4, 0.0])
     mean, covariance = sample_moments(PROBLEM, far, 0)
     assert np.trace(covariance) > (1 - 1e-6) * constants.A1 * mean @ mean + constants.A2
 
 
 def test_minimum_and_smoothness_are_those_of_the_loss():
     minimum = optimize.minimize(PROBLEM.loss, np.zeros(2), tol=1e-12)
-    np.testing.assert_allclose(
-        minimum.x, PROBLEM.minimiser, atol=1e-5
-    )  # the loss is flat: half of its digits
+    # the loss is flat: half of its digits
+    np.testing.assert_allclose(minimum.x, PROBLEM.minimiser, atol=1e-5)
     assert minimum.fun == pytest.approx(PROBLEM.constants.f_star, rel=1e-10)
     step = np.eye(2)[1]
     curvature = PROBLEM.loss(step) - 2 * PROBLEM.loss(0 * step) + PROBLEM.loss(-step)
@@ -199,14 +192,14 @@ def test_simulation_has_the_exact_second_moment():
         runs=4000,
     )
     values = np.sum(PROBLEM.gradient(list(rounds)[-1].model) ** 2, axis=1)
-    half = stats.norm.ppf(0.9995) * stats.sem(
-        values
-    )  # fails by chance once in a thousand seeds
+    # fails by chance once in a thousand seeds
+    half = stats.norm.ppf(0.9995) * stats.sem(values)
+    # two negative controls
     for energy, batch, agrees in (
         (2.0, 3, True),
         (4.0, 3, False),
         (2.0, 1.5, False),
-    ):  # two negative controls
+    ):
         exact = PROBLEM.expected_squared_gradients(
             [2.0, 1.0], 0.1, np.full(21, energy), batch, 12
         )[-1]

@@ -114,6 +114,5 @@ def test_the_running_mean_of_the_floors_has_landaus_law():
     )
     landau = stats.landau(loc=np.log(np.pi / 2), scale=np.pi / 2)
     assert stats.kstest(last + 2 * np.euler_gamma, landau.cdf).pvalue > 0.01
-    assert (
-        stats.kstest(last + np.euler_gamma, landau.cdf).pvalue < 1e-6
-    )  # negative control: the wrong centring
+    # negative control: the wrong centring
+    assert stats.kstest(last + np.euler_gamma, landau.cdf).pvalue < 1e-6

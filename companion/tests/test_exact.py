@@ -15,10 +15,11 @@ TABLES = {dataset: load(f"exact/{dataset}") for dataset in DATASETS}
 
 @pytest.mark.parametrize(
     ("dataset", "policy", "nu", "seed"),
+    # the loosest of all
     [
         ("mnist", "PowerControl", 0.16, 3),
         ("mnist", "LyapunovPowerControl", 0.16, 53),
-    ]  # the loosest of all
+    ]
     + [("cifar10", "AdaScale", 0.08, 7)],
 )
 def test_certified_interval_contains_the_stored_value(dataset, policy, nu, seed):
@@ -47,9 +48,10 @@ def test_the_exact_value_is_joined_to_the_row_of_the_same_schedule():
         stored["EqualAlloc", 0.04, seed] for seed in table.seed
     ]
     assert joined.attrs["labels"] == table.attrs["labels"]
+    # not the stored schedule
     for wrong in (
         table.assign(epsilon=1.001 * table.epsilon),
         table.assign(seed=table.seed + 1000),
-    ):  # not the stored schedule
+    ):
         with pytest.raises(ValueError, match="schedules differ"):
             with_exact(wrong, TABLES["mnist"])

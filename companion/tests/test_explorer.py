@@ -143,10 +143,11 @@ def differences(position, answer):
 
 
 def test_the_page_computes_what_the_package_computes():
+    # the last one is the game's
     questions = [
         *positions(),
         START | {"rounds": 20, "draw": 1},
-    ]  # the last one is the game's
+    ]
     for position, answer in zip(questions, in_node(questions), strict=True):
         for name, quantity, difference in differences(position, answer):
             assert difference < TOLERANCE, (position, name, quantity, difference)

@@ -24,9 +24,8 @@ import executed as tool  # noqa: E402
 
 def cell_of(figure, **figure_options):
     data, metadata = files.in_notebook(figure)
-    data["image/png"] = print_figure(
-        figure, base64=True
-    )  # as matplotlib's inline backend adds it
+    # as matplotlib's inline backend adds it
+    data["image/png"] = print_figure(figure, base64=True)
     cell = nbformat.v4.new_code_cell("draw()", execution_count=1)
     cell.metadata = (
         {"mystnb": {"figure": figure_options, "image": {"alt": "it rises"}}}
@@ -110,9 +109,10 @@ def test_figures_are_readable_and_a_method_has_one_colour(path):
     for svg in figures_of(path):
         for column, least in READABLE.items():
             assert smallest_word(svg, column) >= least
+        # no box on a dark page
         assert (
             "fill: #ffffff" not in svg.partition('id="patch_2"')[2].partition("</g>")[0]
-        )  # no box on a dark page
+        )
         assert [(name, seen) for name, seen, own in colours(svg) if seen != {own}] == []
 
 

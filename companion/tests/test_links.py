@@ -81,9 +81,8 @@ def test_a_count_is_a_voltage_that_falls_with_the_power():
             -50.0 * volts - 45.5, rel=1e-15
         )
     weakest = data.cc1000_dbm(np.array(180.0))
-    assert (
-        -105 < weakest < -70
-    )  # within what the radio can hear; the same count of eight bits is below thermal noise
+    # within what the radio can hear; the same count of eight bits is below thermal noise
+    assert -105 < weakest < -70
     assert 4 * (weakest + 45.5) - 45.5 < -121
 
 

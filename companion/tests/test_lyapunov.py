@@ -104,9 +104,8 @@ def test_a_rate_out_of_all_reach_is_named_lane_and_all():
         tuning.BudgetNotReached,
         match=r"no pair .* the cost of instance \(0, 0\) to its budget",
     ):
-        match_lyapunov(
-            make([0.04]), 1e9
-        )  # the queue stays empty: full power costs nothing
+        # the queue stays empty: full power costs nothing
+        match_lyapunov(make([0.04]), 1e9)
 
 
 def test_capped_level_has_the_mean_or_is_infinite():

@@ -86,9 +86,8 @@ def test_training_adds_the_clipped_gradient_or_nothing():
         )
         in_batch = place in inside.batches(0)[-1]
         sent = sample.signal(SMALL, np.array([0]), state.parameters)
-        assert float(sent.norm()) == pytest.approx(
-            unit(SMALL), rel=1e-5
-        )  # the sensitivity, as it is clipped
+        # the sensitivity, as it is clipped
+        assert float(sent.norm()) == pytest.approx(unit(SMALL), rel=1e-5)
         torch.testing.assert_close(
             difference,
             sent if in_batch else torch.zeros_like(sent),
@@ -108,9 +107,8 @@ def test_score_without_sampling_is_normal():
     for present, sign in ((True, 1), (False, -1)):
         score = seen.score[seen.present == present]
         assert stats.kstest(score, stats.norm(sign * mu**2 / 2, mu).cdf).pvalue > 1e-3
-        assert (
-            stats.kstest(score, stats.norm(-sign * mu**2 / 2, mu).cdf).pvalue < 1e-6
-        )  # negative control
+        # negative control
+        assert stats.kstest(score, stats.norm(-sign * mu**2 / 2, mu).cdf).pvalue < 1e-6
     assert abs(seen.present.mean() - 0.5) < 4 * 0.5 / math.sqrt(100)
 
 

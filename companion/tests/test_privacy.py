@@ -75,9 +75,8 @@ def test_a_stranger_hears_the_victim_by_the_ratio_of_two_fades():
     )
     # the ratio of two exponential variables is F(2, 2): its median is 1 and its mean is infinite
     assert stats.kstest(ratio["stranger"], stats.f(2, 2).cdf).pvalue > 1e-3
-    assert (
-        stats.kstest(ratio["antennas"] - 1, stats.f(2, 2).cdf).pvalue < 1e-3
-    )  # negative control: three of them
+    # negative control: three of them
+    assert stats.kstest(ratio["antennas"] - 1, stats.f(2, 2).cdf).pvalue < 1e-3
     assert (ratio["antennas"] > 1).all()
 
 
@@ -96,9 +95,10 @@ def test_a_power_meter_s_multiplier_is_that_of_its_reading():
     assert multiplier * (1 + 0.5 / norm) == pytest.approx(
         float(listeners.energy_multiplier(sigma, dimension, norm)), rel=0.04
     )
+    # near: as good as all
     assert listeners.energy_multiplier(1e-3, dimension, norm) == pytest.approx(
         1e-3, rel=1e-6
-    )  # near: as good as all
+    )
 
 
 def test_opposite_gradients_match_quadrature():

@@ -22,9 +22,8 @@ def table(nu=(0.1,), **rows):
     )
 
 
-costs = st.floats(0.5, 2).filter(
-    lambda cost: abs(cost - 1 - 1e-6) > 1e-12
-)  # on either side of what counts
+# on either side of what counts
+costs = st.floats(0.5, 2).filter(lambda cost: abs(cost - 1 - 1e-6) > 1e-12)
 ratios = st.lists(st.tuples(costs, st.floats(0.1, 50)), min_size=2, max_size=8)
 
 

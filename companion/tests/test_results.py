@@ -27,10 +27,11 @@ def drawn():
 
 def test_load_reads_a_wide_table_by_policy():
     table = load("exact/mnist").set_index(KEYS)
+    # the fourth line of the file
     assert table.loc[("AdaScale", 0.01, 0)].tolist() == [
         6.855147,
         5.635384,
-    ]  # the fourth line of the file
+    ]
     assert [*table] == ["epsilon", "exact"]
 
 
@@ -55,19 +56,19 @@ def test_ratio_is_the_paired_interval_of_scipy(drawn):
 
 def test_median_ratio_has_the_interval_of_order_statistics(drawn):
     ordered = np.sort(drawn[0] / drawn[1])
-    low = int(
-        stats.binom.ppf(0.025, len(ordered), 0.5)
-    )  # P(fewer than low below the median) <= 2.5 %
+    # P(fewer than low below the median) <= 2.5 %
+    low = int(stats.binom.ppf(0.025, len(ordered), 0.5))
     median = ratio(pairs(A=drawn[0], B=drawn[1]), "A", "B", mean="median")
     assert median == pytest.approx(
         (np.median(ordered), ordered[low - 1], ordered[len(ordered) - low]), rel=1e-12
     )
     few = ratio(pairs(A=[1.0, 2.0, 3.0], B=[1.0, 1.0, 1.0]), "A", "B", mean="median")
+    # no order statistics of three include the median with 95 %
     assert few == (
         2,
         0,
         np.inf,
-    )  # no order statistics of three include the median with 95 %
+    )
 
 
 def test_ratio_pairs_realisations_and_leaves_out_incomplete_ones():

@@ -56,9 +56,8 @@ def test_no_single_change_gives_both_headlines(readings):
         "not settled",
     ]
     fall = readings[readings.nu == 0.16].set_index("reading").fall_high[PAIR]
-    assert fall < 100 * (
-        QUOTED[0] - QUOTED[1]
-    )  # within two points of it, and yet below
+    # within two points of it, and yet below
+    assert fall < 100 * (QUOTED[0] - QUOTED[1])
 
 
 @pytest.mark.parametrize(
@@ -73,9 +72,8 @@ def test_accuracy_starts_as_quoted_on_mnist_alone(name, ends, falls):
     claims = accuracy_claims(every[every.reading == "as stated"], QUOTED_ACCURACY[name])
     verdict = claims.set_index("claim").verdict
     assert verdict["ends"].tolist() == ends
-    assert (
-        verdict[["falls"]].iloc[-1] == falls
-    )  # from the smallest budget to the largest
+    # from the smallest budget to the largest
+    assert verdict[["falls"]].iloc[-1] == falls
     assert verdict["amount"] == "fails"
     if name == "mnist":
         same = claims.query("claim == 'same'")

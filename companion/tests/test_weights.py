@@ -41,9 +41,8 @@ def test_the_loss_is_a_sum_of_weighted_noise_energies(momentum, weight_decay):
     T = 12
     d = CURVATURE.size
     loss = np.zeros(T)
-    for t in range(
-        T
-    ):  # unit noise of one round and one entry at a time: the loss is quadratic in it
+    # unit noise of one round and one entry at a time: the loss is quadratic in it
+    for t in range(T):
         for i in range(d):
             noise = np.zeros((T, d))
             noise[t, i] = np.sqrt(1 / (2 * d))
@@ -93,9 +92,8 @@ def test_weighted_optimum_saves_what_theory_says():
     for nu in (0.04, 30.0):
         ratios = compare(make(MNIST, nu, [0, 1], 100), weights, orders=(2.0,))
         assert np.all(np.array([ratios.leakage, ratios.noise]) < 1)
-    np.testing.assert_allclose(
-        ratios.leakage, saving(6.0), rtol=0.02
-    )  # a hundred rounds for the limit of many
+    # a hundred rounds for the limit of many
+    np.testing.assert_allclose(ratios.leakage, saving(6.0), rtol=0.02)
     np.testing.assert_allclose(ratios.noise, saving(6.0), rtol=0.02)
 
 
@@ -120,9 +118,8 @@ def test_fitted_weights_find_a_mixture_again():
         + impulse_response(0.001, 0.5, 200, 0.9) ** 2
     )
     fitted = fitted_weights(later, true[later], 0.01 * true[later], 0.5, 200, 0.9)
-    np.testing.assert_allclose(
-        fitted[::-1], true, rtol=0.05
-    )  # the curvatures of the grid are 8 % apart
+    # the curvatures of the grid are 8 % apart
+    np.testing.assert_allclose(fitted[::-1], true, rtol=0.05)
 
 
 def test_a_disturbed_state_is_that_of_a_round_with_that_noise():

@@ -234,9 +234,8 @@ def server_decay(
     mean = 0.75
     keep = 0.75**2 + rate**2 * variance
     rest = rate**2 * zeta**2 * variance / (1 - keep)  # E e^2 in the long run
-    push = (
-        2 * rate**2 * zeta * variance / (mean - keep)
-    )  # E e^2 = rest + (1 - rest - push) keep^t + push mean^t
+    # E e^2 = rest + (1 - rest - push) keep^t + push mean^t
+    push = 2 * rate**2 * zeta * variance / (mean - keep)
 
     def total(T: int) -> float:
         decaying = (1 - rest - push) * (1 - keep**T) / (1 - keep) + push * (

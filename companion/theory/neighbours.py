@@ -8,9 +8,8 @@ from scipy import stats
 
 from adascale import accounting
 
-_Mixture = tuple[
-    NDArray[np.float64], NDArray[np.float64]
-]  # means and weights of normals with one deviation
+# means and weights of normals with one deviation
+_Mixture = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 class OverTheLemma(NamedTuple):

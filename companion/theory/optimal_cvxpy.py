@@ -51,9 +51,8 @@ def _solve(floor: FloatArray, budget: float, leakage: RoundLeakage) -> FloatArra
     equal = floor + budget  # w = equal / v
     v = cp.Variable(floor.size)
     alpha = leakage.order
-    k = np.concatenate(
-        [[0], np.arange(2, int(alpha) + 1)]
-    )  # k = 0 and 1 do not depend on v: one term
+    # k = 0 and 1 do not depend on v: one term
+    k = np.concatenate([[0], np.arange(2, int(alpha) + 1)])
     objective = 0
     for q, unit, count in zip(leakage.rate, leakage.unit, leakage.count, strict=True):
         log_weights = np.concatenate(
@@ -81,9 +80,8 @@ def _solve(floor: FloatArray, budget: float, leakage: RoundLeakage) -> FloatArra
         scale = 1 if size is None else size / leakage(equal).sum()
         program = cp.Problem(cp.Minimize(scale * objective), limits)
         with warnings.catch_warnings(), contextlib.suppress(cp.SolverError):
-            warnings.simplefilter(
-                "ignore", UserWarning
-            )  # "may be inaccurate": the status says so too
+            # "may be inaccurate": the status says so too
+            warnings.simplefilter("ignore", UserWarning)
             program.solve(solver=cp.CLARABEL, **settings)
         if program.status == cp.OPTIMAL:
             return cast(FloatArray, np.maximum(equal / v.value, floor))

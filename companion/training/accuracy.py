@@ -137,9 +137,8 @@ def reading_table(
         any_run = next(iter(levels.values()))
         first = min(levels)
         budgets = {nu: nu * run.budget_factor for nu, run in levels.items()}
-        with (
-            warnings.catch_warnings()
-        ):  # at the paper's orders on purpose, though some budgets call for larger ones
+        # at the paper's orders on purpose, though some budgets call for larger ones
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", OrdersTooFew)
             leaked = leakage_table(
                 any_run.scenario,

@@ -26,9 +26,8 @@ Schedule = NDArray[np.float64]
 
 def fade_levelled(problem: Problem, w: Schedule) -> tuple[Problem, Schedule]:
     r"""One lane with the (lower) median floor in the round of the largest, and the same :math:`w_t - w_{\min,t}`."""
-    deepest, median = problem.min_noise_energy.argsort()[
-        [-1, problem.num_rounds // 2]
-    ]  # the lower median of the gains
+    # the lower median of the gains
+    deepest, median = problem.min_noise_energy.argsort()[[-1, problem.num_rounds // 2]]
     min_gain = problem.min_gain.copy()
     schedule = w.copy()
     min_gain[deepest] = min_gain[median]

@@ -120,9 +120,8 @@ def leakage_row(
         if exact
         else epsilons(scenario, true_noise_multiplier(sigma, bound), DELTA / 2)[0]
     )
-    over = (
-        realised.problem.min_noise_energy / realised.true_floor
-    )  # at the true cap, of the device that needs the most
+    # at the true cap, of the device that needs the most
+    over = realised.problem.min_noise_energy / realised.true_floor
     careless = Problem(scenario, scenario.floor(realised.true_floor), nu)
     heard = careless.noise_multiplier(policies.Optimal().schedule(careless))
     return {

@@ -48,9 +48,8 @@ class WeightedOptimal(Policy):
         )
         leakage = RoundLeakage(problem.scenario)
         nu = in_rows(problem.budget, problem.batch_shape)
-        slope = leakage.slope(
-            floor + nu[:, None] / counts
-        )  # where every round costs nu
+        # where every round costs nu
+        slope = leakage.slope(floor + nu[:, None] / counts)
         energy, lane = _fill(floor, counts, slope, nu, leakage.terms)
         if lane >= 0:
             raise RuntimeError(
@@ -70,9 +69,8 @@ def _fill(
     """Return the optimum of every lane, and the first without one, or -1; ``slope`` is F' where a round costs nu."""
     energy = np.empty(floor.shape)
     for lane in range(floor.shape[0]):
-        prices = (
-            -slope[lane] / weights[lane]
-        )  # each round's price there: the common one lies between
+        # each round's price there: the common one lies between
+        prices = -slope[lane] / weights[lane]
         low = prices.min()
         high = prices.max()
         energy[lane] = floor[lane] + budget[lane] / weights[lane]

@@ -29,9 +29,8 @@ from ..problems import (
 
 GAIN = np.array([1e-10, 2e-11, 4e-11])
 OMEGA = float(RayleighFloors.of(MIXED, GAIN).scale)
-BELIEVED = FadingFloors(
-    MIXED, GAIN, lambda x: (1 + 2 * x) * np.exp(-2 * x)
-)  # Nakagami fading, m = 2
+# Nakagami fading, m = 2
+BELIEVED = FadingFloors(MIXED, GAIN, lambda x: (1 + 2 * x) * np.exp(-2 * x))
 
 
 HARD = {

@@ -86,13 +86,14 @@ ONLINE = {
     "privacy": lambda problem: privacy_budget(),
     "privacy-law": lambda problem: privacy_budget(law=nakagami(problem)),
 }
+# whose schedule is its rounds
 BY_ROUNDS = (
     "equal",
     "estim",
     "level",
     "resolve",
     "privacy",
-)  # whose schedule is its rounds
+)
 COMPILED = [name for name in ONLINE if not name.startswith(BY_ROUNDS)]
 PLANNING = [
     name

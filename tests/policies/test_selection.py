@@ -17,9 +17,8 @@ from adascale.problem import RoundLeakage
 from ..problems import MIXED, MNIST, powers
 
 EXACT = ExactAccountant()
-UNEQUAL = replace(
-    MIXED, max_power=(0.2, 0.05, 0.1)
-)  # three devices with their own batches and power limits
+# three devices with their own batches and power limits
+UNEQUAL = replace(MIXED, max_power=(0.2, 0.05, 0.1))
 PART = replace(UNEQUAL, privacy_noise_power=2e-13)
 EQUAL = replace(MIXED, batch_size=20, dataset_size=1000)
 gain_rows = st.lists(

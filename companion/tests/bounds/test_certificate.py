@@ -49,9 +49,8 @@ def test_two_rounds_lie_between_their_bounds():
     last = weight @ F(W[:, None] + remaining)
 
     def over_two(spend):
-        return F(W[:, None] + spend) + np.interp(
-            2 * nu - spend, remaining, last
-        )  # the chord lies above, by very little
+        # the chord lies above, by very little
+        return F(W[:, None] + spend) + np.interp(2 * nu - spend, remaining, last)
 
     optimum = weight @ over_two(np.linspace(0, 2 * nu, 1_201)).min(axis=1) - steady
     low = np.full(W.size, 1e-6)

@@ -45,9 +45,8 @@ def test_right_side_is_the_paper_s(eta, share, gap, L, A1, A2, C1, C2):
         C2=C2,
     )
     expected = by_the_paper(eta, d, noise_power, lam, gap, L, A1, A2, C1, C2)
-    assert float(bound.total) == pytest.approx(
-        expected, rel=1e-12
-    )  # a handful of roundings
+    # a handful of roundings
+    assert float(bound.total) == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_largest_learning_rate_is_the_paper_s_and_is_admitted():
@@ -134,9 +133,8 @@ def test_nearly_exact_bound_is_never_above_the_paper_s(share, L, A1, A2, C1, k2)
     new = nearly_exact_bound(w, share * limit, 1.5, smoothness=L, signal=signal)
     for name in paper._fields:
         assert float(getattr(new, name)) <= float(getattr(paper, name)) * (1 + 1e-12)
-    assert float(signal.bracket(4 * limit, L)) == pytest.approx(
-        0, abs=1e-12
-    )  # its rates reach four times as far
+    # its rates reach four times as far
+    assert float(signal.bracket(4 * limit, L)) == pytest.approx(0, abs=1e-12)
 
 
 def second_moment_of_all_batches(sample, q):

@@ -78,28 +78,28 @@ def gaussian(sigma, epsilon):
 
 @pytest.mark.parametrize(
     ("sigma", "epsilon"),
-    [
-        ([sigma], epsilon) for sigma in (1.0, 0.3, 5.0) for epsilon in (0.0, 5.0)
-    ]  # of 5.0, a delta of 3e-139
+    # of 5.0, a delta of 3e-139
+    [([sigma], epsilon) for sigma in (1.0, 0.3, 5.0) for epsilon in (0.0, 5.0)]
+    # the line is at 400 to 11,000
     + [
         ([300.0], 0.01),
         ([100.0], 0.123),
         ([1000.0], 0.011),
         ([1000.0], 1 / 300),
-    ]  # the line is at 400 to 11,000
+    ]
+    # at 35,000: 1e-273
     + [
         ([1000.0, 1e4, 1e5], 0.035),
         ([1000.0], 0.0),
         ([0.5, 2.0], 20.0),
         ([3.0] * 5, 1.0),
-    ],  # at 35,000: 1e-273
+    ],
 )
 def test_slopes_without_sampling_are_those_of_one_gaussian(sigma, epsilon):
     slopes = delta_slopes(1 - 1e-12, sigma, epsilon)
     for value, closed in zip(slopes, gaussian(sigma, epsilon), strict=True):
-        np.testing.assert_allclose(
-            value, closed, rtol=2e-6
-        )  # aliases of exp(-16) times a few
+        # aliases of exp(-16) times a few
+        np.testing.assert_allclose(value, closed, rtol=2e-6)
 
 
 def test_slopes_match_differences_of_exact_delta():

@@ -56,9 +56,8 @@ def test_signals_weigh_gradients_by_the_real_alignment():
 def test_step_on_signals_is_the_step_with_alignments():
     effective = run()
     signal = run(coefficient=DRAWN.coefficient)
-    assert (
-        float((effective - signal).abs().max()) < 1e-5
-    )  # single precision, summed in another order
+    # single precision, summed in another order
+    assert float((effective - signal).abs().max()) < 1e-5
     assert float((effective - run(alignment=None)).abs().max()) > 1e-3  # the control
 
 

@@ -58,9 +58,8 @@ def test_the_ratio_of_gains_has_its_closed_form(square):
     for u in (1e-2, 0.5, 1.0, 3.0, 1e3):
         variance = square / (1 + square)
 
-        def above(
-            y, u=u, variance=variance
-        ):  # |h|^2 given |measured|^2 = (1 + square) x: mean x / (1 + square), variance left
+        # |h|^2 given |measured|^2 = (1 + square) x: mean x / (1 + square), variance left
+        def above(y, u=u, variance=variance):
             x = np.exp(y)
             centre = 2 * x / (1 + square) / variance
             return (
@@ -109,9 +108,8 @@ def test_a_row_is_what_is_stored():
     stored = KEPT.query(
         "dataset == 'digits' and nu == 0.16 and error == '-10 dB' and kind == 'mmse' and seed == 1"
     )
-    assert stored.accuracy.item() == pytest.approx(
-        row.pop("accuracy"), abs=0.011
-    )  # another processor rounds otherwise
+    # another processor rounds otherwise
+    assert stored.accuracy.item() == pytest.approx(row.pop("accuracy"), abs=0.011)
     assert stored.measured.item() == pytest.approx(row.pop("measured"), rel=0.05)
     for name, value in row.items():
         assert stored[name].item() == pytest.approx(value, rel=1e-4), name

@@ -50,9 +50,8 @@ def test_the_schedule_is_that_of_nested_root_finding(order):
     weights = np.exp(np.linspace(-2, 2, 12))
     weights /= weights.mean()
     schedule = WeightedOptimal(weights).schedule(problem)
-    np.testing.assert_allclose(
-        schedule, by_bisection(problem, weights), rtol=1e-10
-    )  # F' carries about 1e-13
+    # F' carries about 1e-13
+    np.testing.assert_allclose(schedule, by_bisection(problem, weights), rtol=1e-10)
 
 
 @pytest.mark.parametrize("value", [1.0, 7.0, 1e-200])
@@ -78,7 +77,6 @@ def test_the_weighted_budget_is_spent_however_extreme():
         policy = WeightedOptimal(np.exp(rng.uniform(-12, 12, rounds) * rng.random()))
         energy = policy.schedule(problem)
         cost = np.mean(policy.weights * (energy - problem.min_noise_energy))
-        hidden = 4e-16 * np.sum(
-            policy.weights * energy
-        )  # what float64 holds of noise energies
+        # what float64 holds of noise energies
+        hidden = 4e-16 * np.sum(policy.weights * energy)
         assert abs(cost - budget) < 1e-9 * budget + hidden, i
