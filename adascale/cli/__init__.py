@@ -66,13 +66,13 @@ def main(arguments: list[str] | None = None) -> int:
         signals.append(number)
         raise Stop
 
-    if options.own_process:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, stop)
     with _visible():
         try:
             try:
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    is_ignored = signal.getsignal(number) is signal.SIG_IGN
+                    if options.own_process and not is_ignored:
+                        signal.signal(number, stop)
                 _parser(words).parse_args(words, options)
                 options.run(options)
             finally:
