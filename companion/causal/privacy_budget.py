@@ -1,6 +1,6 @@
-r"""Policies that guarantee one epsilon on every channel: their noise, their accuracy, and hostile channels.
+r"""Policies that guarantee one epsilon on every channel: their noise, and hostile channels.
 
-``python -m companion make hard-noise``, ``hard-accuracy`` and ``hard-paths``.
+``python -m companion make hard-noise`` and ``hard-paths``.
 """
 
 from __future__ import annotations
@@ -28,29 +28,22 @@ PATHS, ROUNDS, TARGET = 1_000, 20, 2.0
 """Hostile channels of each kind for each policy, their rounds, and the Rényi epsilon that none may exceed."""
 
 
-def guaranteed(
-    dataset: str, epsilon: float, seed: int
-) -> tuple[Problem, dict[str, FloatArray | Selection]]:
-    """Draw a channel, and return what each policy with this guarantee does on it."""
-    scenario: Scenario = getattr(Scenario, dataset)()
-    realisation = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
-    problem = Problem(scenario, scenario.min_gain(realisation.gain), 1.0)
-    law = RayleighFloors.of(scenario, scenario.mean_gain(realisation.path_loss))
-    level = EqualAlloc.budget_for(scenario, epsilon)
-    return problem, {
-        "known law": PrivacyBudget(epsilon, law=law).schedule(problem),
-        "learning": PrivacyBudget(epsilon).schedule(problem),
-        "one level": np.maximum(level, problem.min_noise_energy),
-        "truncated": Truncated(epsilon=epsilon).select(scenario, realisation.gain),
-    }
-
-
 def noise_rows(dataset: str, epsilon: float, seed: int) -> Iterator[dict[str, Any]]:
     """Yield a row per policy: its noise energies and the exact epsilon that it reached on this channel.
 
     ``total`` is the mean noise energy of a round, ``extra`` the part above the floors at which all devices send.
     """
-    problem, schedules = guaranteed(dataset, epsilon, seed)
+    scenario: Scenario = getattr(Scenario, dataset)()
+    realisation = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
+    problem = Problem(scenario, scenario.min_gain(realisation.gain), 1.0)
+    law = RayleighFloors.of(scenario, scenario.mean_gain(realisation.path_loss))
+    level = EqualAlloc.budget_for(scenario, epsilon)
+    schedules: dict[str, FloatArray | Selection] = {
+        "known law": PrivacyBudget(epsilon, law=law).schedule(problem),
+        "learning": PrivacyBudget(epsilon).schedule(problem),
+        "one level": np.maximum(level, problem.min_noise_energy),
+        "truncated": Truncated(epsilon=epsilon).select(scenario, realisation.gain),
+    }
     exact = ExactAccountant()
     for name, schedule in schedules.items():
         if isinstance(schedule, Selection):
@@ -67,30 +60,6 @@ def noise_rows(dataset: str, epsilon: float, seed: int) -> Iterator[dict[str, An
             "total": total,
             "extra": total - problem.min_noise_energy.mean(),
             "exact": reached,
-        }
-
-
-def trained_rows(dataset: str, epsilon: float, seed: int) -> Iterator[dict[str, Any]]:
-    """Yield a row per policy: accuracy and loss of the training on the test set at the end."""
-    import torch
-
-    from adascale.learning import Training, data, train
-
-    torch.set_num_threads(1)
-    problem, schedules = guaranteed(dataset, epsilon, seed)
-    training = Training.preset(dataset)
-    samples = data.load(training.dataset, training.input_scaling)
-    for name, schedule in schedules.items():
-        history = train(
-            problem, schedule, training, samples, seed, every=problem.num_rounds
-        ).history
-        yield {
-            "dataset": dataset,
-            "epsilon": epsilon,
-            "seed": seed,
-            "policy": name,
-            "test_accuracy": history.accuracy.iloc[-1],
-            "test_loss": history.test_loss.iloc[-1],
         }
 
 
@@ -136,15 +105,6 @@ def committed(executor: Executor | None) -> Made:
         index=False, float_format="%.7g"
     )
     yield text, {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}"}
-
-
-def committed_accuracy(executor: Executor | None) -> Made:
-    """Return the committed table of trainings."""
-    tasks = [("mnist", TRAINED_EPSILON, seed) for seed in TRAINED_SEEDS]
-    text: str = tabulate(trained_rows, tasks, executor).to_csv(
-        index=False, float_format="%.7g"
-    )
-    yield text, {"seeds": f"{TRAINED_SEEDS[0]}-{TRAINED_SEEDS[-1]}"}
 
 
 def committed_paths(executor: Executor | None) -> Made:
