@@ -22,8 +22,6 @@ from companion.results import Made, tabulate
 
 EPSILONS = (1.0, 2.0, 4.0)
 SEEDS = range(4)
-TRAINED_EPSILON = 1.0
-TRAINED_SEEDS = range(6)
 PATHS, ROUNDS, TARGET = 1_000, 20, 2.0
 """Hostile channels of each kind for each policy, their rounds, and the Rényi epsilon that none may exceed."""
 
