@@ -52,6 +52,7 @@ def tabulated(rows):
 # name, which of its rows, and the function with its arguments that makes them again
 MOVING, SLOW = "moving at 1.5 m/s", "Gauss-Markov, r = 0.99"
 MOVED = {MOVING: worlds.WORLDS[MOVING]}
+EVEN = {SLOW: ("EqualAlloc",)}
 FORGOTTEN = {"nu": 0.01, "forgetting": 6.0, "seed": 3}
 LAST_BLOCK = {"seed": 92_007, "nu": 0.04, "block": 100}
 AGAIN = [
@@ -101,9 +102,8 @@ AGAIN = [
         "channels/exact",
         {"seed": 91_013, "world": SLOW},
         worlds.exact_table,
-        [SLOW],
+        EVEN,
         [91_013],
-        ["EqualAlloc"],
     ),
     (
         "channels/table_blocks",
