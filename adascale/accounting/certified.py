@@ -52,14 +52,14 @@ def epsilon(events: Events, delta: float) -> CertifiedInterval:
     1.993...
     """
     return epsilon_interval(
-        compose_events(events).rounds(), check.fraction("delta", delta)
+        compose_events(events).to_rounds(), check.fraction("delta", delta)
     )
 
 
 def delta(events: Events, epsilon: float) -> CertifiedInterval:
     r"""Compute :math:`\delta` at :math:`\varepsilon \ge 0`, between proven bounds; see :func:`epsilon`."""
     return delta_interval(
-        compose_events(events).rounds(), check.number("epsilon", epsilon, 0.0)
+        compose_events(events).to_rounds(), check.number("epsilon", epsilon, 0.0)
     )
 
 
@@ -91,10 +91,10 @@ def fixed_batches(events: Events, delta: float) -> CertifiedInterval:
         raise InvalidInput(f"events must be {expected}", "events")
     delta = check.fraction("delta", delta)
     # clipped gradients of both samples differ by at most twice the clipping norm
-    half = composition.scaled(0.5)
-    rounds, always = half.rounds(), (half.rate > 0).astype(float)
+    half = composition.scale_noise(0.5)
+    rounds, always = half.to_rounds(), (half.rate > 0).astype(float)
     below = epsilon_interval(rounds, delta)
-    above = epsilon_interval(half._replace(rate=always).rounds(), delta)
+    above = epsilon_interval(half._replace(rate=always).to_rounds(), delta)
     upper, name = above.upper, above.ends[1]
     with contextlib.suppress(ArithmeticError):
         pair = epsilon_interval(replaced(rounds, delta), delta)
@@ -133,7 +133,7 @@ def beta(events: Events, alpha: ArrayLike) -> CertifiedInterval | NDArray[np.obj
     array([0.970..., 0.805...])
     """
     rates = check.between("alpha", alpha, 0.0, 1.0)
-    curve = _Curve(compose_events(events).rounds())
+    curve = _Curve(compose_events(events).to_rounds())
     intervals = np.array([curve.miss_rate(rate) for rate in rates.ravel().tolist()])
     return intervals.reshape(rates.shape) if rates.ndim else intervals[0]
 
@@ -188,30 +188,29 @@ def _concave_maximum(
     As m is concave, it lies below lines through the upper bounds at both ends of an interval, whose slopes are
     bounded by the points beyond them.
     """
-    highest, top = 0.0, math.nan
-    for i in range(k.size):
-        rise = min([1.0, *((upper[i] - lower[:i]) / (k[i] - k[:i]))])
-        if i + 1 == k.size:  # m is at most 1
-            x = k[i] + ((1 - upper[i]) / rise if rise > alpha else 0.0)
-            bound = upper[i] + rise * (x - k[i]) - alpha * x
-        else:
-            j = i + 1
-            fall = max([0.0, *((lower[j + 1 :] - upper[j]) / (k[j + 1 :] - k[j]))])
-            x = k[i]
-            if rise > fall:  # where both lines meet
-                x += (upper[j] - upper[i] - fall * (k[j] - k[i])) / (rise - fall)
-            bound, x = max(
-                (
-                    min(upper[i] + rise * (x - k[i]), upper[j] - fall * (k[j] - x))
-                    - alpha * x,
-                    x,
-                )
-                for x in (k[i], min(max(x, k[i]), k[j]), k[j])
-            )
-        bound += 16 * ULP * (abs(bound) + 2 * alpha * x)
-        if bound > highest:
-            highest, top = float(bound), math.log(x) if x not in k else math.nan
-    return highest, top
+    with np.errstate(divide="ignore", invalid="ignore"):
+        slopes = (upper[:, None] - lower) / (k[:, None] - k)
+    is_before = np.tri(k.size, k=-1, dtype=bool)
+    rise = np.where(is_before, slopes, 1.0).min(axis=1)  # m is at most 1
+    fall = np.where(is_before.T, slopes, 0.0).max(axis=1)[1:]
+    # of every interval its ends, and where both lines meet
+    with np.errstate(divide="ignore", invalid="ignore"):
+        meet = k[:-1] + (np.diff(upper) - fall * np.diff(k)) / (rise[:-1] - fall)
+    meet = np.where(rise[:-1] > fall, np.clip(meet, k[:-1], k[1:]), k[:-1])
+    x = np.array([k[:-1], meet, k[1:]])
+    from_left = upper[:-1] + rise[:-1] * (x - k[:-1])
+    from_right = upper[1:] - fall * (k[1:] - x)
+    x, bound = x.ravel(), np.minimum(from_left, from_right).ravel()
+    # beyond the last point
+    last = k[-1]
+    if rise[-1] > alpha:
+        last += (1 - upper[-1]) / rise[-1]
+    x = np.append(x, last)
+    bound = np.append(bound, upper[-1] + rise[-1] * (last - k[-1])) - alpha * x
+    bound += 16 * ULP * (np.abs(bound) + 2 * alpha * x)
+    best = int(bound.argmax())
+    is_point = bool((k == x[best]).any())
+    return float(bound[best]), math.nan if is_point else math.log(x[best])
 
 
 @dataclass(frozen=True)
@@ -262,16 +261,17 @@ def calibrate(
     >>> calibrate([(0.01, 1.0, 500)], epsilon=1.0, delta=1e-5, fixed=[(0.01, 1.5, 500)]).scale
     1.349...
     """
-    scaled, held, delta, log_mu = _to_target(events, fixed, epsilon, delta)
-    # logarithms of the factor: the ends of the search, and a first one, by the central limit theorem
-    low = math.log(LEAST_NOISE / scaled.sigma.min())
-    high = math.log(MOST_NOISE / scaled.sigma.max())
+    varied, held, delta, variance = _to_target(events, fixed, epsilon, delta)
+    # x is the logarithm of the factor
+    low = math.log(LEAST_NOISE / varied.sigma.min())
+    high = math.log(MOST_NOISE / varied.sigma.max())
 
     def rounds(x: float) -> Rounds:
-        return (scaled.scaled(math.exp(x)) + held).rounds()
+        return varied.scale_noise(math.exp(x)).join(held).to_rounds()
 
     def too_much(x: float) -> float:
-        return math.log(scaled.scaled(math.exp(x)).variance + 1e-300) - 2 * log_mu
+        scaled = varied.scale_noise(math.exp(x))
+        return math.log(scaled.variance + 1e-300) - math.log(variance)
 
     def roughly(x: float) -> float:
         tilts = scan_tilts(rounds(x), ADD, math.log(delta))
@@ -290,7 +290,7 @@ def calibrate(
             "a sample is hardly ever used, compared with delta",
             stacklevel=2,
         )
-    return Calibrated(scale, tuple((scale * scaled.sigma).tolist()), proven(x))
+    return Calibrated(scale, tuple((scale * varied.sigma).tolist()), proven(x))
 
 
 @dataclass(frozen=True)
@@ -316,13 +316,15 @@ def largest_count(
     >>> largest_count([(0.01, 1.0)], epsilon=2.0, delta=1e-5, fixed=[(0.01, 1.5, 500)]).count
     1060
     """
-    repeated, held, delta, log_mu = _to_target(events, fixed, epsilon, delta)
-    most = int(MOST_ROUNDS / repeated.number.max())
-    proven = cache(
-        lambda n: epsilon_interval((repeated.repeated(n) + held).rounds(), delta)
-    )
+    once, held, delta, variance = _to_target(events, fixed, epsilon, delta)
+    most = int(MOST_ROUNDS / once.number.max())
+
+    @cache
+    def proven(n: int) -> CertifiedInterval:
+        return epsilon_interval(once.repeat(n).join(held).to_rounds(), delta)
+
     low, high = 0, most + 1
-    n = int(min(max(math.exp(2 * log_mu) / repeated.variance, 1.0), most))
+    n = int(min(max(variance / once.variance, 1.0), most))
     while high - low > 1:
         low, high = (n, high) if proven(n).upper <= epsilon else (low, n)
         n = min(2 * n, most)
@@ -337,7 +339,7 @@ def largest_count(
 def _to_target(
     events: Events, fixed: Events, epsilon: float, delta: float
 ) -> tuple[Composition, Composition, float, float]:
-    """Return the events, what is fixed, delta, and ln mu that is left by the central limit theorem."""
+    """Return the events, what is fixed, delta, and the variance that both leave by the central limit theorem."""
     varied, held = compose_events(events), compose_events(fixed)
     delta = check.fraction("delta", delta)
     target = check.number("epsilon", epsilon, 1e-300)
@@ -347,7 +349,7 @@ def _to_target(
         )
         got = "discrete losses" if varied.discrete else shown(events)
         raise InvalidInput(f"events must be {expected}, got {got}", "events")
-    spent = epsilon_interval(held.rounds(), delta)
+    spent = epsilon_interval(held.to_rounds(), delta)
     if spent.upper >= target:
         raise InvalidInput(
             f"epsilon of fixed must be below the target, {target:g}, got {spent}",
@@ -355,8 +357,7 @@ def _to_target(
         )
     root = math.sqrt(-2 * math.log(delta))
     mu = target / (0.5 * root + math.sqrt(0.25 * root**2 + 0.5 * target))
-    left = max(mu * mu - held.variance, 1e-3 * mu * mu)
-    return varied, held, delta, 0.5 * math.log(left)
+    return varied, held, delta, max(mu * mu - held.variance, 1e-3 * mu * mu)
 
 
 def _by_secants(

@@ -24,8 +24,6 @@ from adascale.checks import FloatArray
 from adascale.errors import InvalidInput
 from adascale.text import shown
 
-_WIDTHS = (2,), (3,)
-_MANY = 10_000  # events: above this, equal ones in sequence are merged first
 _FORM = "(sampling rate, noise multiplier, count)"
 _LARGEST = 600.0  # largest privacy loss, so that e^loss times a mass that is not negligible is a float
 _LEAST = 1e-280  # masses under Q below this are taken for 0
@@ -120,8 +118,10 @@ An event may also be a :class:`DiscreteLoss`, alone or as ``(loss, count)``. Ins
 """
 
 
-def schedule(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> FloatArray:
-    """Make the events of one schedule, round by round, from one sampling rate or one per round."""
+def events_of_schedule(
+    sampling_rate: ArrayLike, noise_multiplier: ArrayLike
+) -> FloatArray:
+    """Return the events of a schedule, one per round, for one sampling rate or one per round."""
     rate = check.between("sampling_rate", sampling_rate, 0.0, 1.0)
     sigma = check.between("noise_multiplier", noise_multiplier, LEAST_NOISE, MOST_NOISE)
     if sigma.ndim != 1 or sigma.size == 0:
@@ -136,12 +136,12 @@ def schedule(sampling_rate: ArrayLike, noise_multiplier: ArrayLike) -> FloatArra
 
 
 class Composition(NamedTuple):
-    """Events as arrays of equal length."""
+    """Validated events: those of Gaussian mechanisms as arrays of equal length, and the others."""
 
     rate: FloatArray
     sigma: FloatArray
-    number: FloatArray
-    discrete: tuple[tuple[Atoms, float], ...]
+    number: FloatArray  # how often each event occurs
+    discrete: tuple[tuple[Atoms, float], ...]  # discrete losses, and how often
 
     @property
     def variance(self) -> float:
@@ -151,29 +151,21 @@ class Composition(NamedTuple):
         each = np.minimum(self.rate**2 * np.expm1(u), self.sigma**-2.0)
         return float((self.number * each).sum())
 
-    def scaled(self, scale: float) -> "Composition":
-        """Return the events with all noise multipliers multiplied."""
-        return self._replace(sigma=scale * self.sigma)
+    def scale_noise(self, factor: float) -> "Composition":
+        """Return the events with every noise multiplier times the factor."""
+        return self._replace(sigma=factor * self.sigma)
 
-    def repeated(self, times: int) -> "Composition":
-        """Return the events with all counts multiplied."""
+    def repeat(self, times: int) -> "Composition":
+        """Return the events with every count times an integer."""
         return self._replace(number=times * self.number)
 
-    def rounds(self) -> Rounds:
-        """Return the rounds."""
-        columns = self.rate, self.sigma, self.number
-        if self.rate.size > _MANY:
-            changes = (np.diff(self.rate) != 0) | (np.diff(self.sigma) != 0)
-            first = np.flatnonzero(np.append(True, changes))
-            number = np.add.reduceat(self.number, first)
-            columns = self.rate[first], self.sigma[first], number
-        rounds = rounds_of(*columns)
-        return rounds._replace(
-            size=rounds.size + int(sum(n for _, n in self.discrete)),
-            atoms=self.discrete,
-        )
+    def to_rounds(self) -> Rounds:
+        """Collect equal events into rounds, for the proofs."""
+        rounds = rounds_of(self.rate, self.sigma, self.number)
+        size = rounds.size + int(sum(n for _, n in self.discrete))
+        return rounds._replace(size=size, atoms=self.discrete)
 
-    def __add__(self, other: "Composition") -> "Composition":  # type: ignore[override]
+    def join(self, other: "Composition") -> "Composition":
         """Return the events of both."""
         return Composition(
             np.append(self.rate, other.rate),
@@ -202,9 +194,9 @@ def compose_events(events: Events) -> Composition:
 
 def _rows(events: Any) -> tuple[FloatArray, dict[int, DiscreteLoss]]:
     """Return rate, noise multiplier and count of every event, and the discrete losses by their index."""
-    plain = _plain(events)
-    if plain is not None:
-        return plain, {}
+    table = _table(events)
+    if table is not None:
+        return table, {}
     rows, losses = [], {}
     try:
         for i, event in enumerate(events):
@@ -219,24 +211,17 @@ def _rows(events: Any) -> tuple[FloatArray, dict[int, DiscreteLoss]]:
     return np.array(rows, dtype=float).reshape(-1, 3), losses
 
 
-def _plain(events: Any) -> FloatArray | None:
+def _table(events: Any) -> FloatArray | None:
     """Return events of Python's numbers or an array of numbers as an array, fast; None if there are others."""
-    values = events if isinstance(events, np.ndarray) else None
-    if isinstance(events, list) and events:
-        numbers = itertools.chain.from_iterable
-        with contextlib.suppress(TypeError, OverflowError):
-            same = len({*map(len, events)}) == 1
-            if same and {*map(type, numbers(events))} <= {float, int}:
-                values = np.fromiter(numbers(events), float).reshape(len(events), -1)
-    if (
-        values is None
-        or values.dtype.kind not in "iuf"
-        or values.shape[1:] not in _WIDTHS
-    ):
+    if isinstance(events, list):
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            if {*map(type, itertools.chain.from_iterable(events))} <= {float, int}:
+                events = np.array(events)
+    if not isinstance(events, np.ndarray) or events.dtype.kind not in "iuf":
         return None
-    if values.shape[1] == 3:
-        return values.astype(float, copy=False)
-    return np.column_stack([values, np.ones(len(values))])
+    if events.shape[1:] == (2,):
+        return np.column_stack([events, np.ones(len(events))])
+    return events.astype(float) if events.shape[1:] == (3,) else None
 
 
 def _row(

@@ -15,8 +15,8 @@ from adascale.cli import common
 from adascale.cli import options as shared
 from adascale.cli.events import (
     add_search,
+    events_from,
     print_interval,
-    read_events,
     rounded,
 )
 
@@ -29,7 +29,7 @@ def add_options(parser: shared.Parser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print the factor, the noise multipliers, and epsilon with them."""
     common.leave_out_numba(options)
-    events = read_events(options)
+    events = events_from(options)
     target, delta = options.epsilon, options.delta
     calibrated = adascale.accounting.calibrate(events, target, delta, options.fixed)
     sigmas = [rounded(options, sigma) for sigma in calibrated.noise_multiplier]

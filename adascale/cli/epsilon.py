@@ -36,7 +36,7 @@ import numpy as np
 import adascale
 from adascale.cli import common, marks
 from adascale.cli import options as shared
-from adascale.cli.events import add_events, read_events
+from adascale.cli.events import add_events, events_from
 from adascale.files import json_text
 from adascale.tables import Choice, Choose, FloatArray, read_table
 from adascale.text import short, to_number
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> None:
     if options.eta is None:
         if _is_short(options):
             common.leave_out_numba(options)
-        kinds = [_Kind(np.asarray(read_events(options), dtype=float))]
+        kinds = [_Kind(np.asarray(events_from(options), dtype=float))]
         number_of_kinds = 1
     else:
         kinds, number_of_kinds = _kinds_of_schedule(options)

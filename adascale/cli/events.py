@@ -57,7 +57,7 @@ def add_search(parser: shared.Parser) -> None:
     shared.add_json(parser)
 
 
-def read_events(options: argparse.Namespace) -> Any:
+def events_from(options: argparse.Namespace) -> Any:
     """Return the events of the options and of the file."""
     if options.file is None and options.columns:
         raise ValueError("--columns needs a FILE")
@@ -76,7 +76,7 @@ def print_bound(
 ) -> None:
     """Print the upper bound of a quantity that the accountant computes, or its lower one, and the interval."""
     common.leave_out_numba(options)
-    events = read_events(options)
+    events = events_from(options)
     interval = getattr(adascale.accounting, quantity)(events, *given.values())
     safe = rounded(options, interval.upper if up else interval.lower, up)
     print_interval(options, events, interval, **{quantity: safe}, **given)

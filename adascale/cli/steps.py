@@ -13,7 +13,7 @@ import argparse
 import adascale
 from adascale.cli import common
 from adascale.cli import options as shared
-from adascale.cli.events import add_search, print_interval, read_events
+from adascale.cli.events import add_search, events_from, print_interval
 
 
 def add_options(parser: shared.Parser) -> None:
@@ -24,7 +24,7 @@ def add_options(parser: shared.Parser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print the count, and epsilon with it."""
     common.leave_out_numba(options)
-    events = read_events(options)
+    events = events_from(options)
     target, delta = options.epsilon, options.delta
     largest = adascale.accounting.largest_count(events, target, delta, options.fixed)
     released = [(q, sigma, largest.count * n) for q, sigma, n in events]

@@ -72,7 +72,7 @@ def test_each_direction_matches_the_package(way):
     events = [[0.6, 3.0, 30], [0.3, 10.0, 30]]
     delta = 1e-2
     (answer,) = in_node([["epsilon", events, delta]])
-    rounds = compose_events(events).rounds()
+    rounds = compose_events(events).to_rounds()
     tilts = scan_tilts(rounds, way, np.log(delta))
     expected = sharp_in_direction(rounds, tilts, delta)
     assert answer[way] == pytest.approx(expected, rel=1e-5)

@@ -4,7 +4,6 @@ import contextlib
 import math
 from collections.abc import Callable
 from functools import partial
-from itertools import combinations
 
 import numpy as np
 from scipy.special import erf
@@ -15,12 +14,11 @@ from adascale.accounting.exact.inversion import (
     chernoff_offset,
     gaussian_log_moment,
     lost_in,
-    moments_at,
+    proven_log_moment_at,
     scan_tilts,
 )
 from adascale.accounting.exact.rounds import Rounds
 from adascale.checks import FloatArray
-from adascale.errors import CannotCertify
 
 Bound = Callable[[float], float]
 """A function of epsilon that bounds delta from one side."""
@@ -57,10 +55,11 @@ def all_bounds(
     for direction in DIRECTIONS:
         with contextlib.suppress(ArithmeticError):
             tilt = scan_tilts(rounds, direction, log_delta, epsilon).tilt
-            low, high = _log_moments(rounds, direction, tilt)
+            proven = [proven_log_moment_at(rounds, direction, a) for a in tilt.tolist()]
+            log_moment = proven + gaussian_log_moment(rounds.gaussian, tilt)
             lost = lost_in(rounds, direction)
-            uppers += [("Renyi", (direction,), partial(_renyi, tilt, high, lost))]
-            lowers += [("tilted", _tilted(tilt, low, high))]
+            bound = partial(_renyi, tilt, log_moment, lost)
+            uppers.append(("Renyi", (direction,), bound))
     return uppers, lowers
 
 
@@ -77,52 +76,10 @@ def _one_round(kinds: list[tuple[float, float, float]], epsilon: float) -> float
     )
 
 
-def _log_moments(
-    rounds: Rounds, direction: str, tilt: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Bound ln G at every tilt from both sides."""
-    low, high = np.full(tilt.size, -math.inf), np.full(tilt.size, math.inf)
-    for i, a in enumerate(tilt.tolist()):
-        with contextlib.suppress(CannotCertify):
-            line = moments_at(rounds, direction, a, 1.0, 1, 27.0)
-            if line.error < 1:
-                middle = line.log_moment + gaussian_log_moment(rounds.gaussian, a)
-                off = line.error + 1e-13 * (abs(middle) + 1)
-                low[i], high[i] = middle - off, middle + off
-    return low, high
-
-
 def _renyi(
     tilt: FloatArray, log_moment: FloatArray, lost: float, epsilon: float
 ) -> float:
     """Bound delta by the best Chernoff bound, and by what is lost."""
-    rounding = 1e-13 * (tilt * epsilon + 10)
+    rounding = 1e-13 * (np.abs(log_moment) + tilt * epsilon + 10)
     log_bound = log_moment + chernoff_offset(tilt) - tilt * epsilon + rounding
     return min(math.exp(min(float(log_bound.min()), 0.0)) + lost, 1.0)
-
-
-def _tilted(tilt: FloatArray, low: FloatArray, high: FloatArray) -> Bound:
-    """Bound the mass between two losses under the tilted distribution by Chernoff's bounds at both neighbours."""
-    i, j, k = np.array(list(combinations(range(tilt.size), 3))).T
-    with np.errstate(invalid="ignore"):
-        first = (low[j] - high[i] - math.log(4)) / (tilt[j] - tilt[i])
-        first = first * (1 - 1e-12) - 1e-300
-        last = (high[k] - low[j] + math.log(4)) / (tilt[k] - tilt[j]) * (1 + 1e-12)
-    finite = np.isfinite(first) & np.isfinite(last)
-    first, last = first[finite], last[finite]
-    a, moment = tilt[j][finite], low[j][finite]
-
-    def bound(epsilon: float) -> float:
-        beyond = (first > epsilon) & (last > epsilon)
-        if not beyond.any():
-            return 0.0
-        ends = [
-            -a[beyond] * loss
-            + np.log(-np.expm1(epsilon - loss))
-            - 1e-12 * (a[beyond] * loss + 1)
-            for loss in (first[beyond], last[beyond])
-        ]
-        log_bound = float((moment[beyond] + np.minimum(*ends)).max())
-        return 0.5 * math.exp(min(log_bound, 0.0)) * (1 - _SAFE)
-
-    return bound

@@ -23,9 +23,9 @@ from adascale.accounting.exact.moments import QUIET
 from adascale.accounting.exact.rounds import Rounds
 from adascale.accounting.exact.search import rough_epsilon, sharp, sharp_in_direction
 from adascale.accounting.exact.sums import (
-    Refinement,
     is_below,
     nearest,
+    refine,
     scan_both,
     sharp_delta,
     smoothed_sums,
@@ -162,10 +162,6 @@ class EpsilonProof(Proof):
             before = self.near
         return self.near
 
-    def of_other_rounds(self, rounds: Rounds) -> CertifiedInterval:
-        """Bound epsilon of other rounds at this delta."""
-        return epsilon_interval(rounds, self.delta)
-
     def by_bounds(self, rounds: Rounds) -> None:
         """Use every bound on delta in closed form or by real moments."""
         uppers, lowers = bounds.all_bounds(rounds, math.log(self.delta), 0.0)
@@ -215,19 +211,11 @@ class EpsilonProof(Proof):
         least = self.delta - lost_in(below, direction, -1)
         scale = max(value, 0.1 / slope)
         aim = _WIDTH if below is above else 3 * _WIDTH  # atoms are not nearer
-        refinement = Refinement(0.8, aim, 0.1 * _NO_EPSILON)
-        for width in refinement.widths():
-            tau = min(
-                math.sqrt(width * scale / (1.3 * (slope + 1))),
-                largest_smoothing(value, slope),
-            )
-            try:
-                low, high = smoothed_sums(
-                    below, above, tilts, value, math.log(rest), tau
-                )
-            except CannotCertify as error:
-                refinement.record_failure(error)
-                continue
+        largest_tau = largest_smoothing(value, slope)
+
+        def prove(width: float) -> tuple[float, float, bool]:
+            tau = min(math.sqrt(width * scale / (1.3 * (slope + 1))), largest_tau)
+            low, high = smoothed_sums(below, above, tilts, value, math.log(rest), tau)
             step = max(0.3 * width * value, 1e-4 / low.where.tilt)
             lower = nearest(low.lower, least, value, step, -1)
             upper = 0.0
@@ -235,7 +223,9 @@ class EpsilonProof(Proof):
                 upper = nearest(high.upper, rest, value, step, 1)
             self.raise_lower(lower * (1 - _OUTWARD), name)
             self.reduce_upper(upper * (1 + _OUTWARD), name, direction)
-            refinement.record(lower, upper)
+            return lower, upper, True
+
+        refine(prove, 0.8, aim, 0.1 * _NO_EPSILON)
 
 
 class DeltaProof(Proof):
@@ -252,10 +242,6 @@ class DeltaProof(Proof):
     def near_epsilon(self, rounds: Callable[[float], Rounds]) -> float:
         """Return epsilon, without a look at the rounds."""
         return self.epsilon
-
-    def of_other_rounds(self, rounds: Rounds) -> CertifiedInterval:
-        """Bound delta of other rounds at this epsilon."""
-        return delta_interval(rounds, self.epsilon)
 
     def by_bounds(self, rounds: Rounds) -> None:
         """Use every bound on delta in closed form or by real moments."""
@@ -286,10 +272,9 @@ class DeltaProof(Proof):
 def _by_all_proofs(
     rounds: Rounds, proof: EpsilonProof | DeltaProof
 ) -> CertifiedInterval:
-    """Try proofs until the interval is narrow; rounds of both kinds can only be discretised."""
-    is_mixed = bool(rounds.rates and rounds.atoms)
+    """Try proofs until the interval is narrow; beside atoms, sampled rounds can only be discretised."""
     attempts = [by_discretisation] if rounds.rates else []
-    if not is_mixed:
+    if not (rounds.rates and rounds.atoms):
         attempts.insert(0, by_inversion)
     # where few samples are expected, discrete rounds are faster and nearer
     largest = max(rounds.rates, default=0.0)
@@ -300,10 +285,7 @@ def _by_all_proofs(
             attempt(rounds, proof)
         if not proof.is_wide():
             return proof.interval()
-    if is_mixed:
-        by_other_rounds(rounds, proof)
-    else:
-        proof.by_bounds(rounds)
+    proof.by_bounds(rounds)
     return proof.interval()
 
 
@@ -327,17 +309,3 @@ def by_discretisation(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
         proof.invert(below, above, "minus one")
         if not proof.is_wide():
             break
-
-
-def by_other_rounds(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
-    """Leave out the sampled rounds, which lowers delta, or their sampling, which raises it."""
-    energy = sum(
-        float((n * u).sum())
-        for u, n in zip(rounds.energies, rounds.counts, strict=True)
-    )
-    without = rounds._replace(rates=(), energies=(), counts=())
-    unsampled = without._replace(gaussian=(rounds.gaussian + energy) * (1 + 1e-12))
-    below = proof.of_other_rounds(without)
-    above = proof.of_other_rounds(unsampled)
-    proof.raise_lower(below.lower, below.ends[0])
-    proof.reduce_upper(above.upper, above.ends[1])

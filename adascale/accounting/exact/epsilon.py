@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.accounting import certified
-from adascale.accounting.events import schedule
+from adascale.accounting.events import events_of_schedule
 from adascale.accounting.interval import CertifiedInterval
 from adascale.checks import FloatArray
 
@@ -30,7 +30,7 @@ def exact_epsilon(
     ValueError
         If the bounds differ by more than one per cent of epsilon, and epsilon may exceed 1e-6.
     """
-    events = schedule(sampling_rate, noise_multiplier)
+    events = events_of_schedule(sampling_rate, noise_multiplier)
     interval = certified.epsilon(events, delta)
     return _narrow(interval, "epsilon", events, f"delta {delta:g}")
 
@@ -39,7 +39,7 @@ def exact_delta(
     sampling_rate: ArrayLike, noise_multiplier: ArrayLike, epsilon: float
 ) -> CertifiedInterval:
     r"""Compute :math:`\delta` at :math:`\varepsilon \ge 0`, with proven bounds; see :func:`exact_epsilon`."""
-    events = schedule(sampling_rate, noise_multiplier)
+    events = events_of_schedule(sampling_rate, noise_multiplier)
     interval = certified.delta(events, epsilon)
     return _narrow(interval, "delta", events, f"epsilon {epsilon:g}")
 

@@ -57,9 +57,8 @@ def lost_in(rounds: Rounds, direction: str, sign: int = 1) -> float:
 
 def proven_log_moment_at(rounds: Rounds, direction: str, tilt: float) -> float:
     """Bound ln G(tilt) of all rounds but the Gaussian ones from above."""
-    if rounds.atoms:
-        return discrete.log_moment_above(rounds, tilt, direction == ADD)
-    return proven_log_moment(rounds, real_order(direction, tilt))
+    of_atoms = discrete.log_moment_above(rounds, tilt, direction == ADD)
+    return of_atoms + proven_log_moment(rounds, real_order(direction, tilt))
 
 
 def moments_at(
@@ -173,12 +172,11 @@ def _approximate_log_moments(
 ) -> FloatArray:
     """Compute ln G at every tilt, to four digits for all of the few rounds together."""
     orders = real_order(direction, tilt)
-    if rounds.atoms:
-        value = discrete.log_moment_of_atoms(rounds, orders)
-    else:
-        digits = max(9.0, 4.0 + math.log(max(rounds.size, 1)))
-        value = (n * log_moments(u, q, orders[:, None], digits)[0]).sum(axis=-1)
-    return np.asarray(value + gaussian_log_moment(rounds.gaussian, tilt))
+    digits = max(9.0, 4.0 + math.log(max(rounds.size, 1)))
+    sampled = (n * log_moments(u, q, orders[:, None], digits)[0]).sum(axis=-1)
+    of_atoms = discrete.log_moment_of_atoms(rounds, orders)
+    gaussian_rounds = gaussian_log_moment(rounds.gaussian, tilt)
+    return np.asarray(sampled + of_atoms + gaussian_rounds)
 
 
 class Plan(NamedTuple):

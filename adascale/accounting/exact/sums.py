@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from functools import cache
 
 from adascale.accounting.exact import bounds, inversion
@@ -27,45 +27,39 @@ _DIGITS = 27.0  # -ln of the interpolation error
 _FLOOR = math.log(0.9)  # ln of the largest other error of a sum, relative to delta
 
 
-class Refinement:
-    """A search for two near bounds, by sums of smaller and smaller relative widths, in which smoothing has a part."""
+def refine(
+    prove: Callable[[float], tuple[float, float, bool]],
+    first: float,
+    aim: float,
+    negligible: float,
+) -> tuple[float, float]:
+    """Return two near bounds, by sums of smaller and smaller relative widths, in which smoothing has a part.
 
-    def __init__(self, first: float, aim: float, negligible: float) -> None:
-        self.width, self.aim, self.negligible = first * aim, aim, negligible
-        self.lower, self.upper, self.is_done = 0.0, math.inf, False
-        self.error = CannotCertify("no upper bound was found")
-
-    def widths(self) -> Iterator[float]:
-        """Yield widths until both bounds are near or come no nearer; raise an error if there is no upper one."""
-        for _ in range(7):
-            yield self.width
-            if self.is_done:
+    ``prove`` maps a width to bounds, and whether its sums were planned for the right delta: if not, the next ones are
+    nearer for sure. The first width is a multiple of the relative distance to aim for.
+    """
+    error = CannotCertify("no upper bound was found")
+    width, lower, upper = first * aim, 0.0, math.inf
+    for _ in range(7):
+        try:
+            low, high, is_planned = prove(width)
+        except CannotCertify as failure:
+            error = failure
+            has_floor = isinstance(failure, RoundingFloor)
+            if upper < math.inf or width > 0.5 * WIDEST or has_floor:
                 break
-        if not self.upper < math.inf:
-            raise self.error
-
-    def record(self, lower: float, upper: float, is_first_plan: bool = False) -> None:
-        """Take bounds; after a first plan for too large a delta the next ones are nearer for sure."""
-        before = self.upper - self.lower
-        self.lower, self.upper = max(self.lower, lower), min(self.upper, upper)
-        if not self.upper < math.inf:
-            self.width *= 0.05
-            return
-        gap, near = self.upper - self.lower, self.aim * self.upper
-        is_stuck = gap > 0.75 * before and not is_first_plan
-        self.is_done = gap <= max(near, self.negligible) or is_stuck
-        if not self.is_done:
-            self.width *= 0.8 * max(near / gap, 0.05)
-
-    def record_failure(self, error: CannotCertify) -> None:
-        """Try a larger width after a sum of too many points, unless bounds are known or it is too large."""
-        self.error = error
-        self.is_done = (
-            self.upper < math.inf
-            or self.width > 0.5 * WIDEST
-            or isinstance(error, RoundingFloor)
-        )
-        self.width *= 3.0
+            width *= 3.0  # a sum of too many points
+            continue
+        before = upper - lower
+        lower, upper = max(lower, low), min(upper, high)
+        gap, near = upper - lower, aim * upper
+        is_stuck = is_planned and gap > 0.75 * before
+        if is_stuck or gap <= max(near, negligible):
+            break
+        width *= 0.8 * max(near / gap, 0.05)
+    if not upper < math.inf:
+        raise error
+    return lower, upper
 
 
 def scan_both(
@@ -192,25 +186,21 @@ def sharp_delta(
     tilts = scan_both(below, above, direction, epsilon)
     slope = tilts[0].best(epsilon)
     log_delta = min(float(tilts[0].log_bound(epsilon).min()) - 2.0, -1e-3)
-    refinement = Refinement(0.5, 2e-3 if is_exact else 5e-3, 0.0)
-    for width in refinement.widths():
-        tau = min(
-            math.sqrt(width / (1.3 * slope * (slope + 1))),
-            largest_smoothing(epsilon, slope),
-        )
-        try:
-            low, high = smoothed_sums(below, above, tilts, epsilon, log_delta, tau)
-        except CannotCertify as error:
-            refinement.record_failure(error)
-            continue
+    largest_tau = largest_smoothing(epsilon, slope)
+
+    def prove(width: float) -> tuple[float, float, bool]:
+        nonlocal value, log_delta
+        tau = min(math.sqrt(width / (1.3 * slope * (slope + 1))), largest_tau)
+        low, high = smoothed_sums(below, above, tilts, epsilon, log_delta, tau)
         value = float(low.value(epsilon))
-        is_first_plan = 0 < value < 0.3 * math.exp(log_delta)
-        if is_first_plan:
+        is_planned = not 0 < value < 0.3 * math.exp(log_delta)
+        if not is_planned:
             log_delta = math.log(value)
         upper = min(high.upper(epsilon) + lost_in(above, direction), 1.0)
         lower = low.lower(epsilon) + lost_in(below, direction, -1)
-        refinement.record(lower, upper, is_first_plan)
-    lower, upper = refinement.lower, refinement.upper
+        return lower, upper, is_planned
+
+    lower, upper = refine(prove, 0.5, 2e-3 if is_exact else 5e-3, 0.0)
     if is_exact and upper > 0:  # smoothing has raised it slightly
         with contextlib.suppress(CannotCertify):
             log_upper = math.log(upper)
