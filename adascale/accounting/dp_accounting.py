@@ -101,7 +101,8 @@ def _mechanism(
         return 1.0, event.noise_multiplier / math.sqrt(height)
     rate = 1.0
     while isinstance(event, dp.PoissonSampledDpEvent):
-        rate, event = rate * event.sampling_probability, event.event
+        rate = rate * event.sampling_probability
+        event = event.event
     sigma = _noise_multiplier(event)
     if sigma is None or (replaces and rate < 1):
         return None

@@ -61,7 +61,8 @@ def from_pmf(loss: ArrayLike, mass: ArrayLike) -> DiscreteLoss:
     >>> float(epsilon([(response, 100)], delta=1e-5))
     90.7...
     """
-    y, p = check.as_floats("loss", loss), check.at_least("mass", mass, 0.0)
+    y = check.as_floats("loss", loss)
+    p = check.at_least("mass", mass, 0.0)
     if y.ndim != 1 or y.shape != p.shape:
         raise InvalidInput(
             f"loss and mass must be of one shape (N,), got {y.shape} and {p.shape}",
@@ -74,18 +75,22 @@ def from_pmf(loss: ArrayLike, mass: ArrayLike) -> DiscreteLoss:
     null_lost = math.fsum(p[y == -math.inf])
     y, p = y[y > -math.inf], p[y > -math.inf]
     order = np.argsort(y, kind="stable")
-    y, p = y[order], p[order]
+    y = y[order]
+    p = p[order]
     q = p * np.exp(-y)
     has_mass = q >= _LEAST
     lost = math.fsum(p[~has_mass])
-    y, q = y[has_mass], q[has_mass]
+    y = y[has_mass]
+    q = q[has_mass]
     if not y.size:
         raise InvalidInput("loss must have a finite entry with mass", "loss")
     # of P - Q: what is gained where P is larger, and what is lost where Q is
     change = q * np.expm1(y)
-    gain, loss_of_mass = math.fsum(change[y > 0]) + lost, -math.fsum(change[y < 0])
+    gain = math.fsum(change[y > 0]) + lost
+    loss_of_mass = -math.fsum(change[y < 0])
     loss_of_mass += null_lost
-    of_p, of_q = math.fsum(p), math.fsum(q) + null_lost
+    of_p = math.fsum(p)
+    of_q = math.fsum(q) + null_lost
     if not max(abs(of_q - 1), abs(gain - loss_of_mass), abs(of_p - 1)) <= _MOST_OFF:
         sums = f"{of_p:.12g} and {of_q:.12g}"
         raise InvalidInput(
@@ -197,7 +202,8 @@ def _rows(events: Any) -> tuple[FloatArray, dict[int, DiscreteLoss]]:
     table = _table(events)
     if table is not None:
         return table, {}
-    rows, losses = [], {}
+    rows = []
+    losses = {}
     try:
         for i, event in enumerate(events):
             row, loss = _row(i, event)
@@ -236,7 +242,8 @@ def _row(
             (event,) if isinstance(event, DiscreteLoss) else tuple(event)
         )
         if isinstance(values[0], DiscreteLoss):
-            loss, values = values[0], (0.0, 1.0, *values[1:])
+            loss = values[0]
+            values = (0.0, 1.0, *values[1:])
         rate, sigma, count = values if len(values) == 3 else (*values, 1)
         return (_number(rate), _number(sigma), _number(count)), loss
     raise InvalidInput(f"events[{i}] must be {_FORM}, got {shown(event)}", "events")

@@ -13,7 +13,8 @@ WIDEST = 0.01  # largest relative width of a certified interval
 
 def round_outward(value: float, up: bool, digits: int = 6) -> float:
     """Round up or down, unless the value has no more digits."""
-    nearest, way = float(f"{value:.{digits}g}"), ROUND_CEILING if up else ROUND_FLOOR
+    nearest = float(f"{value:.{digits}g}")
+    way = ROUND_CEILING if up else ROUND_FLOOR
     return (
         nearest
         if nearest == value

@@ -17,7 +17,9 @@ from adascale.errors import InvalidFile, InvalidInput
 from adascale.files import parse_json, read_text
 from adascale.text import short, shown, to_number
 
-LEAST_NOISE, MOST_NOISE, MOST_ROUNDS = 1e-6, 1e150, 2.0**53
+LEAST_NOISE = 1e-6
+MOST_NOISE = 1e150
+MOST_ROUNDS = 2.0**53
 LIMITS: dict[str, tuple[str, Callable[[FloatArray], NDArray[np.bool_]], str]] = {
     "rate": ("sampling rate", lambda q: (q >= 0) & (q <= 1), "in [0, 1]"),
     "sigma": (

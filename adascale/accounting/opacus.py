@@ -23,7 +23,8 @@ class CertifiedAccountant(IAccountant):  # type: ignore[misc]
 
     def step(self, *, noise_multiplier: float, sample_rate: float) -> None:
         """Record one step of training."""
-        mechanism, count = (float(noise_multiplier), float(sample_rate)), 1
+        mechanism = (float(noise_multiplier), float(sample_rate))
+        count = 1
         if self.history and tuple(self.history[-1][:2]) == mechanism:
             count += self.history.pop()[2]
         self.history.append((*mechanism, count))

@@ -52,7 +52,8 @@ class OrdersTooFew(UserWarning):
                 if self.is_last
                 else 1 + (self.order - 1) / 2
             )
-        smallest, largest = f"{ends[0]:.16g}", f"{ends[1]:.0f}"
+        smallest = f"{ends[0]:.16g}"
+        largest = f"{ends[1]:.0f}"
         best = f"the best order{where} is the {place} one given, {self.end:.12g}"
         ways = f"--orders {smallest},{largest} of a command or adascale.accounting.order_grid({largest}, {smallest})"
         return f"{best}, and {what}: give {kind} orders, such as {ways}"
@@ -135,7 +136,8 @@ def best_of_trials(leakage: ArrayLike, orders: ArrayLike, trials: float) -> Floa
     >>> float(to_dp(best_of_trials(one, orders, trials=10), orders).epsilon)
     4.1...
     """
-    orders, rho = as_orders(orders), _leakage(leakage)
+    orders = as_orders(orders)
+    rho = _leakage(leakage)
     if rho.shape[-1:] != orders.shape:
         raise ValueError(
             f"the last axis of leakage must match the {orders.size} orders, got shape {rho.shape}"
@@ -218,7 +220,8 @@ def _of_rounds(
     with np.errstate(over="ignore"):  # refused below
         s = sigma**-2.0
         for rate in np.unique(q):
-            same_rate, terms = q == rate, kernels.moment_terms(rate, alpha)
+            same_rate = q == rate
+            terms = kernels.moment_terms(rate, alpha)
             value[same_rate] = kernels.map_log_moment(s[same_rate], terms, slope)
         value = (-2 * s**1.5 if slope else 1.0) * value / (alpha - 1)
     if not (fits := np.isfinite(value)).all():

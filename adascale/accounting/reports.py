@@ -58,9 +58,11 @@ def gaussian_mu(events: Events, delta: float) -> CertifiedInterval:
         bound = (high + share * (low - high)) * (1 + 1e-12)
         # mu increases with epsilon and with delta
         largest = _mu(np.append(fine[1:], end), bound, 1)
-        worst, least = int(largest.argmax()), _mu(eps, lower, 2)
+        worst = int(largest.argmax())
+        least = _mu(eps, lower, 2)
         best = int(least.argmax())
-        lowest, highest = float(least[best]), float(largest[worst])
+        lowest = float(least[best])
+        highest = float(largest[worst])
         if highest - lowest <= _NEAR * highest or len(points) >= _MOST:
             break
         gap = worst // _STEPS
@@ -72,11 +74,13 @@ def gaussian_mu(events: Events, delta: float) -> CertifiedInterval:
 
 def _mu(eps: FloatArray, delta: FloatArray, side: int) -> FloatArray:
     """Solve for mu by bisection, with the lower (1) or upper (2) bound of the Gaussian delta."""
-    low, high = np.full(eps.shape, 1e-9), np.full(eps.shape, 1e6)
+    low = np.full(eps.shape, 1e-9)
+    high = np.full(eps.shape, 1e6)
     for _ in range(70):
         mu = np.sqrt(low * high)
         is_below = gaussian.delta(mu * mu, eps)[side] < delta
-        low, high = np.where(is_below, mu, low), np.where(is_below, high, mu)
+        low = np.where(is_below, mu, low)
+        high = np.where(is_below, high, mu)
     return np.where(delta > 0, high if side == 1 else low, 0.0)
 
 

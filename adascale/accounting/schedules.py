@@ -45,13 +45,15 @@ def order_grid(largest: float = 1024, smallest: float = 1.1) -> tuple[float, ...
     largest : float, > smallest, <= 1e12
     smallest : float, > 1
     """
-    last, first = check.order("largest", largest), check.order("smallest", smallest)
+    last = check.order("largest", largest)
+    first = check.order("smallest", smallest)
     if not first < last <= LARGEST_ORDER:
         raise ValueError(
             f"largest must be above smallest and at most {LARGEST_ORDER:g}, got {largest} and {smallest}"
         )
     grid = {first, last, *DEFAULT_ORDERS}
-    order, above = max(DEFAULT_ORDERS), min(DEFAULT_ORDERS) - 1
+    order = max(DEFAULT_ORDERS)
+    above = min(DEFAULT_ORDERS) - 1
     while order < last:
         grid.add(order := math.ceil(order * 1.05))
     while above > first - 1:
@@ -95,7 +97,8 @@ def schedule_epsilon(
         s = np.sort(np.maximum(sigma**-2.0, _TINIEST), axis=-1)
     composed = _composed(q, orders, delta, s)
     batch_shape = sigma.shape[:-1]
-    epsilon, best = np.empty(batch_shape), np.empty(batch_shape, dtype=np.intp)
+    epsilon = np.empty(batch_shape)
+    best = np.empty(batch_shape, dtype=np.intp)
     guess = orders.size // 2
     for index in np.ndindex(batch_shape):
         guess, epsilon[index] = valley(partial(composed, index), orders.size, guess)
@@ -132,7 +135,8 @@ def _beyond(
         best, epsilon = valley(epsilon_at, beyond.size, start)
         epsilon = max(epsilon, 0.0)
         if epsilon < _WORTH_IT * warning.epsilon:
-            warning.order, warning.better = float(beyond[best]), epsilon
+            warning.order = float(beyond[best])
+            warning.better = epsilon
             return warning
     return None
 
@@ -186,7 +190,8 @@ def table(
         return np.log(np.maximum(kernels.map_log_moment(np.exp(x), terms), 1e-300))
 
     knot = np.linspace(low, high, math.ceil(_KNOTS * (high - low)) + 1)
-    value, new = log_log_moment(knot), np.arange(knot.size - 1)
+    value = log_log_moment(knot)
+    new = np.arange(knot.size - 1)
     for _ in range(_REFINED):
         spline = make_interp_spline(knot, value, _DEGREE)
         middle = 0.5 * (knot[new] + knot[new + 1])

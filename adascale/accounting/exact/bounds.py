@@ -44,14 +44,14 @@ def all_bounds(
     rounds: Rounds, log_delta: float | None, epsilon: float
 ) -> tuple[list[tuple[str, tuple[str, ...], Bound]], list[tuple[str, Bound]]]:
     """Return the upper bounds, each with the directions for which it holds, and the lower bounds."""
-    kinds, energy = rounds.kinds, rounds.gaussian
+    energy = rounds.gaussian
     lowers: list[tuple[str, Bound]] = [("Gaussian", partial(_gaussian, energy, 1))]
     uppers: list[tuple[str, tuple[str, ...], Bound]] = []
     if not rounds.atoms:
-        energy += sum(u * n for _, u, n in kinds)
-        uppers += [("Gaussian", DIRECTIONS, partial(_gaussian, energy, 2))]
-    if kinds:
-        lowers += [("one round", partial(_one_round, kinds))]
+        energy += sum(u * n for _, u, n in rounds.kinds)
+        uppers.append(("Gaussian", DIRECTIONS, partial(_gaussian, energy, 2)))
+    if rounds.rates:
+        lowers.append(("one round", partial(one_round, rounds)))
     for direction in DIRECTIONS:
         with contextlib.suppress(ArithmeticError):
             tilt = scan_tilts(rounds, direction, log_delta, epsilon).tilt
@@ -69,10 +69,11 @@ def _gaussian(energy: float, side: int, epsilon: float) -> float:
     return float(gaussian.delta(energy * (1 + margin), epsilon)[side])
 
 
-def _one_round(kinds: list[tuple[float, float, float]], epsilon: float) -> float:
-    """Bound delta from below by that of the round that leaks most."""
+def one_round(rounds: Rounds, epsilon: float) -> float:
+    """Bound delta from below by that of the sampled round that leaks most; it has the least noise at its rate."""
     return max(
-        gaussian.sampled_delta(q, u * (1 - _SAFE), epsilon)[1] for q, u, _ in kinds
+        gaussian.sampled_delta(q, float(u[-1]) * (1 - _SAFE), epsilon)[1]
+        for q, u, _ in rounds.by_rate()
     )
 
 

@@ -55,9 +55,11 @@ class Proof:
     """
 
     def __init__(self, largest: float, negligible: float) -> None:
-        self.lower, self.upper = 0.0, dict.fromkeys(DIRECTIONS, largest)
+        self.lower = 0.0
+        self.upper = dict.fromkeys(DIRECTIONS, largest)
         self.names = dict.fromkeys(("lower", *DIRECTIONS), "trivial")
-        self.estimate, self.direction = math.nan, ADD
+        self.estimate = math.nan
+        self.direction = ADD
         self.negligible = negligible
 
     def raise_lower(self, value: float, name: str) -> None:
@@ -123,12 +125,7 @@ def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
     if rounds.largest_loss <= epsilon:
         proof.reduce_upper(0.0, "largest loss", REMOVE)
     if rounds.rates:
-        q, u = max(
-            (q, float(u[-1]))
-            for q, u in zip(rounds.rates, rounds.energies, strict=True)
-        )
-        lower = gaussian.sampled_delta(q, u * (1 - 1e-9), epsilon)[1]
-        proof.raise_lower(float(lower), "one round")
+        proof.raise_lower(float(bounds.one_round(rounds, epsilon)), "one round")
     return _by_all_proofs(rounds, proof)
 
 
@@ -144,7 +141,8 @@ class EpsilonProof(Proof):
 
     def __init__(self, delta: float) -> None:
         super().__init__(math.inf, _NO_EPSILON)
-        self.delta, self.near = delta, math.nan
+        self.delta = delta
+        self.near = math.nan
 
     def least_delta(self) -> float:
         """Return the delta to which discrete rounds have to be right."""
@@ -183,11 +181,13 @@ class EpsilonProof(Proof):
             value, direction, epsilons = sharp(below, self.delta)
             self.estimate, self.direction = value, direction
         else:
-            direction, value = ADD, self.near
+            direction = ADD
+            value = self.near
             epsilons = {ADD: value}
         self._invert_direction(below, above, direction, value, name)
         other = REMOVE if direction == ADD else ADD
-        upper, rest = self.upper[direction], self.delta - lost_in(above, other)
+        upper = self.upper[direction]
+        rest = self.delta - lost_in(above, other)
         # delta(0) is the same in both directions
         if (
             upper == 0
@@ -207,7 +207,8 @@ class EpsilonProof(Proof):
     ) -> None:
         """Prove both bounds in one direction by sums around a value, smoothed less and less."""
         tilts = scan_both(below, above, direction, value)
-        slope, rest = tilts[0].best(value), self.delta - lost_in(above, direction)
+        slope = tilts[0].best(value)
+        rest = self.delta - lost_in(above, direction)
         least = self.delta - lost_in(below, direction, -1)
         scale = max(value, 0.1 / slope)
         aim = _WIDTH if below is above else 3 * _WIDTH  # atoms are not nearer
@@ -225,7 +226,7 @@ class EpsilonProof(Proof):
             self.reduce_upper(upper * (1 + _OUTWARD), name, direction)
             return lower, upper, True
 
-        refine(prove, 0.8, aim, 0.1 * _NO_EPSILON)
+        refine(prove, 0.8 * aim, aim, 0.1 * _NO_EPSILON)
 
 
 class DeltaProof(Proof):
@@ -305,7 +306,8 @@ def by_discretisation(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
         log_lost = math.log(proof.least_delta()) + math.log(lost)
         cut_at = partial(cut, rounds, width=width, log_lost=log_lost, seldom=seldom)
         reach = _REACH * proof.near_epsilon(partial(cut_at, False))
-        below, above = cut_at(False, reach), cut_at(True, reach)
+        below = cut_at(False, reach)
+        above = cut_at(True, reach)
         proof.invert(below, above, "minus one")
         if not proof.is_wide():
             break

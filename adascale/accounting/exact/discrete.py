@@ -42,11 +42,14 @@ def segments(tilt: float, add: bool, h: float, count: int) -> list[Segment]:
     """Divide the line for :func:`excess`."""
     s = np.asarray(tilt + 1j * h * np.arange(count), dtype=np.complex128)
     z, step = (1 + s, h) if add else (-s, -h)
-    size, parts, first = np.maximum(np.abs(z), 1.0), [], 0
+    size = np.maximum(np.abs(z), 1.0)
+    parts = []
+    first = 0
     factorials = np.cumprod(np.arange(1.0, _TERMS + 1))[1:, None]
     while first < count:
         last = int(np.searchsorted(size, _RATIO * size[first], "right"))
-        part, reach = slice(first, last), float(size[last - 1])
+        part = slice(first, last)
+        reach = float(size[last - 1])
         power = z[part] / reach
         ladder = np.ones((_TERMS - 1, last - first), dtype=complex)
         for k in range(2, _TERMS):
@@ -60,14 +63,16 @@ def segments(tilt: float, add: bool, h: float, count: int) -> list[Segment]:
 
 def excess(atom: Atoms, line: list[Segment]) -> tuple[ComplexArray, FloatArray]:
     """Compute V = M(z) - 1 on a line, and a bound on its error."""
-    y, p = atom.loss, atom.mass
+    y = atom.loss
+    p = atom.mass
     # p y^2 (y / unit)^{k-2}, from k = 2, to be summed over the atoms near 0; division by a power of 2 is exact
     unit = 2.0 ** -math.ceil(math.log2(line[-1].reach))
     terms = np.empty((_TERMS - 1, y.size))
     terms[0] = p * y**2
     for k in range(_TERMS - 2):
         np.multiply(terms[k], y / unit, out=terms[k + 1])
-    values, offs = [], []
+    values = []
+    offs = []
     for part in line:
         reach = part.reach
         first = y.searchsorted(-1 / reach, "left")
@@ -123,12 +128,14 @@ def line_of_atoms(rounds: Rounds, tilt: float, add: bool, h: float, count: int) 
     work = sum(atom.loss.size for atom, _ in rounds.atoms) * count
     if count > _MOST_POINTS or not work < MOST_WORK:
         raise CannotCertify(TOO_MUCH)
-    log, is_known = np.zeros(count, dtype=complex), np.ones(count, dtype=bool)
+    log = np.zeros(count, dtype=complex)
+    is_known = np.ones(count, dtype=bool)
     off, log_above = np.zeros((2, count))
     line = segments(tilt, add, h, count)
     for atom, number in rounds.atoms:
         v, v_off = excess(atom, line)
-        size, modulus = np.abs(v), np.abs(1 + v)
+        size = np.abs(v)
+        modulus = np.abs(1 + v)
         near = 0.5 * np.log1p(v.real * (2 + v.real) + v.imag**2)
         angle = np.arctan2(v.imag, 1 + v.real)
         log_moment = np.where(size < 0.5, near, np.log(modulus)) + 1j * angle
@@ -152,7 +159,8 @@ def line_of_atoms(rounds: Rounds, tilt: float, add: bool, h: float, count: int) 
 
 def _less_one(log: ComplexArray, lead: float) -> tuple[ComplexArray, FloatArray]:
     """Compute (e^log - 1) / e^lead without cancellation, and its rounding error in units of the last place."""
-    x, angle = log.real, log.imag
+    x = log.real
+    angle = log.imag
     if lead > 1:
         modulus = np.exp(x - lead)
         share = modulus * (np.cos(angle) + 1j * np.sin(angle)) - math.exp(-lead)
@@ -165,7 +173,9 @@ def _less_one(log: ComplexArray, lead: float) -> tuple[ComplexArray, FloatArray]
 @QUIET
 def log_moment_above(rounds: Rounds, tilt: float, add: bool) -> float:
     """Bound ln G(tilt) from above."""
-    total, size, line = 0.0, 0.0, segments(tilt, add, 0.0, 1)
+    total = 0.0
+    size = 0.0
+    line = segments(tilt, add, 0.0, 1)
     for atom, number in rounds.atoms:
         (v,), (off,) = excess(atom, line)
         above = float(v.real + off)
@@ -255,7 +265,8 @@ def _end(q: float, u: float, reach: float, chance: float) -> float:
 
 def gathered(rounds: Rounds, above: bool) -> Rounds:
     """Replace many energies by few that are no smaller, or no larger: delta increases with each."""
-    energies, counts = [], []
+    energies = []
+    counts = []
     most = max(_MOST_KINDS // max(len(rounds.rates), 1), 1)
     for u, n in zip(rounds.energies, rounds.counts, strict=True):
         if u.size > most:
@@ -299,7 +310,8 @@ def cells_of(u: float, width: float, end: float) -> Cells:
     half = 0.5 * np.diff(x)[:, None]
     nodes = x[:-1, None] + half * (1 + _RULE[0])
     density = half * _RULE[1] * np.exp(-0.5 * nodes * nodes) / math.sqrt(2 * math.pi)
-    left, right = float(ndtr(x[0])), float(ndtr(-x[-1]))
+    left = float(ndtr(x[0]))
+    right = float(ndtr(-x[-1]))
     log_low = float(log_ndtr(x[0] - root) - log_ndtr(x[0]))
     log_high = float(log_ndtr(root - x[-1]) - log_ndtr(-x[-1]))
     return Cells(u, root, x, half, nodes, density, left, right, log_low, log_high)
@@ -309,14 +321,17 @@ def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms
     """Cut L into cells: if ``above``, spread each to its ends (raising delta), else put it at its mean (lowering)."""
     cells = cells_of(u, width, end)
     mass, growth, at = _spread_to_ends(cells) if above else _put_at_means(cells)
-    loss, root = np.log1p(q * growth), cells.root
+    loss = np.log1p(q * growth)
+    root = cells.root
     share_of = q * np.exp(np.minimum(root * at - 0.5 * u, 700.0)) * np.exp(-loss)
     size = share_of * (4 + 4 * root * np.abs(at) + u + at * at)
     size += np.abs(loss) / min(2 * (1 - q), 1.0)
-    loss_off, mass_off = 32 * ULP * size, ULP * (32 + 2 * at * at)
+    loss_off = 32 * ULP * size
+    mass_off = ULP * (32 + 2 * at * at)
     if not above:
         return Atoms(loss, mass, loss_off, mass_off, 0.0, 0.0)
-    first, last = cells.ends[0], cells.ends[-1]
+    first = cells.ends[0]
+    last = cells.ends[-1]
     # below the first cell two masses are a difference
     mass_off[:2] += 7 * (first - root) ** 2 * ULP * cells.left / mass[:2]
     tail = q * float(ndtr(root - last))
@@ -356,7 +371,9 @@ def symmetric(atom: Atoms) -> Atoms:
 
 def _spread_to_ends(cells: Cells) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return masses at all ends of cells and at no likelihood, where e^L keeps its mean; e^L - 1; and x."""
-    x, root, u = cells.ends, cells.root, cells.u
+    x = cells.ends
+    root = cells.root
+    u = cells.u
     lengths = root * cells.half
     share = np.expm1(lengths * (1 + _RULE[0])) / np.expm1(2 * root * cells.half)
     mass = np.zeros(x.size + 1)
@@ -380,6 +397,7 @@ def _put_at_means(cells: Cells) -> tuple[FloatArray, FloatArray, FloatArray]:
     mass = np.concatenate([[cells.left], cells.density.sum(axis=1), [cells.right]])
     growth = np.expm1(cells.root * cells.nodes - 0.5 * cells.u)
     mean = (cells.density * growth).sum(axis=1) / mass[1:-1]
-    low, high = math.expm1(cells.log_low), math.expm1(cells.log_high)
+    low = math.expm1(cells.log_low)
+    high = math.expm1(cells.log_high)
     growth = np.concatenate([[low], mean, [high]])
     return mass, growth, np.concatenate([cells.ends, cells.ends[-1:]])

@@ -37,10 +37,13 @@ def delta(energy: Any, epsilon: Any) -> tuple[Any, Any, Any]:
         # also for an energy with 48 binary digits
         other_off = 16 * ULP * density * (4 + (z + 1) * (z + mu))
         better = (z > 0) & (other_off < off)
-        value, off = np.where(better, other, value), np.where(better, other_off, off)
+        value = np.where(better, other, value)
+        off = np.where(better, other_off, off)
     gone = log_first < -800.0  # it underflows
-    value, off = np.where(gone, 0.0, value), np.where(gone, 0.0, off)
-    low, high = np.maximum(value - off - TINY, 0.0), np.minimum(value + off + TINY, 1.0)
+    value = np.where(gone, 0.0, value)
+    off = np.where(gone, 0.0, off)
+    low = np.maximum(value - off - TINY, 0.0)
+    high = np.minimum(value + off + TINY, 1.0)
     return np.clip(value, 0.0, 1.0) + 0.0, low, high
 
 
@@ -48,7 +51,8 @@ def epsilon(q: float, energy: float, target: float) -> tuple[float, float, float
     """Compute the smallest epsilon of one round with a delta of at most ``target``, and its bounds."""
     # delta(largest) <= target / (2 q)
     root = math.sqrt(2 * energy * max(math.log(q / target), 0.0))
-    roots, largest = [], 0.5 * energy + root
+    roots = []
+    largest = 0.5 * energy + root
 
     def excess(x: float, side: int) -> float:
         return float(delta(energy, x)[side] - target / q)

@@ -261,7 +261,8 @@ class Inversion:
         # what is nothing beside the others is left out, and counts as an error
         size = np.abs(terms)
         last = int(np.flatnonzero(size >= _NOTHING * size.max())[-1]) + 1
-        self.terms, self.left_out = terms[:last], float(size[last:].sum())
+        self.terms = terms[:last]
+        self.left_out = float(size[last:].sum())
         self.log_moment = self.line.log_moment + gaussian_log_moment(self.gaussian, a)
 
     def value(self, epsilon: FloatArray | float) -> FloatArray:
@@ -286,7 +287,8 @@ class Inversion:
         self, epsilon: FloatArray
     ) -> tuple[FloatArray, FloatArray | float]:
         """Bound the aliases at epsilon - m * period by geometric series, as delta is within (1 - e^epsilon)_+ ... 1."""
-        a, period = self.where.tilt, self.where.period
+        a = self.where.tilt
+        period = self.where.period
         ones = 1 / math.expm1(min(a * period, 700.0))
         rest = -math.expm1(-(a + 1) * period)
         if self.rounds.atoms:  # without the 1 it is within 0 ... min(1, e^epsilon) times the total variation
@@ -299,7 +301,8 @@ class Inversion:
 
     def prove(self) -> None:
         """Compute once what all bounds need."""
-        a, kappa = self.where.tilt, self.gaussian
+        a = self.where.tilt
+        kappa = self.gaussian
         # errors of the pairwise sum, every factor, e^{-kappa xi^2 / 2 + i kappa xi (a + 1/2)}, and the rounded kappa
         turned = kappa * self.xi * (a + 0.5 + self.xi)
         size_of_kernel = np.hypot(a, self.xi) * np.hypot(a + 1, self.xi)
@@ -320,7 +323,8 @@ class Inversion:
 
     def _log_aliases_right(self) -> float:
         """Bound ln of the aliases to the right at epsilon = 0 by Chernoff's bound at the larger tilt."""
-        b, kappa = self.where.beyond, self.gaussian
+        b = self.where.beyond
+        kappa = self.gaussian
         top = proven_log_moment_at(self.rounds, self.direction, b)
         # their aliases may be negative, but not below those of the Gaussian rounds
         if self.rounds.atoms:
@@ -337,7 +341,9 @@ class Inversion:
         """Bound the smoothed delta from below and above."""
         eps = np.asarray(epsilon, dtype=float)
         middle = self.partial_sum(eps)
-        a, b, period = self.where.tilt, self.where.beyond, self.where.period
+        a = self.where.tilt
+        b = self.where.beyond
+        period = self.where.period
         off = self._scale(eps) * (self.error + self.phase * np.abs(eps))
         log_right = self.log_right - b * eps + 8 * ULP * b * np.abs(eps)
         right = np.exp(np.minimum(log_right, 700.0))
@@ -359,7 +365,8 @@ class Inversion:
 
     def lower(self, epsilon: float) -> float:
         """Bound delta from below, from the known mean of a convex function and upper bounds at other points."""
-        tau, a = self.smoothing, self.where.tilt
+        tau = self.smoothing
+        a = self.where.tilt
         points, weight = hats(tau)
         # the added round multiplies e^epsilon by a factor whose median is e^{-tau^2 / 2}
         low, high = self.bounds(epsilon + np.append(tau * points, 0.5 * tau * tau))

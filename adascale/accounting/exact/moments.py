@@ -39,7 +39,8 @@ def log_ratio(loss: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
     far = loss > np.maximum(30.0, -np.log(q))
     if far.any():
         loss, q = np.broadcast_arrays(loss, q)
-        y, slope = np.empty(loss.shape), np.empty(loss.shape)
+        y = np.empty(loss.shape)
+        slope = np.empty(loss.shape)
         y[~far], slope[~far] = log_ratio(loss[~far], q[~far])
         rest = (1.0 - q[far]) / q[far] * np.exp(-loss[far])
         y[far] = loss[far] + np.log(q[far]) + np.log1p(rest)
@@ -61,7 +62,8 @@ def _off(x: FloatArray, y: FloatArray, slope: FloatArray, root: Numbers) -> Floa
 
 def _step(root: FloatArray, c: Numbers, top: float, digits: float) -> FloatArray:
     """Find the largest step with strip bound 2 e^{...} / (e^{2 pi d / step} - 1) <= exp(-digits), digits > 4.3."""
-    root, c = root[:, None], np.reshape(c, (-1, 1))
+    root = root[:, None]
+    c = np.reshape(c, (-1, 1))
     d = np.minimum(
         math.pi / root * np.where(c > 0.0, 0.999, 0.9), 40.0
     ) * 0.8 ** np.arange(24)
@@ -80,12 +82,15 @@ def _start(root: Numbers, c: Numbers) -> FloatArray:
 
 def _lattice(root: float, q: float, c: float, dx: float) -> FloatArray:
     """Find the nodes at which the integrand may exceed exp(-42) of its peak; none if there are too many."""
-    low, size, stride = float(_start(root, c)), (abs(c) * root + 2 * _REACH) / dx + 2, 1
+    low = float(_start(root, c))
+    size = (abs(c) * root + 2 * _REACH) / dx + 2
+    stride = 1
     if not size < 1e15:
         return np.empty(0)
     while size > 2 * _FEW * stride:
         stride *= _STRIDE
-    first, peak = np.arange(0, size, stride), -math.inf
+    first = np.arange(0, size, stride)
+    peak = -math.inf
     while stride > 1:
         x = low + dx * np.array([first, first + stride])
         f = c * log_ratio(root * (x - 0.5 * root), np.asarray(q))[0] - 0.5 * x * x
@@ -123,10 +128,13 @@ def log_moments(
     root = np.sqrt(u)
     dx = _step(root, c, 0.0, digits)
     size = (np.abs(c) * root + 2 * _REACH) / dx + 2
-    value, off = np.full(u.shape, math.inf), np.full(u.shape, math.inf)
+    value = np.full(u.shape, math.inf)
+    off = np.full(u.shape, math.inf)
 
     def add(where: NDArray[np.intp], x: FloatArray) -> None:
-        step, root_u, order = dx[where], root[where, None], c[where, None]
+        step = dx[where]
+        root_u = root[where, None]
+        order = c[where, None]
         y, slope = log_ratio(root_u * (x - 0.5 * root_u), q[where, None])
         square = x * x
         exponent = order * y - 0.5 * square
@@ -171,7 +179,8 @@ def sum_of_waves(
     """Sum weight * e^{i k step loss}, k < count; bound the error in units of the last place of the weights' sum."""
     if not (weight.size < _FEW or count < _SHORT):
         return waves_by_transform(weight, loss, step, count)
-    parts, lost = [], 0.0
+    parts = []
+    lost = 0.0
     for start in range(0, count, _MOST_ANGLES):
         turn = start * step * loss
         turned = weight * (np.cos(turn) + 1j * np.sin(turn)) if start else weight
@@ -244,8 +253,12 @@ def line(
 ) -> tuple[ComplexArray, FloatArray, FloatArray, FloatArray]:
     """Return M(c + i k h) exp(-scale), k < count, for every u, the scales, and a, b of its error a + k b over M(c)."""
     out = np.zeros((u.size, count), dtype=complex)
-    scale, error, drift = np.zeros(u.size), np.full(u.size, math.inf), np.zeros(u.size)
-    top, work, root = (count - 1) * h, 0, np.sqrt(u)
+    scale = np.zeros(u.size)
+    error = np.full(u.size, math.inf)
+    drift = np.zeros(u.size)
+    top = (count - 1) * h
+    work = 0
+    root = np.sqrt(u)
     steps = _step(root, c, top, 33.0)
     for t, (root_u, dx) in enumerate(zip(root.tolist(), steps.tolist(), strict=True)):
         x = _lattice(root_u, q, c, dx)
@@ -256,9 +269,12 @@ def line(
         exponent = c * y - 0.5 * x * x
         scale[t] = peak = float(exponent.max())
         high = exponent >= peak - _DEPTH
-        x, y, slope = x[high], y[high], slope[high]
+        x = x[high]
+        y = y[high]
+        slope = slope[high]
         weight = np.exp(exponent[high] - peak) * dx / _ROOT
-        off, total = _off(x, y, slope, root_u), float(weight.sum())
+        off = _off(x, y, slope, root_u)
+        total = float(weight.sum())
         out[t], lost = sum_of_waves(weight, y, h, count)
         rounding = float((weight * (abs(c) * off + 3 * x * x)).sum()) / total
         rounding += 2 * abs(peak)

@@ -105,9 +105,11 @@ class Rounds(NamedTuple):
         """Bound the mass of the mixture, or of the null, that lies on no atom from above (1) or below (-1)."""
         log_kept = 0.0
         for atom, n in self.atoms:
-            lost, off = atom.lost, atom.lost_off
+            lost = atom.lost
+            off = atom.lost_off
             if null:
-                lost, off = atom.null_lost, atom.null_lost_off
+                lost = atom.null_lost
+                off = atom.null_lost_off
             part = min(max(lost + sign * off, 0.0), 1.0)
             log_kept += n * (math.log1p(-part) if part < 1 else -math.inf)
         return -math.expm1(log_kept) * (1 + sign * 1e-12)
@@ -131,13 +133,15 @@ def rounds_of(
     u = np.ldexp(np.round(mantissa * 2.0**_DIGITS_OF_U) * 2.0**-_DIGITS_OF_U, exponent)
     n = np.ones(u.shape) if count is None else count
     rates = tuple(float(q) for q in np.unique(rate[n > 0]) if 0 < q < 1)
-    energies, counts = [], []
+    energies = []
+    counts = []
     for q in rates:
         mask = (rate == q) & (n > 0)
         distinct, place = np.unique(u[mask], return_inverse=True)
         energies.append(distinct)
         counts.append(np.bincount(place, n[mask]).astype(float))
-    gaussian, size = math.fsum((n * u)[rate == 1]), int(n[rate > 0].sum())
+    gaussian = math.fsum((n * u)[rate == 1])
+    size = int(n[rate > 0].sum())
     return Rounds(rates, tuple(energies), tuple(counts), gaussian, size)
 
 
@@ -145,7 +149,9 @@ def thinned(
     rounds: Rounds, width: float = 0.2
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Approximate the schedule by few distinct noises (u, rates, counts); no proof uses it."""
-    u, q, n = [np.empty(0)], [np.empty(0)], [np.empty(0)]
+    u = [np.empty(0)]
+    q = [np.empty(0)]
+    n = [np.empty(0)]
     for rate, energy, count in rounds.by_rate():
         if energy.size > 12:
             v = np.log(energy)
@@ -180,7 +186,8 @@ def moments_on_line(
     rounds: Rounds, c: float, h: float, count: int, digits: float
 ) -> Line:
     """Multiply the moments of all rounds; ``digits`` is -ln of the interpolation error, where there is one."""
-    share, least = np.ones(count, dtype=complex), np.ones(count)
+    share = np.ones(count, dtype=complex)
+    least = np.ones(count)
     log_moment = error = drift = magnitude = moved = worst = worst_k = 0.0
     for q, energies, counts in rounds.by_rate():
         logs = np.log(energies)
@@ -194,7 +201,8 @@ def moments_on_line(
                 values, scale, off, off_k = line(energies[part], q, c, h, count)
             if not (math.isfinite(off.sum()) and (values[:, 0].real > 0).all()):
                 raise CannotCertify(TOO_MUCH)
-            u, n = energies[part], counts[part]
+            u = energies[part]
+            n = counts[part]
             terms = n * (np.log(_multiply(share, least, matrix, values, n)) + scale)
             log_moment += float(terms.sum())
             magnitude += float(np.abs(terms).sum())
@@ -240,7 +248,8 @@ def _multiply(
 
     ``least`` becomes the least modulus of the shares of one round.
     """
-    real, block = np.empty(counts.size), 4 + 2**18 // share.size * 4
+    real = np.empty(counts.size)
+    block = 4 + 2**18 // share.size * 4
     for start in range(0, counts.size, block):
         part = slice(start, start + block)
         rows = values[part].view(float)
@@ -280,7 +289,8 @@ def _panels(
         middle = 0.5 * (logs[first] + logs[last - 1])
         cut = first + int(np.searchsorted(logs[first:last], middle))
         if first < cut < last and depth:
-            left, right = nodes(first, cut), nodes(cut, last)
+            left = nodes(first, cut)
+            right = nodes(cut, last)
             work = (left or cut - first) + (right or last - cut)
             if not number or work < number:
                 split(first, cut, left, depth - 1)
@@ -308,10 +318,12 @@ def nodes_needed(
 
 def _log_bounds(q: float, low: float, high: float, c: float) -> FloatArray:
     """Bound ln of 4 M / (rho - 1) on the Bernstein ellipses rho, by the rectangles around them."""
-    half, bound = 0.5 * (high - low), np.full(_ELLIPSES.shape, math.inf)
+    half = 0.5 * (high - low)
+    bound = np.full(_ELLIPSES.shape, math.inf)
     angle = 0.5 * half * (_ELLIPSES - 1 / _ELLIPSES)
     narrow = angle < 1.45
-    angle, rho = angle[narrow], _ELLIPSES[narrow]
+    angle = angle[narrow]
+    rho = _ELLIPSES[narrow]
     # the 1.01 of interpolated covers all rounding below except the moment's own
     size = np.exp(high + half * (0.5 * (rho + 1 / rho) - 1))
     more = 0.125 * size * np.tan(angle) * np.sin(angle) - 0.5 * np.log(np.cos(angle))

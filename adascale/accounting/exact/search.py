@@ -31,7 +31,8 @@ def converged_sum(
 ) -> Inversion:
     """Find a converged sum for these epsilons, smoothed by ``tau``; without smoothing, raise an error if it is slow."""
     line = choose_line(tilts, low, high, log_delta, _LOG_ALIASES)
-    tilt, step = line.tilt, 2 * math.pi / line.period
+    tilt = line.tilt
+    step = 2 * math.pi / line.period
     log_size = log_delta + _LOG_ALIASES
     if tau:
         lead = tilts.log_size(tilt, low) - log_size
@@ -68,7 +69,8 @@ def sharp_in_direction(rounds: Rounds, tilts: Tilts, delta: float) -> float:
         if abs(before - root) <= 1e-3 * root:
             # the effect of smoothing grows with the square of tau
             return root + (root - before) / 15
-        before, tau = root, 0.25 * tau
+        before = root
+        tau = 0.25 * tau
     return before
 
 

@@ -29,17 +29,18 @@ _FLOOR = math.log(0.9)  # ln of the largest other error of a sum, relative to de
 
 def refine(
     prove: Callable[[float], tuple[float, float, bool]],
-    first: float,
+    width: float,
     aim: float,
     negligible: float,
 ) -> tuple[float, float]:
     """Return two near bounds, by sums of smaller and smaller relative widths, in which smoothing has a part.
 
     ``prove`` maps a width to bounds, and whether its sums were planned for the right delta: if not, the next ones are
-    nearer for sure. The first width is a multiple of the relative distance to aim for.
+    nearer for sure. ``aim`` is the relative distance of bounds that are near.
     """
     error = CannotCertify("no upper bound was found")
-    width, lower, upper = first * aim, 0.0, math.inf
+    lower = 0.0
+    upper = math.inf
     for _ in range(7):
         try:
             low, high, is_planned = prove(width)
@@ -51,8 +52,10 @@ def refine(
             width *= 3.0  # a sum of too many points
             continue
         before = upper - lower
-        lower, upper = max(lower, low), min(upper, high)
-        gap, near = upper - lower, aim * upper
+        lower = max(lower, low)
+        upper = min(upper, high)
+        gap = upper - lower
+        near = aim * upper
         is_stuck = is_planned and gap > 0.75 * before
         if is_stuck or gap <= max(near, negligible):
             break
@@ -125,14 +128,16 @@ def nearest(
     def holds(epsilon: float) -> bool:
         return at(epsilon) <= delta if sign > 0 else at(epsilon) >= delta
 
-    proven, here = holds(start), start
+    proven = holds(start)
+    here = start
     for _ in range(most):
         there = max(here + (-sign if proven else sign) * step, 0.0)
         if holds(there) != proven:
             break
         if there == 0:
             return 0.0
-        here, step = there, growth * step
+        here = there
+        step = growth * step
     else:
         return here if proven else math.inf if sign > 0 else 0.0
     root = solve(lambda x: at(x) - delta, min(here, there), max(here, there))
@@ -182,7 +187,8 @@ def sharp_delta(
     """Compute the sharp delta of one direction and its proven bounds, by sums that are smoothed less and less."""
     if direction == REMOVE and above.largest_loss <= epsilon:
         return 0.0, 0.0, 0.0
-    is_exact, value = below is above, math.nan
+    is_exact = below is above
+    value = math.nan
     tilts = scan_both(below, above, direction, epsilon)
     slope = tilts[0].best(epsilon)
     log_delta = min(float(tilts[0].log_bound(epsilon).min()) - 2.0, -1e-3)
@@ -200,7 +206,8 @@ def sharp_delta(
         lower = low.lower(epsilon) + lost_in(below, direction, -1)
         return lower, upper, is_planned
 
-    lower, upper = refine(prove, 0.5, 2e-3 if is_exact else 5e-3, 0.0)
+    aim = 2e-3 if is_exact else 5e-3
+    lower, upper = refine(prove, 0.5 * aim, aim, 0.0)
     if is_exact and upper > 0:  # smoothing has raised it slightly
         with contextlib.suppress(CannotCertify):
             log_upper = math.log(upper)
