@@ -11,6 +11,7 @@ from adascale.accounting.certified import (
     epsilon,
     fixed_batches,
     largest_count,
+    truncated_batches,
 )
 from adascale.accounting.events import DiscreteLoss, from_pmf
 from adascale.accounting.exact.epsilon import (
@@ -68,4 +69,5 @@ __all__ = [
     "schedule_epsilon",
     "setting",
     "to_dp",
+    "truncated_batches",
 ]

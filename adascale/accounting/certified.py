@@ -10,6 +10,7 @@ from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import bdtrc
 
 from adascale import checks as check
 from adascale.accounting.events import Composition, Events, compose_events
@@ -92,15 +93,49 @@ def fixed_batches(events: Events, delta: float) -> CertifiedInterval:
     delta = check.fraction("delta", delta)
     # clipped gradients of both samples differ by at most twice the clipping norm
     half = composition.scale_noise(0.5)
-    rounds, always = half.to_rounds(), (half.rate > 0).astype(float)
+    rounds = half.to_rounds()
+    always = (half.rate > 0).astype(float)
     below = epsilon_interval(rounds, delta)
     above = epsilon_interval(half._replace(rate=always).to_rounds(), delta)
-    upper, name = above.upper, above.ends[1]
+    upper = above.upper
+    name = above.ends[1]
     with contextlib.suppress(ArithmeticError):
         pair = epsilon_interval(replaced(rounds, delta), delta)
         upper, name = min((upper, name), (pair.upper, "substitution"))
     ends = below.ends[0], name
     return CertifiedInterval(below.lower, upper, ends, "both", upper, upper)
+
+
+def truncated_batches(
+    events: Events, delta: float, samples: int, largest: int
+) -> float:
+    r"""Bound :math:`\varepsilon` of Poisson batches that are cut to a largest size.
+
+    With T batches, N samples and cuts at B, this adds :math:`T (1 + e^\varepsilon) \Pr[\mathrm{Bin}(N - 1, q) \ge B]`
+    to :math:`\delta` (Chua et al., arXiv 2411.04205); the sum over events is at most half of ``delta``.
+
+    Parameters
+    ----------
+    events, delta
+        As in :func:`epsilon`.
+    samples : int, >= 1
+        The number of samples, N.
+    largest : int, >= 1
+        The largest size of a batch, B.
+
+    Examples
+    --------
+    >>> truncated_batches([(0.01, 1.0, 1000)], delta=1e-5, samples=60_000, largest=800)
+    1.82...
+    """
+    rate, _, count, _ = compose_events(events)
+    longer = bdtrc(min(largest, samples) - 1, samples - 1, rate)
+    chance = float((count * longer).sum()) * (1 + 1e-9)
+    growth = 1 + math.exp(min(epsilon(events, 0.5 * delta).upper, _LARGEST))
+    if not growth * chance <= 0.5 * delta:
+        expected = f"so large that a batch is hardly ever cut, got {largest:g}"
+        raise InvalidInput(f"largest must be {expected}", "largest")
+    return epsilon(events, delta - growth * chance).upper
 
 
 @overload
@@ -200,7 +235,8 @@ def _concave_maximum(
     x = np.array([k[:-1], meet, k[1:]])
     from_left = upper[:-1] + rise[:-1] * (x - k[:-1])
     from_right = upper[1:] - fall * (k[1:] - x)
-    x, bound = x.ravel(), np.minimum(from_left, from_right).ravel()
+    x = x.ravel()
+    bound = np.minimum(from_left, from_right).ravel()
     # beyond the last point
     last = k[-1]
     if rise[-1] > alpha:
@@ -278,7 +314,8 @@ def calibrate(
         return rough_epsilon(rounds(x), tilts, delta)
 
     proven = cache(lambda x: epsilon_interval(rounds(x), delta))
-    x, slope = solve(too_much, low, high, 1e-3), -1.5
+    x = solve(too_much, low, high, 1e-3)
+    slope = -1.5
     with contextlib.suppress(ArithmeticError), np.errstate(all="ignore"):
         # smoothing raises it by a thousandth
         x, slope = _by_secants(roughly, 1.0012 * epsilon, x, low, high, slope, 8)
@@ -323,7 +360,8 @@ def largest_count(
     def proven(n: int) -> CertifiedInterval:
         return epsilon_interval(once.repeat(n).join(held).to_rounds(), delta)
 
-    low, high = 0, most + 1
+    low = 0
+    high = most + 1
     n = int(min(max(variance / once.variance, 1.0), most))
     while high - low > 1:
         low, high = (n, high) if proven(n).upper <= epsilon else (low, n)
@@ -340,7 +378,8 @@ def _to_target(
     events: Events, fixed: Events, epsilon: float, delta: float
 ) -> tuple[Composition, Composition, float, float]:
     """Return the events, what is fixed, delta, and the variance that both leave by the central limit theorem."""
-    varied, held = compose_events(events), compose_events(fixed)
+    varied = compose_events(events)
+    held = compose_events(fixed)
     delta = check.fraction("delta", delta)
     target = check.number("epsilon", epsilon, 1e-300)
     if varied.discrete or not (varied.rate * varied.number > 0).any():
@@ -382,7 +421,8 @@ def _by_secants(
         secant = (value - before) / (x - last)
         if -20.0 < secant < -0.1:
             slope = secant
-        last, x = x, x + min(max(-value / slope, -2.0), 2.0)
+        last = x
+        x = x + min(max(-value / slope, -2.0), 2.0)
         if not low < x < high:
             x = 0.5 * (low + high)
     return x, slope

@@ -8,7 +8,14 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from adascale.accounting import calibrate, delta, epsilon, fixed_batches, from_pmf
+from adascale.accounting import (
+    calibrate,
+    delta,
+    epsilon,
+    fixed_batches,
+    from_pmf,
+    truncated_batches,
+)
 from adascale.accounting.events import compose_events
 from adascale.accounting.exact import bounds
 from adascale.errors import InvalidInput
@@ -84,6 +91,24 @@ def test_fixed_batches_are_bounded_by_their_pair_on_a_grid(case):
     # one round is exact, and without sampling all are
     for exact in ((q, sigma, 1), (1, sigma, count)):
         assert fixed_batches([exact], 1e-5).certified
+
+
+def test_truncated_batches_pay_for_their_cuts_with_delta():
+    q, sigma, count, samples, largest = 0.02, 1.5, 300, 2000, 86
+    found = truncated_batches([(q, sigma, count)], 1e-5, samples, largest)
+    longer = sum(
+        math.comb(samples - 1, k) * q**k * (1 - q) ** (samples - 1 - k)
+        for k in range(largest, 140)
+    )
+    paid = count * (1 + math.exp(found)) * longer
+    assert 0.001 * 1e-5 < paid < 0.5 * 1e-5
+    spent = delta([(q, sigma, count)], found)
+    assert 1e-5 * 0.97 < spent.lower + paid <= 1e-5
+    # no batch is longer than the data
+    alone = truncated_batches([(q, sigma, count)], 1e-5, samples, samples + 1)
+    assert alone == epsilon([(q, sigma, count)], 1e-5).upper
+    with pytest.raises(InvalidInput, match=r"^largest must be so large"):
+        truncated_batches([(q, sigma, count)], 1e-5, samples, 60)
 
 
 def discrete_gaussian(sigma):

@@ -184,6 +184,27 @@ def test_calibrated_noise_meets_the_target_beside_fixed_events():
     assert found.scale > calibrate(PHASES, 2.0, 1e-5).scale
 
 
+def test_noise_calibrated_beside_randomised_response_has_its_closed_form():
+    """Delta of three answers and a Gaussian mechanism is a mean of that of the mechanism at shifted epsilons."""
+    response = from_pmf([1.0, -1.0], [math.e / (1 + math.e), 1 / (1 + math.e)])
+    found = calibrate([(1, 1.0, 10)], 4.0, 1e-5, fixed=[(response, 3)])
+    mu = math.sqrt(10) / found.scale
+    true = math.e / (1 + math.e)
+
+    def closed_form(at):
+        shift = at - (2 * np.arange(4) - 3)
+        mass = (
+            np.array([1, 3, 3, 1])
+            * true ** np.arange(4)
+            * (1 - true) ** (3 - np.arange(4))
+        )
+        gaussian = ndtr(mu / 2 - shift / mu)
+        gaussian -= np.exp(shift) * ndtr(-mu / 2 - shift / mu)
+        return mass @ gaussian
+
+    assert closed_form(4.0) <= 1e-5 < closed_form(0.995 * 4.0)
+
+
 @pytest.mark.parametrize(
     ("events", "fixed", "target"),
     [
