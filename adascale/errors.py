@@ -33,6 +33,14 @@ class BudgetNotReached(AdaScaleError, RuntimeError):
     """Failure to find a parameter of a policy whose cost is the budget."""
 
 
+class PolicyFailed(AdaScaleError, RuntimeError):
+    """An error in a policy of your own, which is the cause; ``frames`` is the traceback of your code."""
+
+    def __init__(self, message: str, frames: str = "") -> None:
+        super().__init__(message)
+        self.frames = frames
+
+
 class CannotCertify(AdaScaleError, ArithmeticError):
     """Failure to certify an interval within one per cent, for example because moments are out of range."""
 

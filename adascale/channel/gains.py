@@ -322,8 +322,8 @@ def _expected_columns(names: list[str], num_devices: int, unit: str) -> str:
         "csi": "complex h_1 to h_M",
         "dbm": "M columns of devices",
     }[unit]
-    got = f"got {short(','.join(names))} in the unit {unit}"
-    rows = f"or link, value and round, with M = {num_devices}"
+    got = f"got {len(names)} columns, {short(','.join(names))}, in the unit {unit}"
+    rows = f"or link, value and round, with M = {num_devices} names that are no numbers"
     return f"{got}; expected {kinds}, {rows}"
 
 

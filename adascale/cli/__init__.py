@@ -5,6 +5,7 @@ import contextlib
 import importlib
 import logging
 import os
+import re
 import signal
 import sys
 import warnings
@@ -14,6 +15,7 @@ from typing import Any, NoReturn
 from adascale import __version__
 from adascale.cli import common
 from adascale.cli.options import Parser
+from adascale.errors import PolicyFailed
 
 COMMANDS = {
     "leakage": "compare the leakage of policies on simulated channels or on a trace",
@@ -114,23 +116,36 @@ def _failed(words: list[str], options: argparse.Namespace, error: Exception) -> 
         extra = f"pip install 'adascale[{_EXTRAS[error.name]}]'"
         reason += f"; this command needs the extra: {extra}"
     elif isinstance(error, ValueError):
-        reason = _option(error, options) + reason
+        reason = _by_options(reason, error, options)
     elif isinstance(error, RuntimeError | ArithmeticError | MemoryError):
         code = 1
     else:
         raise error
     _say(words, f"error: {reason}")
+    if isinstance(error, PolicyFailed):
+        common.say(error.frames)
     return code
 
 
-def _option(error: Exception, options: argparse.Namespace) -> str:
-    """Name the option that set the argument of an error, unless the error does."""
-    name = str(getattr(error, "argument", None))
-    option = f"--{name.replace('_', '-')}"
-    value = vars(options).get(name)
-    if value is None or value is False or option in str(error):
-        return ""
-    return f"argument {option}: "
+def _by_options(reason: str, error: Exception, options: argparse.Namespace) -> str:
+    """Call arguments in a message by the options that give them."""
+    argument = getattr(error, "argument", None)
+    if argument is None:
+        return reason
+    options_of = {
+        name: f"--{name.replace('_', '-')}"
+        for name, value in vars(options).items()
+        if value not in (None, False) or name in ("transmit_power", "sensitivity")
+    }
+    if "--nu" in options_of.values():
+        options_of["budget"] = "--nu"
+    reason = re.sub(
+        r"(?<![-\w])\w+(?= must | is )",
+        lambda match: options_of.get(match[0], match[0]),
+        reason,
+    )
+    option = options_of.get(argument, "")
+    return reason if option in reason else f"argument {option}: {reason}"
 
 
 def _say(words: list[str], text: str) -> None:

@@ -100,7 +100,7 @@ def add_reading(parser: Parser) -> None:
     )
     add(
         "--round-time",
-        help="time of a round, if the clocks of links differ",
+        help="time of a round, such as 1, if the clocks of links differ: in seconds for ISO 8601, else as in the file",
         metavar="S",
         type=float,
     )
@@ -272,7 +272,9 @@ def _seed(text: str) -> int:
 def _number(text: str) -> float:
     value = to_number(text)
     if value is None or not math.isfinite(value):
-        raise argparse.ArgumentTypeError(f"expected a finite number, got {short(text)}")
+        raise argparse.ArgumentTypeError(
+            f"expected a finite number without a unit, got {short(text)}"
+        )
     return value
 
 

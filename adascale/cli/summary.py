@@ -69,20 +69,30 @@ def table(rows: "pd.DataFrame", key: str, reference: str) -> "pd.DataFrame":
 
 
 def advice(table: "pd.DataFrame", key: str) -> Iterator[str]:
-    """Say at each level what adapting gains over an even share, in the same realisations and with all devices."""
-    name, what = ("total", "noise") if key == "target_epsilon" else ("epsilon",) * 2
-    for level, rows in table[table["participation"] == 1].groupby(key):
-        wide = rows.pivot(index="seed", columns="policy", values=name).dropna()
-        if EVEN not in wide or wide.empty:
-            continue
-        ratios = wide.div(wide[EVEN], axis=0)
-        parts = []
-        if "Optimal" in ratios:
-            mean = _mean(ratios["Optimal"])
-            parts.append(f"Optimal has {mean} times the {what} of an even share")
-        parts += _best_to_run(rows, ratios)
-        if parts:
-            yield f"at {key.replace('_', ' ')} = {level:g}, {'; '.join(parts)}"
+    """Say at each level what adapting gains over an even share, in the same realisations, or why that is unknown."""
+    everyone = table[table["participation"] == 1]
+    if EVEN not in {*everyone["policy"]}:
+        yield f"what adapting gains is unknown without {EVEN}, an even share, among the policies"
+        return
+    for level, rows in everyone.groupby(key):
+        parts = _gains(rows, key == "target_epsilon")
+        yield f"at {key.replace('_', ' ')} = {level:g}, {'; '.join(parts)}"
+
+
+def _gains(rows: "pd.DataFrame", is_noise: bool) -> list[str]:
+    """Return what Optimal and the best policy that a server can run gain over an even share at one level."""
+    name, what = ("total", "noise") if is_noise else ("epsilon", "epsilon")
+    wide = rows.pivot(index="seed", columns="policy", values=name).dropna()
+    if EVEN not in wide or wide.empty:
+        return ["no realisation has all policies, so what adapting gains is unknown"]
+    ratios = wide.div(wide[EVEN], axis=0)
+    parts = []
+    if "Optimal" in ratios:
+        mean = _mean(ratios["Optimal"])
+        parts.append(f"Optimal has {mean} times the {what} of an even share")
+    parts += _best_to_run(rows, ratios)
+    unknown = "no other causal policy keeps the budget and lets all devices send"
+    return parts or [f"what adapting gains is unknown: {unknown}"]
 
 
 def _best_to_run(rows: "pd.DataFrame", ratios: "pd.DataFrame") -> list[str]:

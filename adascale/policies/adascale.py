@@ -10,6 +10,7 @@ from adascale import checks as check
 from adascale.accounting.kernels import are_few
 from adascale.channel import FloorLaw
 from adascale.compiled import compiled, inlined
+from adascale.errors import AdaScaleError
 from adascale.policies.base import CompiledPolicy, State, find_law, in_rows
 from adascale.policies.optimal import water_level
 from adascale.problem import LeakageTerms, Problem, RoundLeakage, slopes
@@ -17,7 +18,7 @@ from adascale.rootfind import Search, power_law_step, search_from
 from adascale.scenario import FloatArray, Scenario
 
 
-class NoRoot(RuntimeError):
+class NoRoot(AdaScaleError, RuntimeError):
     """Failure to find the root of a round of AdaScale in floating point."""
 
 

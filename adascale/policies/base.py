@@ -1,6 +1,7 @@
 """What a policy is: a map from noise floors to noise energies, for all rounds at once or one after the other."""
 
 import math
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.channel import FloorLaw, RayleighFloors
-from adascale.errors import InvalidInput
+from adascale.errors import AdaScaleError, InvalidInput, PolicyFailed
 from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
 
@@ -95,9 +96,22 @@ def _budget_of_instances(problem: Problem) -> FloatArray:
 def checked_decision(
     policy: OnlinePolicy, state: Any, floor: FloatArray, t: int
 ) -> tuple[Any, FloatArray]:
-    """Return what a policy decides in round t; refuse noise energies that are not finite or below their floor."""
-    next_state, decision = policy.decide(state, floor)
-    name = f"the noise energy of {policy.label or type(policy).__name__} in round {t}"
+    """Return what a policy decides in round t; refuse noise energies that are not finite or below their floor.
+
+    Any error of its ``decide`` that is not of this package becomes a ``PolicyFailed``.
+    """
+    policy_name = policy.label or type(policy).__name__
+    try:
+        next_state, decision = policy.decide(state, floor)
+    except AdaScaleError:
+        raise
+    except Exception as error:
+        failed = f"{policy_name} failed in round {t}: {type(error).__name__}: {error}"
+        below = error.__traceback__.tb_next  # type: ignore[union-attr]
+        raise PolicyFailed(
+            failed, "".join(traceback.format_tb(below)).rstrip()
+        ) from error
+    name = f"the noise energy of {policy_name} in round {t}"
     energy = check.as_floats(name, decision)
     if energy.shape != np.shape(floor):
         raise ValueError(

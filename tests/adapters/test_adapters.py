@@ -105,6 +105,20 @@ def test_page_shows_what_its_program_prints(capsys):
     assert_shown("unequal.out", capsys.readouterr().out)
 
 
+def test_drops_of_nyusim_are_dealt_to_devices_in_turn(shell, tmp_path):
+    """The file is as NYUSIM writes it: blanks around tabs, and a tab after the names."""
+    loss = np.random.default_rng(0).uniform(70, 120, 40).round(1)
+    names = (
+        "T-R Separation Distance (m)\tReceived Power (dBm)\tPath Loss (dB)\tK (dB)\t"
+    )
+    drops = [f"\n{50:15.1f}\t{20 - x:25.1f}\t{x:15.1f}\t{3:20.1f}" for x in loss]
+    (tmp_path / "OmniPDPInfo.txt").write_text("".join([names, *drops]))
+    shell("python nyusim.py")
+    gain = channel.read_gains("drops.npy", Scenario.mnist(), "loss").gain
+    for i, x in enumerate(loss):
+        assert gain[i % 10, i // 10] == pytest.approx(10 ** (-x / 10), rel=1e-12)
+
+
 def test_schedule_disturbs_gradients_in_numpy_and_torch(shell, program, tmp_path):
     torch = pytest.importorskip("torch")
     eta = np.array([1e-7, 4e-9])

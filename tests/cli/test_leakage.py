@@ -169,6 +169,39 @@ def test_advice_says_whether_adapting_pays(trace, capsys):
         assert re.search(verdict, err)
 
 
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ([], "unknown without EqualAlloc"),
+        (["--policy", "equalalloc"], "no other causal policy keeps the budget"),
+    ],
+)
+def test_missing_advice_has_a_reason(trace, capsys, more, reason):
+    how = [*trace[1], "--realisations", 1, "--policy", "adascale", *more]
+    assert run("leakage", *how) == 0
+    assert reason in capsys.readouterr().err
+
+
+BROKEN = """
+from adascale.policies import OnlinePolicy
+class Broken(OnlinePolicy):
+    label = "mine"
+    def start(self, scenario, budget): return 0
+    def decide(self, t, floor): return t + 1, floor * [1, 1, 1][t]
+"""
+
+
+@pytest.mark.parametrize("command", ["leakage", "schedule"])
+def test_error_of_own_policy_names_it_and_its_line_alone(trace, place, capsys, command):
+    (place / "broken.py").write_text(BROKEN)
+    assert run(command, *trace[1], "--policy", "broken:Broken") == 1
+    _, _, report = capsys.readouterr().err.partition(f"adascale {command}: error: ")
+    assert report.startswith("mine failed in round 3: IndexError: list index out")
+    assert re.findall(r'File "(.*)", line (\d+)', report) == [
+        (str(place / "broken.py"), "6")
+    ]
+
+
 SENDERS = ["--policy", "optimal", "--policy", "truncated"]
 
 

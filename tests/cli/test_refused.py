@@ -213,6 +213,16 @@ REFUSED = {
             "--split cannot be combined with --hindsight",
         ),
         ("--nu 1 --out past.csv --past past.csv", "is the file of --past"),
+        ("--nu=-1", "error: --nu must be in"),
+        ("--nu 1 --delta 2", "error: --delta must be one number strictly"),
+        ("--nu 1 --unit dbm", "error: --transmit-power .* if --unit is dbm"),
+        ("--nu 1 --gaps floor", "error: --sensitivity .* if --gaps is floor"),
+        ("--nu 1 --round-time 1s", "number without a unit, got '1s'"),
+        (
+            "--nu 1 --gains given",
+            "given, line 1: got 3 columns, 'h2_1,h2_2,h2_3', .* with M = 2",
+            "h2_1,h2_2,h2_3\n1,1,1\n",
+        ),
     ],
     "stream --scenario my.toml --state new": [
         ("--nu 1", "standard input is empty", ""),
