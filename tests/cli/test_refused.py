@@ -54,7 +54,12 @@ REFUSED = {
         ("log.json", "log.json: history must be"),
     ],
     "delta": [("--event 0.1,1", "arguments are required: --epsilon")],
-    "steps --epsilon 1": [("--event .1,1 --fixed .1,1,9999", "argument --fixed: ")],
+    "steps --epsilon 1": [
+        (
+            "--event .1,1 --fixed .1,1,9999",
+            "epsilon of --fixed must be below the target",
+        )
+    ],
     "audit --rounds 10 --nu 2.56": [
         ("--policy adascale.policies:Truncated", "chooses who sends")
     ],

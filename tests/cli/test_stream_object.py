@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from adascale import policies
-from adascale.errors import InvalidInput
+from adascale.errors import InvalidInput, PolicyFailed
 from adascale.policies import Best
 from adascale.streaming import Stream
 
@@ -90,7 +90,7 @@ def test_a_round_that_fails_is_not_spent(tmp_path, monkeypatch, owner, name, err
         stream.passed_on()
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, fails)
-            with pytest.raises((Interrupted, OSError)):
+            with pytest.raises((Interrupted, OSError, PolicyFailed)):
                 stream.answer(FLOORS[1])
         assert stream.answer(FLOORS[1]) == expected[1]
         assert stream.answer(FLOORS[2]) == expected[2]
