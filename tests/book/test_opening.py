@@ -6,7 +6,7 @@ import shlex
 import numpy as np
 import pytest
 
-from adascale.accounting import beta, calibrate, epsilon
+from adascale.accounting import beta, calibrate, epsilon, largest_count
 from adascale.cli import main
 from adascale.policies import water_level
 from adascale.problem import RoundLeakage
@@ -108,9 +108,9 @@ def test_a_dark_page_is_printed_light(first):
     theme = "document.documentElement.dataset.theme"
     first.evaluate(f"{theme} = 'dark'")
     first.emulate_media(media="print")
-    assert first.evaluate(theme) == "light"
+    first.wait_for_function(f"{theme} === 'light'")
     first.emulate_media(media="screen")
-    assert first.evaluate(theme) == "dark"
+    first.wait_for_function(f"{theme} === 'dark'")
 
 
 @pytest.mark.parametrize("name", ["introduction", "epsilon"])
@@ -140,6 +140,10 @@ def test_calculator_computes_what_the_package_proves(page, html, state, phases, 
     assert shown["epsilon"] == pytest.approx(epsilon(phases, delta).estimate, rel=1e-4)
     scale = calibrate(phases, epsilon=float(told["want"]), delta=delta).scale
     assert shown["factor"] == pytest.approx(scale, rel=2e-3)
+    if len(phases) == 1:
+        rate, sigma, _ = phases[0]
+        most = largest_count([(rate, sigma)], float(told["want"]), delta).count
+        assert shown["epochs"] == pytest.approx(most * rate, rel=3e-3)
     exec(page.locator("#calc-python").inner_text(), {})
     lower, upper = json.loads(capsys.readouterr().out)
     assert lower < shown["epsilon"] < upper

@@ -24,7 +24,7 @@
     const [batch, epochs, sigma] = text.split(",");
     const field = (name, label, value) =>
       `<label>${label}<input name="${name}" inputmode="decimal" value="${Number(value) || ""}"></label>`;
-    return `<fieldset class="lab-phase"><legend>Phase ${number}</legend><div class="lab-form">${field("batch", "Batch", batch)}${field("epochs", "Epochs", epochs)}${field("sigma", "Noise multiplier σ", sigma)}</div></fieldset>`;
+    return `<fieldset class="lab-phase"><legend>Phase ${number}</legend><div class="lab-form">${field("batch", "Batch, per round", batch)}${field("epochs", "Epochs", epochs)}${field("sigma", "Noise multiplier σ", sigma)}</div></fieldset>`;
   }
   function setPhases(texts) {
     byId("calc-phases").innerHTML = texts.slice(0, MOST_PHASES).map((text, i) => phase(text, i + 1)).join("");
@@ -109,14 +109,37 @@
     timer = setTimeout(() => rest(list, delta, epsilon, renyi), 150);
   }
 
+  // four digits, rounded to the safe side
+  const digits = (value) => 10 ** (3 - Math.floor(Math.log10(value || 1)));
+  const raised = (value) => (Math.ceil(value * digits(value) - 1e-9) / digits(value)).toPrecision(4);
+  const lowered = (value) => +(Math.floor(value * digits(value) + 1e-9) / digits(value)).toPrecision(4);
+
+  /** The most rounds like these with at most the wanted epsilon, to a thousandth; NaN where no sum converges. */
+  function longest([q, sigma, count], want, delta) {
+    const at = (rounds) => EXACT.epsilon([[q, sigma, rounds]], delta).epsilon;
+    let [low, high] = [count, count];
+    while (at(low) > want && low > 1) low = Math.floor(low / 2);
+    while (at(high) <= want && high < 1e8) high *= 2;
+    if (!(at(low) <= want && at(high) > want)) return at(1) > want ? 0 : NaN;
+    while (high - low > Math.max(1, 1e-3 * low)) {
+      const middle = Math.floor((low + high) / 2);
+      if (at(middle) <= want) low = middle;
+      else high = middle;
+    }
+    return low;
+  }
+
   /** What takes longer, once the form has come to rest: the noise for a wanted epsilon, and the curve. */
   function rest(list, delta, epsilon, renyi) {
     const want = Number(form.elements.want.value),
       factor = EXACT.noise(list, want, delta),
-      sigmas = list.map(([, sigma]) => (sigma * factor).toPrecision(4)).join(", ");
+      sigmas = list.map(([, sigma]) => raised(sigma * factor)).join(", "),
+      scaled = list.length > 1 ? `: ${raised(factor)} times yours, if no phase has run yet` : "",
+      epochs = list.length > 1 ? NaN : longest(list[0], want, delta) * list[0][0];
     byId("calc-noise").innerHTML = Number.isNaN(factor)
       ? `No noise multiplier was found for ε = ${want}.`
-      : `needs σ = <b>${sigmas}</b>${list.length > 1 ? `: ${factor.toPrecision(4)} times yours` : ""}.`;
+      : `needs σ = <b>${sigmas}</b>${scaled}${Number.isNaN(epochs) ? "" : `, or at most ${lowered(epochs)} epochs at yours`}.`;
+    byId("calc").dataset.epochs = epochs;
     byId("calc").dataset.factor = factor;
     curve(list, delta, epsilon, renyi);
     history.replaceState(null, "", `#${state()}`);
