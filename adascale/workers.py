@@ -45,7 +45,8 @@ def run_tasks(
 ) -> Generator[tuple[int, Result | BaseException], None, None]:
     """Yield the number of each task and what the function returns or raises, as they finish.
 
-    A task whose worker is lost is given once more.  Closed early, tasks that have not begun are given up.
+    A task whose worker is lost is given once more.  If the generator is closed early, tasks that have not
+    begun are cancelled.
 
     Parameters
     ----------

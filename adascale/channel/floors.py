@@ -190,6 +190,7 @@ class FadingFloors(FloorLaw):
     mean_gain : array_like, shape (..., M), > 0, :math:`g_m = \mathbb E|h_m|^2 / k_m^2`
     survival : callable
         :math:`S` of an array of x > 0; it must be continuous and decrease from 1 at 0 to 0.
+        Where its density is infinite, the distribution is off by up to 0.01.
     """
 
     def __init__(

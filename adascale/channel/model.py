@@ -80,7 +80,7 @@ class ChannelModel:
     """The values of each other parameter; a subclass adds to those of its base."""
 
     def __init_subclass__(cls, same_law: bool = False) -> None:
-        """Take the distribution of the base from a class that draws anew, unless it declares that it is the same."""
+        """Drop the inherited ``survival`` and ``floor_law`` of a class with a fading or draw of its own."""
         own = vars(cls).keys()
         if own & {"fading", "draw"} and not same_law:
             for law in {"survival", "floor_law"} - own:
@@ -117,7 +117,10 @@ class ChannelModel:
     def fading(
         self, rng: np.random.Generator, num_rounds: int
     ) -> NDArray[np.complex128]:
-        r"""Draw ``num_rounds`` complex coefficients of one device, with :math:`\mathbb E|h|^2 = 1`."""
+        r"""Draw ``num_rounds`` complex coefficients of one device, with :math:`\mathbb E|h|^2 = 1`.
+
+        More rounds must not change the first ones: draw a second series from ``rng.spawn(1)[0]``.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no fading")
 
     def survival(self, power: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -250,7 +253,10 @@ def each_device(
     purpose: int,
     draw: Callable[[np.random.Generator], ArrayLike],
 ) -> NDArray[np.float64]:
-    """Call ``draw`` with one generator per device, keyed by ``purpose``, and stack them to ``(..., M, *shape)``."""
+    """Call ``draw`` with one generator per device, and stack the values to ``(..., M, *shape)``.
+
+    ``purpose`` is a number that keeps two draws of one device apart.
+    """
     seeds = np.asarray(seed)
     values = [
         draw(np.random.default_rng(np.random.SeedSequence(int(entropy), spawn_key=key)))

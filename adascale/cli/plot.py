@@ -77,7 +77,7 @@ def check_name(option: str, path: Path | None) -> None:
 
 
 def _check_marks(path: Path, table: "pd.DataFrame", by: tuple[str, ...]) -> None:
-    """Refuse a line of rows that say that they were made with different things."""
+    """Refuse to join rows in one plotted line if they were made with more than different versions."""
     if marks.COLUMN not in table or not {*by} <= {*table}:
         return
     for _, rows in table.groupby(list(by), sort=False) if by else [((), table)]:

@@ -70,6 +70,7 @@ class PowerControl(CompiledPolicy):
         instances = np.broadcast_shapes(
             np.shape(budget), self.privacy_budget.shape, later_cap.shape
         )
+        # remaining is of the sum of scalings; nu is only kept
         budget, remaining = (
             np.broadcast_to(value, instances) for value in (budget, self.privacy_budget)
         )
@@ -117,7 +118,7 @@ def _scalings(
             eta[i, t] = min(tau, cap[i, t])
             if subtract:
                 unspent = remaining[i] - eta[i, t]
-                # the rest must stay positive even if full power in later rounds is smaller than its rounding error
+                # if the subtraction rounds to zero, what full power in the later rounds needs is left
                 remaining[i] = unspent if unspent > 0 else n * later_cap[i]
     return eta
 
@@ -126,7 +127,10 @@ def _scalings(
 def _first_scaling(
     cap: float, later_cap: float, later: int, remaining: float, growth: float
 ) -> float:
-    """Return tau with min(tau, cap) + sum_{j=1}^n min(tau g^j, cap') = S, or the cap."""
+    """Return tau with min(tau, cap) + sum_{j=1}^n min(tau g^j, cap') = S; the cap if S allows full power throughout.
+
+    S is ``remaining``, g ``growth``, n ``later`` and cap' ``later_cap``.
+    """
     if cap + later * later_cap <= remaining:
         return cap
     # search for the largest number u of later rounds below their cap that spends the whole budget
@@ -164,7 +168,7 @@ def _geometric(u: int, growth: float) -> float:
 def check_contraction(value: float, rounds: int = 1) -> None:
     """Raise a ``ValueError`` unless a contraction is in (0, 1] and its weights do not overflow."""
     check.sampling_rate("contraction", value)
-    least = np.exp(-600 / rounds)
+    least = np.exp(-600 / rounds)  # growth ** rounds is at most e^600
     if value < least:
         raise ValueError(
             f"contraction must be at least {least:.3g} over {rounds} rounds, got {value}"

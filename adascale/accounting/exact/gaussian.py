@@ -15,7 +15,10 @@ TINY = 1e-300
 
 
 def delta(energy: Any, epsilon: Any) -> tuple[Any, Any, Any]:
-    r"""Compute :math:`\Phi(\mu/2 - \varepsilon/\mu) - e^\varepsilon \Phi(-\mu/2 - \varepsilon/\mu)`, with bounds."""
+    r"""Compute :math:`\Phi(\mu/2 - \varepsilon/\mu) - e^\varepsilon \Phi(-\mu/2 - \varepsilon/\mu)`.
+
+    Return the value, its lower and its upper bound; ``energy`` is :math:`\mu^2`, (sensitivity / noise) squared.
+    """
     if np.ndim(energy) == 0 and energy == 0:
         exact = np.maximum(-np.expm1(np.minimum(epsilon, 0.0)), 0.0)
         return exact, exact * (1 - 8 * ULP), exact * (1 + 8 * ULP)
@@ -48,7 +51,7 @@ def delta(energy: Any, epsilon: Any) -> tuple[Any, Any, Any]:
 
 
 def epsilon(q: float, energy: float, target: float) -> tuple[float, float, float]:
-    """Compute the smallest epsilon of one round with a delta of at most ``target``, and its bounds."""
+    """Compute the least epsilon of one round sampled at rate q with a delta of at most ``target``, and its bounds."""
     # delta(largest) <= target / (2 q)
     root = math.sqrt(2 * energy * max(math.log(q / target), 0.0))
     roots = []
@@ -57,7 +60,7 @@ def epsilon(q: float, energy: float, target: float) -> tuple[float, float, float
     def excess(x: float, side: int) -> float:
         return float(delta(energy, x)[side] - target / q)
 
-    for side in range(3):
+    for side in range(3):  # value, lower bound, upper bound
         x = largest if excess(0.0, side) > 0 else 0.0
         if x and excess(x, side) <= 0:
             x = solve(partial(excess, side=side), 0.0, x, 1e-14)
