@@ -126,8 +126,10 @@ def test_killed_at_random_no_round_is_lost_or_spent_twice(forks, tmp_path, kind,
     """A client sends each line without an answer again, and begins another horizon after each."""
     sent = undisturbed(forks, tmp_path, kind)
     rng, stages = random.Random(3 if kills == 12 else None), Counter()
-    while stages.total() < kills:
-        stages += horizon(forks, tmp_path, sent, kills - stages.total(), rng)
+    # on a busy machine many kills come before the first line
+    while stages.total() < kills or (len(stages) == 1 and stages.total() < 9 * kills):
+        most = max(kills - stages.total(), 3)
+        stages += horizon(forks, tmp_path, sent, most, rng)
     assert len(stages) > 1  # the control
 
 
