@@ -1,10 +1,11 @@
 """Run the trainings of a sweep file that the store lacks, and write the table of all.
 
 The file is TOML: [[runs]] blocks with a reading (a name for the block), dataset, policy, nu, seed and changes to the
-paper's settings; a list stands for all its values, and all combinations are run. Runs that the store holds are not run
-again, and one that was stopped or killed resumes at its last checkpoint. The runs are in --jobs processes of this
-machine, or on the workers of a Dask scheduler (--scheduler); a run whose worker is lost is given once more. One sweep
-at a time can use a store. The learning curves are written next to the table, to NAME-curves.csv.
+paper's settings; a list stands for all its values, and all combinations are run. Policies that guarantee an epsilon
+(policy = "privacybudget:epsilon=2") need no nu. Runs that the store holds are not run again, and one that was stopped
+or killed resumes at its last checkpoint. The runs are in --jobs processes of this machine, or on the workers of a Dask
+scheduler (--scheduler); a run whose worker is lost is given once more. One sweep at a time can use a store. The
+learning curves are written next to the table, to NAME-curves.csv.
 During a sweep, --report in another process shows its progress, and writes the results so far. A table that lacks runs
 is NAME-partial.csv until all are finished. This command needs the extra: pip install 'adascale[learn]'.
 

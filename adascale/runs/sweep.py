@@ -9,6 +9,8 @@ combinations of lists are run::
     policy = ["AdaScale", "Optimal"]
     nu = [0.01, 0.16]
     seed = [0, 1, 2]
+
+A block has no ``nu`` if its policies guarantee an epsilon, as in ``policy = "PrivacyBudget:epsilon=2"``.
 """
 
 import contextlib
@@ -35,7 +37,7 @@ from adascale.runs.specification import Run, described, make_run
 from adascale.runs.store import Store, resume
 from adascale.workers import run_tasks
 
-_REQUIRED = ("reading", "dataset", "policy", "nu", "seed")
+_REQUIRED = ("reading", "dataset", "policy", "seed")
 
 
 class Entry(NamedTuple):
@@ -59,6 +61,7 @@ def read_sweep(path: str | os.PathLike[str]) -> list[Entry]:
         where = f"{path}, block {number}"
         _check_block(where, block)
         reading = block.pop("reading")
+        block.setdefault("nu", None)
         choices = [
             value if isinstance(value, list) else [value] for value in block.values()
         ]

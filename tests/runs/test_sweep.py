@@ -79,6 +79,18 @@ def test_a_list_stands_for_its_values_and_the_last_changes_fastest(file):
     ]
 
 
+def test_only_a_policy_that_guarantees_epsilon_needs_no_nu(file):
+    text = SWEEP.replace("nu = [0.5, 2]\n", "")
+    file.write_text(text.replace('["EqualAlloc", "Optimal"]', '"Truncated:epsilon=2"'))
+    first, *_ = runs_of(file)
+    assert first == make_run(
+        "digits", "Truncated:epsilon=2", None, 0, rounds=6, every=3
+    )
+    file.write_text(text)
+    with pytest.raises(ValueError, match="block 1: nu must be a number"):
+        read_sweep(file)
+
+
 def test_finished_runs_are_skipped_and_doubles_are_run_once(
     file, tmp_path, monkeypatch
 ):
