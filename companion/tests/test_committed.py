@@ -52,7 +52,6 @@ def tabulated(rows):
 # name, which of its rows, and the function with its arguments that makes them again
 MOVING, SLOW = "moving at 1.5 m/s", "Gauss-Markov, r = 0.99"
 MOVED = {MOVING: worlds.WORLDS[MOVING]}
-EVEN = {SLOW: ("EqualAlloc",)}
 FORGOTTEN = {"nu": 0.01, "forgetting": 6.0, "seed": 3}
 LAST_BLOCK = {"seed": 92_007, "nu": 0.04, "block": 100}
 AGAIN = [
@@ -100,10 +99,12 @@ AGAIN = [
     ),
     (
         "channels/exact",
-        {"seed": 91_013, "world": SLOW},
+        {"seed": 91_013, "nu": 0.04, "world": SLOW},
         worlds.exact_table,
-        EVEN,
+        SLOW,
         [91_013],
+        (0.04,),
+        ("Optimal", "EqualAlloc"),
     ),
     (
         "channels/table_blocks",
