@@ -15,7 +15,7 @@ from scipy.special import bdtrc
 from adascale import checks as check
 from adascale.accounting.events import Composition, Events, compose_events
 from adascale.accounting.exact.certify import delta_interval, epsilon_interval
-from adascale.accounting.exact.discrete import replaced
+from adascale.accounting.exact.discretisation import replaced
 from adascale.accounting.exact.inversion import ADD, scan_tilts
 from adascale.accounting.exact.moments import ULP
 from adascale.accounting.exact.rounds import Rounds

@@ -70,11 +70,11 @@ def sampled(gaussian, q, energy, epsilon):
     )
 
 
-def cells(discrete, q, u, end, width):
+def cells(discretisation, q, u, end, width):
     """First and last atoms and some between, above and below; what is beyond the last cell is lost."""
     root = mp.sqrt(mp.mpf(u))
     for above in (True, False):
-        atom = discrete.atoms_of(q, u, above, width, end)
+        atom = discretisation.atoms_of(q, u, above, width, end)
         last = atom.loss.size - 1
         inner = np.linspace(-9.5, end + math.sqrt(u), last).tolist()
         points = [-mp.inf, *map(mp.mpf, inner), mp.inf]

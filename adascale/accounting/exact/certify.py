@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 
 from adascale.accounting.exact import bounds, gaussian
-from adascale.accounting.exact.discrete import cut
+from adascale.accounting.exact.discretisation import cut
 from adascale.accounting.exact.inversion import (
     ADD,
     DIRECTIONS,
