@@ -1,6 +1,7 @@
 """Privacy accounting of the sampled Gaussian mechanism: Rényi and exact."""
 
 from adascale.accounting.base import Accountant, RenyiAccountant, epsilon_by, find
+from adascale.accounting.batches import fixed_batches, truncated_batches
 from adascale.accounting.certified import (
     Calibrated,
     LargestCount,
@@ -9,9 +10,7 @@ from adascale.accounting.certified import (
     calibrate,
     delta,
     epsilon,
-    fixed_batches,
     largest_count,
-    truncated_batches,
 )
 from adascale.accounting.events import DiscreteLoss, from_pmf
 from adascale.accounting.exact.epsilon import (

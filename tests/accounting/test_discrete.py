@@ -111,6 +111,26 @@ def test_truncated_batches_pay_for_their_cuts_with_delta():
         truncated_batches([(q, sigma, count)], 1e-5, samples, 60)
 
 
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"samples": 0}, "samples must be a whole number >= 1, got 0"),
+        ({"largest": 800.5}, r"largest must be a whole number >= 1, got 800\.5"),
+        ({"delta": 0.0}, "delta must be "),
+        # e^epsilon would overflow, and nothing bound what cut batches add
+        (
+            {"events": [(0.5, 0.02, 10)]},
+            "events must have an epsilon of at most 700, got ",
+        ),
+    ],
+)
+def test_truncated_batches_refuse_what_they_cannot_bound(options, reason):
+    defaults = {"events": [(0.02, 1.5, 300)], "delta": 1e-5, "samples": 2000}
+    assert truncated_batches(**{**defaults, "largest": 86}) > 0
+    with pytest.raises(InvalidInput, match=f"^{reason}"):
+        truncated_batches(**{**defaults, "largest": 86, **options})
+
+
 def discrete_gaussian(sigma):
     x = np.arange(-int(20 * sigma), int(20 * sigma) + 1)
     mass = np.exp(-(x**2) / (2 * sigma**2))
