@@ -109,6 +109,8 @@ def test_a_dark_page_is_printed_light(first):
     first.evaluate(f"{theme} = 'dark'")
     first.emulate_media(media="print")
     first.wait_for_function(f"{theme} === 'light'")
+    paper = "getComputedStyle(document.body).backgroundColor"
+    first.wait_for_function(f"{paper} === 'rgb(255, 255, 255)'")
     first.emulate_media(media="screen")
     first.wait_for_function(f"{theme} === 'dark'")
 

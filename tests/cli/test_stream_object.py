@@ -90,7 +90,9 @@ def test_a_round_that_fails_is_not_spent(tmp_path, monkeypatch, owner, name, err
         stream.passed_on()
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, fails)
-            with pytest.raises((Interrupted, OSError, PolicyFailed)):
+            # an error of a policy names it, and an interrupt passes through
+            is_wrapped = name == "decide" and isinstance(error, OSError)
+            with pytest.raises(PolicyFailed if is_wrapped else (Interrupted, OSError)):
                 stream.answer(FLOORS[1])
         assert stream.answer(FLOORS[1]) == expected[1]
         assert stream.answer(FLOORS[2]) == expected[2]
