@@ -104,7 +104,6 @@ AGAIN = [
         SLOW,
         [91_013],
         (0.04,),
-        ("Optimal", "EqualAlloc"),
     ),
     (
         "channels/table_blocks",
@@ -146,8 +145,6 @@ def test_rows_of_a_committed_table_are_made_again(case):
     key = [name for name in ("world", "policy", "start", "beta") if name in stored] or [
         "nu"
     ]
-    if table == "channels/exact":
-        stored = stored[stored.policy.isin(["Optimal", "EqualAlloc"])]
     stored, again = (
         rows.sort_values(key, ignore_index=True) for rows in (stored, again)
     )
