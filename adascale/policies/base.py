@@ -2,7 +2,7 @@
 
 import math
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -79,7 +79,7 @@ class OnlinePolicy(Policy):
 
     def schedule(self, problem: Problem) -> FloatArray:
         """Decide round by round."""
-        state = self.start(problem.scenario, _budget_of_instances(problem))
+        state = started(self, problem.scenario, _budget_of_instances(problem))
         energy = np.empty((*problem.batch_shape, problem.num_rounds))
         floor = np.broadcast_to(problem.min_noise_energy, energy.shape)
         for t in range(problem.num_rounds):
@@ -93,6 +93,31 @@ def _budget_of_instances(problem: Problem) -> FloatArray:
     return np.broadcast_to(problem.budget, problem.batch_shape)
 
 
+def _name(policy: Policy) -> str:
+    return policy.label or type(policy).__name__
+
+
+def _called(
+    policy: Policy, when: str, method: Callable[..., Any], *arguments: Any
+) -> Any:
+    """Call a method of a policy; an error that is not of this package becomes a ``PolicyFailed``."""
+    try:
+        return method(*arguments)
+    except AdaScaleError:
+        raise
+    except Exception as error:
+        failed = f"{_name(policy)} failed {when}: {type(error).__name__}: {error}"
+        below = error.__traceback__.tb_next  # type: ignore[union-attr]
+        raise PolicyFailed(
+            failed, "".join(traceback.format_tb(below)).rstrip()
+        ) from error
+
+
+def started(policy: Any, *arguments: Any) -> Any:
+    """Return the state of a policy before round 0; its errors become a ``PolicyFailed``, see ``checked_decision``."""
+    return _called(policy, "before round 0", policy.start, *arguments)
+
+
 def checked_decision(
     policy: OnlinePolicy, state: Any, floor: FloatArray, t: int
 ) -> tuple[Any, FloatArray]:
@@ -100,18 +125,8 @@ def checked_decision(
 
     Any error of its ``decide`` that is not of this package becomes a ``PolicyFailed``.
     """
-    policy_name = policy.label or type(policy).__name__
-    try:
-        next_state, decision = policy.decide(state, floor)
-    except AdaScaleError:
-        raise
-    except Exception as error:
-        failed = f"{policy_name} failed in round {t}: {type(error).__name__}: {error}"
-        below = error.__traceback__.tb_next  # type: ignore[union-attr]
-        raise PolicyFailed(
-            failed, "".join(traceback.format_tb(below)).rstrip()
-        ) from error
-    name = f"the noise energy of {policy_name} in round {t}"
+    next_state, decision = _called(policy, f"in round {t}", policy.decide, state, floor)
+    name = f"the noise energy of {_name(policy)} in round {t}"
     energy = check.as_floats(name, decision)
     if energy.shape != np.shape(floor):
         raise ValueError(
@@ -143,12 +158,11 @@ class CompiledPolicy(OnlinePolicy):
     def schedule(self, problem: Problem) -> FloatArray:
         if type(self).decide is not CompiledPolicy.decide:
             return super().schedule(problem)
-        state = self.start(problem.scenario, _budget_of_instances(problem))
+        state = started(self, problem.scenario, _budget_of_instances(problem))
         instances = np.shape(state.budget)
         if instances != problem.batch_shape:
-            name = self.label or type(self).__name__
             raise InvalidInput(
-                f"{name} has parameters for instances {instances}, the problem has {problem.batch_shape}",
+                f"{_name(self)} has parameters for instances {instances}, the problem has {problem.batch_shape}",
                 "problem",
             )
         floor = np.broadcast_to(

@@ -12,7 +12,7 @@ from adascale import checks as check
 from adascale.accounting import DEFAULT_ORDERS
 from adascale.errors import InvalidInput
 from adascale.policies import OnlinePolicy, Selecting
-from adascale.policies.base import checked_decision
+from adascale.policies.base import checked_decision, started
 from adascale.problem import scaling
 from adascale.scenario import Scenario
 from adascale.streaming.answers import Answer
@@ -96,7 +96,7 @@ class Stream:
         delta = check.fraction("delta", delta)
         self._leakage = Leakage(scenario, orders, delta, self._selects)
         none_yet = Answer(-1, math.nan, math.nan, self._total, 0.0, 0.0)
-        state = self.policy.start(*arguments)
+        state = started(self.policy, *arguments)
         self._now = _Progress(none_yet, state, self._leakage.nothing)
         settings = {
             "scenario": scenario.to_toml(),

@@ -192,13 +192,22 @@ class Broken(OnlinePolicy):
 
 
 @pytest.mark.parametrize("command", ["leakage", "schedule"])
-def test_error_of_own_policy_names_it_and_its_line_alone(trace, place, capsys, command):
-    (place / "broken.py").write_text(BROKEN)
+@pytest.mark.parametrize(
+    ("start", "line", "reason"),
+    [
+        ("0", "6", "in round 3: IndexError: list index out"),
+        ("0 / 0", "5", "before round 0: ZeroDivisionError"),
+    ],
+)
+def test_error_of_own_policy_names_it_and_its_line_alone(
+    trace, place, capsys, command, start, line, reason
+):
+    (place / "broken.py").write_text(BROKEN.replace("return 0", f"return {start}"))
     assert run(command, *trace[1], "--policy", "broken:Broken") == 1
     _, _, report = capsys.readouterr().err.partition(f"adascale {command}: error: ")
-    assert report.startswith("mine failed in round 3: IndexError: list index out")
+    assert report.startswith(f"mine failed {reason}")
     assert re.findall(r'File "(.*)", line (\d+)', report) == [
-        (str(place / "broken.py"), "6")
+        (str(place / "broken.py"), line)
     ]
 
 
