@@ -1,6 +1,7 @@
 """Measured channels in array files: which axis is what, and which single gain a device has in a round."""
 
 import io
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def read_array(data: bytes, path: str, scenario: Scenario, reading: Reading) -> 
             raise ValueError(f"got {array.dtype} of shape {array.shape}")
         values = _one_gain(_in_order(array, reading.axes, scenario), scenario, reading)
     except Exception as error:  # each of the libraries raises many different errors
-        reason = short(" ".join(str(error).split()))[1:-1]
+        reason = " ".join(str(error).split())
         message = f"cannot be read as numbers ({reading.unit}): {reason}"
         raise error_at(path, 0, message) from None
     links = [f"device {m + 1}" for m in range(scenario.num_devices)]
@@ -45,7 +46,7 @@ def _load(data: bytes) -> dict[str, Array]:
     if data.startswith(_MATLAB[0]):
         from scipy.io import loadmat
 
-        return dict(loadmat(stream))
+        return dict(_flat(loadmat(stream)))
     if data.startswith((_MATLAB[1], _HDF5)):
         return _load_hdf5(stream, from_matlab=data.startswith(_MATLAB[1]))
     loaded = np.load(stream, allow_pickle=False)
@@ -55,6 +56,17 @@ def _load(data: bytes) -> dict[str, Array]:
     if rest:
         raise ValueError(f"got {rest} bytes after an array of shape {loaded.shape}")
     return {"": loaded}
+
+
+def _flat(items: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the entries of a MATLAB file, and those of its structures as ``structure/field``."""
+    for name, item in items.items():
+        fields = getattr(getattr(item, "dtype", None), "names", None)
+        if fields and item.size == 1:
+            inner = {f"{name}/{field}": item[field].item() for field in fields}
+            yield from _flat(inner)
+        else:
+            yield name, item
 
 
 def _load_hdf5(stream: io.BytesIO, from_matlab: bool) -> dict[str, Array]:
@@ -85,7 +97,7 @@ def _variable(arrays: dict[str, Array], name: str | None) -> Array:
         for key, array in arrays.items()
         if getattr(array, "size", 0) > 1 and array.dtype.kind in "iufc"
     ]
-    listed = ", ".join(sorted(numeric)) or "no arrays"
+    listed = short(", ".join(sorted(numeric)) or "no arrays")[1:-1]
     if name is None and len(numeric) == 1:
         return arrays[numeric[0]]
     if name is None and "" in arrays:

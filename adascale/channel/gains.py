@@ -186,7 +186,7 @@ def _filled(
     rounds: Rounds, reading: Reading, before: FloatArray | None = None
 ) -> FloatArray:
     """Return the values without gaps; the row before is ``before``."""
-    values, ways = rounds.values, "the gaps hold and floor replace missing values"
+    values, ways = rounds.values, "--gaps floor or hold replaces missing values"
     if reading.sensitivity is not None:
         least = reading.sensitivity ** (2 if reading.unit == "csi" else 1)
         is_loss = reading.unit == "loss"
@@ -323,7 +323,7 @@ def _expected_columns(names: list[str], num_devices: int, unit: str) -> str:
         "dbm": "M columns of devices",
     }[unit]
     got = f"got {len(names)} columns, {short(','.join(names))}, in the unit {unit}"
-    rows = f"or link, value and round, with M = {num_devices} names that are no numbers"
+    rows = f"or link, value and round, with M = {num_devices} names that are no numbers (--columns chooses)"
     return f"{got}; expected {kinds}, {rows}"
 
 

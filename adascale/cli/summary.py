@@ -90,12 +90,12 @@ def _gains(rows: "pd.DataFrame", is_noise: bool) -> list[str]:
     if "Optimal" in ratios:
         mean = _mean(ratios["Optimal"])
         parts.append(f"Optimal has {mean} times the {what} of an even share")
-    parts += _best_to_run(rows, ratios)
+    parts += _best_to_run(rows, ratios, what)
     unknown = "no other causal policy keeps the budget and lets all devices send"
     return parts or [f"what adapting gains is unknown: {unknown}"]
 
 
-def _best_to_run(rows: "pd.DataFrame", ratios: "pd.DataFrame") -> list[str]:
+def _best_to_run(rows: "pd.DataFrame", ratios: "pd.DataFrame", what: str) -> list[str]:
     """Say which policy that a server can run has least, and whether that is less than an even share."""
     can_run = [
         str(policy)
@@ -114,7 +114,9 @@ def _best_to_run(rows: "pd.DataFrame", ratios: "pd.DataFrame") -> list[str]:
     return [
         f"{which}, {label} has least, "
         f"{_mean(best)} times" + (f" ({least})" if least else ""),
-        "adapting pays" if highest < 1 else "an even share will do",
+        f"adapting saves {'at least ' * bool(least)}{100 * (1 - highest):.2g} % of the {what}"
+        if highest < 1
+        else "an even share will do",
     ]
 
 

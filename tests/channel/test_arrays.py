@@ -46,6 +46,7 @@ FILES = {
     "transposed": lambda h: saved(h.T),
     "npz": lambda h: zipped(H=h, rate=1e6),
     "MATLAB": lambda h: matlab(H=h, note="roof", rate=1e6),
+    "MATLAB's structure": lambda h: matlab(site={"radio": {"H": h, "rate": 1e6}}),
     "MATLAB 7.3": lambda _: hdf5(as_matlab=True),
     "HDF5": lambda _: hdf5(as_matlab=False),
 }
@@ -62,12 +63,13 @@ SQUARE = coefficients(DEVICES, DEVICES)
 AMBIGUOUS = [
     (saved(SQUARE), {}, "--axes"),
     (saved(coefficients(5, 3)), {}, "--axes"),
-    (saved(coefficients(5, DEVICES, 4)), {}, "--axes"),
+    (saved(coefficients(5, DEVICES, 4)), {}, "--axes, as .*round, .*path"),
     (saved(SQUARE), {"axes": "device"}, "--axes"),
     (saved(coefficients(5, 3)), {"axes": "round,device"}, "3 devices"),
     (saved(np.ones((5, DEVICES, 4))), {"axes": "round,device,path"}, "complex"),
     (matlab(H=SQUARE, G=SQUARE), {}, "--variable .* G, H"),
     (matlab(H=SQUARE), {"variable": "G"}, "--variable .* H"),
+    (matlab(s={"H": SQUARE, "G": SQUARE}), {}, "--variable .* s/G, s/H"),
     (zipped(text=np.array(["a", "b"])), {}, "no arrays"),
     (saved(SQUARE), {"columns": "h_1"}, "columns"),
     ("h_1,h_2\n1,1\n", {"axes": "round,device"}, "axes"),
