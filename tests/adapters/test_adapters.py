@@ -273,9 +273,10 @@ def test_flower_strategy_adds_the_noise_of_its_policy_and_refuses_a_missing_clie
         air.aggregate_train(101, replies(*range(9)))
 
 
-def test_sionna_trace_reaches_the_schedule(program, shell, tmp_path):
+def test_sionna_trace_reaches_the_schedule(program, shell, tmp_path, capsys):
     pytest.importorskip("sionna")
     shell((HOWTO / "sionna.sh").read_text())
+    assert_shown("sionna.out", capsys.readouterr().out)
     h = program("sionna_trace").trace()
     assert h.shape == (500, 10)
     gain = (np.abs(h.astype(complex)) ** 2).min(
