@@ -224,7 +224,7 @@ def test_a_row_does_not_depend_on_other_realisations(table):
 
 
 @pytest.mark.parametrize(
-    ("target", "levels"), [("nu", [0.05, 0.5]), ("total", [0.5, 5.0])]
+    ("target", "levels"), [("nu", [0.05, 0.5]), ("total", [5.0])]
 )
 def test_executor_gives_the_same_table_to_the_last_bit(target, levels, monkeypatch):
     monkeypatch.setattr(leakage, "_BLOCK", 2)
@@ -232,7 +232,7 @@ def test_executor_gives_the_same_table_to_the_last_bit(target, levels, monkeypat
     names = {*registry.names("policies"), *with_parameters} - {"Best", "PrivacyBudget"}
     methods = dict(map(find_method, sorted(names)))
     methods["a function"] = as_method(best_lyapunov)
-    arguments: Any = SMALL, levels, range(5), methods
+    arguments: Any = SMALL, levels, range(3), methods
     alone = leakage_table(*arguments, target=target)
     with ThreadPoolExecutor(2) as executor:
         together = leakage_table(*arguments, target=target, executor=executor)
