@@ -223,9 +223,7 @@ def test_a_row_does_not_depend_on_other_realisations(table):
     pd.testing.assert_frame_equal(alone, row, rtol=1e-7)
 
 
-@pytest.mark.parametrize(
-    ("target", "levels"), [("nu", [0.05, 0.5]), ("total", [5.0])]
-)
+@pytest.mark.parametrize(("target", "levels"), [("nu", [0.05, 0.5]), ("total", [5.0])])
 def test_executor_gives_the_same_table_to_the_last_bit(target, levels, monkeypatch):
     monkeypatch.setattr(leakage, "_BLOCK", 2)
     with_parameters = {"best:number=2", "privacybudget:epsilon=2"}
