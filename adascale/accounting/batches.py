@@ -3,7 +3,7 @@
 import contextlib
 import math
 
-from scipy.special import bdtrc
+from scipy.special import betainc
 
 from adascale import checks as check
 from adascale.accounting.certified import epsilon
@@ -20,7 +20,8 @@ def fixed_batches(events: Events, delta: float) -> CertifiedInterval:
     r"""Bound :math:`\varepsilon` of batches of a fixed size, drawn anew in every round, if a sample is replaced.
 
     The lower bound is that of data in which all other gradients point the other way, the upper one that of a pair that
-    dominates all data (:ref:`sec-fixed-batches`). The truth may be anywhere between.
+    dominates all data (:ref:`sec-fixed-batches`). The truth may be anywhere between. Without sampling and in one round
+    both agree.
 
     Parameters
     ----------
@@ -43,6 +44,8 @@ def fixed_batches(events: Events, delta: float) -> CertifiedInterval:
     rounds = half.to_rounds()
     always = (half.rate > 0).astype(float)
     below = epsilon_interval(rounds, delta)
+    if rounds.as_one_gaussian():
+        return below
     above = epsilon_interval(half._replace(rate=always).to_rounds(), delta)
     upper = above.upper
     name = above.ends[1]
@@ -66,7 +69,7 @@ def truncated_batches(
     events, delta
         As in :func:`epsilon`, which may be at most 700.
     samples : int, >= 1
-        The number of samples, N.
+        The number of samples, N, with the protected one.
     largest : int, >= 1
         The largest size of a batch, B.
 
@@ -79,7 +82,7 @@ def truncated_batches(
     largest = check.whole("largest", largest)
     delta = check.fraction("delta", delta)
     rate, _, count, _ = compose_events(events)
-    longer = bdtrc(min(largest, samples) - 1, samples - 1, rate)
+    longer = betainc(largest, samples - largest, rate) if largest < samples else 0.0
     chance = float((count * longer).sum()) * (1 + 1e-9)
     uncut = epsilon(events, 0.5 * delta).upper
     if uncut > _LARGEST:
@@ -89,4 +92,4 @@ def truncated_batches(
     if growth * chance > 0.5 * delta:
         expected = f"so large that a batch is hardly ever cut, got {largest}"
         raise InvalidInput(f"largest must be {expected}", "largest")
-    return epsilon(events, delta - growth * chance).upper
+    return epsilon(events, math.nextafter(delta - growth * chance, 0.0)).upper

@@ -159,7 +159,11 @@ def _of_object(source: Any, columns: Columns) -> FloatArray:
         source = {name: [row[name] for row in source] for name in source[0]}
     names = [*getattr(source, "columns", source)]
     chosen = _choose([name for name in names if name not in _PLACES], columns)
-    size = len(source[names[0]])
+    sizes = {np.size(source[name]) for name in names}
+    if len(sizes - {1}) > 1:
+        got = ", ".join(map(str, sorted(sizes)))
+        raise InvalidInput(f"columns must be equally long, got {got} entries", "events")
+    size = max(sizes)
     return _assembled(
         chosen, size, lambda _, name: check.as_floats(f"column {name}", source[name])
     )

@@ -89,8 +89,12 @@ def test_fixed_batches_are_bounded_by_their_pair_on_a_grid(case):
     least = epsilon([(q, sigma / 2, count)], 1e-5)
     assert found.lower == least.lower < found.upper
     # one round is exact, and without sampling all are
-    for exact in ((q, sigma, 1), (1, sigma, count)):
-        assert fixed_batches([exact], 1e-5).certified
+    for exact in ((q, sigma, 1), (1, sigma, count), (0.1, 0.1, 1)):
+        of_event = epsilon([(exact[0], exact[1] / 2, exact[2])], 1e-5)
+        assert fixed_batches([exact], 1e-5) == of_event
+    # cells are proven up to an energy of 100 only
+    assert fixed_batches([(0.1, 0.1, 2)], 1e-5).ends[1] == "closed form"
+    assert found.ends[1] == "substitution"
 
 
 def test_truncated_batches_pay_for_their_cuts_with_delta():

@@ -10,6 +10,7 @@ same sum cover the error even without this one.  Last, what :ref:`app-exact` ass
 import ast
 import importlib.util
 import inspect
+import itertools
 import math
 import types
 from pathlib import Path
@@ -17,7 +18,7 @@ from pathlib import Path
 import mpmath as mp
 import numpy as np
 import pytest
-from scipy.special import erf, erfcx, log_ndtr, ndtr
+from scipy.special import bdtrc, betainc, erf, erfcx, log_ndtr, ndtr
 
 from adascale.accounting import delta, from_pmf
 from adascale.accounting.exact import moments
@@ -374,6 +375,34 @@ def test_a_function_is_off_by_no_more_than_assumed(function):
                 abs(mp.mpf(float(function(x))) - right)
                 <= units(mp.mpf(x), right) * moments.ULP
             ), x
+
+
+def test_chance_of_cut_batches_is_off_by_no_more_than_assumed():
+    """A thousand millionth, up to a thousand million samples; SciPy's binomial tail is farther off."""
+    off, off_of_tail = [], []
+    for samples, q, deviations in itertools.product(
+        (10**3, 10**6, 10**9), (1e-6, 1e-3, 0.03), (0.5, 4, 8)
+    ):
+        mean = samples * q
+        size = math.ceil(mean + deviations * math.sqrt(mean)) + 1
+        with mp.workdps(40):
+            log_ways = mp.loggamma(samples)
+            log_ways -= mp.loggamma(size + 1) + mp.loggamma(samples - size)
+            rate = mp.mpf(q)
+            chance = mp.exp(log_ways) * rate**size * (1 - rate) ** (samples - 1 - size)
+            # the tail over its first term is a hypergeometric series
+            ratio = rate / (1 - rate)
+            total, term, k = mp.mpf(1), mp.mpf(1), size
+            while term > total * mp.mpf(10) ** -20:
+                term *= ratio * (samples - 1 - k) / (k + 1)
+                total += term
+                k += 1
+            right = chance * total
+            off.append(abs(betainc(size, samples - size, q) / right - 1))
+            tail = bdtrc(size - 1, samples - 1, q)
+            off_of_tail.append(abs(tail / right - 1))
+    assert max(off) < 1e-9
+    assert max(off_of_tail) > 1e-7
 
 
 def test_the_rule_of_twelve_points_is_off_by_no_more_than_assumed():

@@ -43,6 +43,15 @@ def test_logs_in_memory_are_events(source):
     assert epsilon(source, 1e-5) == epsilon(ROWS, 1e-5)
 
 
+def test_numbers_in_a_mapping_stand_for_every_row():
+    one = {"noise_multiplier": 1.0, "sample_rate": 0.01, "steps": 10}
+    assert read_events(one).tolist() == [[0.01, 1.0, 10.0]]
+    many = read_events({"sigma": [1.0, 1.5], "rate": 0.01})
+    assert many.tolist() == [[0.01, 1.0, 1.0], [0.01, 1.5, 1.0]]
+    with pytest.raises(InvalidInput, match=r"^columns must be equally long, got 2, 3"):
+        read_events({"sigma": [1.0, 1.5], "rate": [0.01] * 3})
+
+
 FILES = {
     "ours.csv": OURS.to_csv(index=False),
     "opacus.csv": FRAME.to_csv(index=False),

@@ -297,11 +297,6 @@ def by_inversion(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
 
 def by_discretisation(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
     """Prove bounds by discrete rounds that lower delta and by others that raise it."""
-    largest = max(float(u[-1]) for u in rounds.energies)
-    if largest > 100.0:
-        raise CannotCertify(
-            "the moments of a round would take too many nodes, or overflow"
-        )
     for width, lost, seldom in _CUTS:
         log_lost = math.log(proof.least_delta()) + math.log(lost)
         cut_at = partial(cut, rounds, width=width, log_lost=log_lost, seldom=seldom)

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri_exp
 
 from adascale.accounting.exact.moments import ULP
-from adascale.accounting.exact.rounds import MOVED, Atoms, Rounds
+from adascale.accounting.exact.rounds import MOVED, TOO_MUCH, Atoms, Rounds
 from adascale.checks import FloatArray
 from adascale.errors import CannotCertify
 
@@ -16,6 +16,7 @@ _WIDEST = 0.03  # largest width of a cell, in standard deviations
 _FARTHEST = 37.0  # up to here the mass of a cell of the null keeps all its digits
 _RULE = np.polynomial.legendre.leggauss(12)
 _MOST_KINDS = 150  # distinct rounds that are cut
+_MOST_ENERGY = 100.0  # of a round that is cut
 
 
 def cut(
@@ -32,6 +33,8 @@ def cut(
     The last cell of a round begins where at most e^log_lost can be lost, or already at a loss of ``reach`` if the
     null has larger ones in ``seldom`` of all schedules at most.
     """
+    if max(float(u[-1]) for u in rounds.energies) > _MOST_ENERGY:
+        raise CannotCertify(TOO_MUCH)
     end = max(-float(ndtri_exp(min(log_lost - math.log(rounds.expected), -0.7))), 0.0)
     # u was rounded, and delta increases with it
     factor = 1 + (4 if above else -4) * MOVED
@@ -133,8 +136,6 @@ def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms
 
 def replaced(rounds: Rounds, delta: float) -> Rounds:
     """Discretise rounds of batches of fixed size, in one of which a sample may be replaced; delta does not fall."""
-    if not rounds.rates:
-        return rounds
     log_lost = math.log(1e-4 * delta)
     above = cut(rounds, True, 600.0, width=0.01, log_lost=log_lost, seldom=1e-300)
     atoms = tuple((symmetric(atom), n) for atom, n in above.atoms)
@@ -142,8 +143,11 @@ def replaced(rounds: Rounds, delta: float) -> Rounds:
 
 
 def symmetric(atom: Atoms) -> Atoms:
-    """Return the atoms whose losses above 0 are these in both directions, and whose other losses are 0."""
-    above = atom.subset(atom.loss > 0)
+    """Return the atoms whose losses above 0 are these in both directions, and whose other losses are 0.
+
+    The mass at 0 is in no moment without its 1, and so its error is not needed.
+    """
+    above = atom.subset(atom.loss + atom.loss_off > 0)
     y, p, y_off, p_off = above[:4]
     mixture = p * np.exp(y)
     rest = 1 - atom.lost - math.fsum(p) - math.fsum(mixture)
