@@ -120,9 +120,10 @@ def _missing_past(options: Namespace, method: Method) -> str:
         instead = ", or V by --policy adascale:penalty=V"
     elif method.policy is adascale.policies.Truncated:
         instead = ", or give --epsilon in place of --nu"
+    split = ", or --split" * hasattr(options, "split")
     return (
         f"--policy {options.policy} needs {need}: "
-        f"add an earlier trace of the same links as --past{instead}"
+        f"add an earlier trace of the same links as --past{split}{instead}"
     )
 
 

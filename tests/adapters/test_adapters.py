@@ -105,6 +105,15 @@ def test_page_shows_what_its_program_prints(capsys):
     assert_shown("unequal.out", capsys.readouterr().out)
 
 
+def test_system_of_the_page_has_its_powers():
+    """Thermal noise is -174 dBm per hertz, to a tenth."""
+    lab = Scenario.from_toml(HOWTO / "lab.toml")
+    noise = 10 ** ((-174 + 10 * np.log10(20e6) + 7) / 10 - 3)
+    assert lab.noise_power == pytest.approx(noise, rel=0.03)
+    assert lab.max_power == pytest.approx(0.1)
+    assert lab.sampling_rate == Scenario.mnist().sampling_rate
+
+
 def test_drops_of_nyusim_are_dealt_to_devices_in_turn(shell, tmp_path):
     """The file is as NYUSIM writes it: blanks around tabs, and a tab after the names."""
     loss = np.random.default_rng(0).uniform(70, 120, 40).round(1)

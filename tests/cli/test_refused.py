@@ -190,12 +190,18 @@ REFUSED = {
         ),
         ("--epsilon 2 --policy truncated --gains least.csv", "min_gain|h2_1 to h2_2"),
         ("--nu 1 --policy privacybudget", "needs --epsilon in place of --nu"),
-        ("--nu 1 --policy truncated", "as --past, or give --epsilon in place of --nu"),
+        (
+            "--nu 1 --policy truncated",
+            "as --past, or --split, or give --epsilon in place of --nu",
+        ),
         (
             "--nu 1 --policy constantlevel",
-            "needs the distribution of the channel: .* as --past$",
+            "needs the distribution of the channel: .* as --past, or --split$",
         ),
-        ("--nu 1 --policy adascale", "as --past, or V by --policy adascale:penalty=V$"),
+        (
+            "--nu 1 --policy adascale",
+            "as --past, or --split, or V by --policy adascale:penalty=V$",
+        ),
         (
             "--nu 1 --policy estimfuture --past least.csv",
             "EstimFuture needs the gains of every device",
