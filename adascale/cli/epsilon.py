@@ -5,7 +5,8 @@ lower and upper, but is not proven; ends are the names of the proofs. renyi is t
 larger proven bound. direction says which of two values is the larger and so counts: add compares outputs with the
 sample to those without it, and remove the reverse (dp_accounting calls the first one REMOVE and the second one ADD).
 Lower bounds are rounded down to six digits, and epsilons and upper bounds up; --json prints all digits. --report prints
-what belongs to a published epsilon.
+what belongs to a published epsilon of one training sample. If you protect something else, such as a client, call
+adascale.accounting.report in Python, which takes its name as unit.
 
 Give the mechanisms as --event SAMPLING_RATE,NOISE_MULTIPLIER,COUNT, or as FILE: a table with a header, or JSON, with a
 column sigma for the noise multiplier, rate for the sampling rate in [0, 1] and, if a row is several rounds, count

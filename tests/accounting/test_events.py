@@ -14,6 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
+from scipy.stats import binom
 
 from adascale import accounting
 from adascale.accounting import (
@@ -297,6 +298,25 @@ def test_beta_and_advantage_agree_with_the_distribution_of_dp_accounting():
         ).max()
         found = beta(events, alpha)
         assert found.lower * (1 - 2e-4) <= expected <= found.upper * (1 + 2e-4)
+
+
+def test_independent_micro_batches_leak_more_than_one_batch():
+    """Of dp_accounting is the distribution of a step that has the sample as often as its micro-batches do."""
+    q, parts, steps = 0.01, 4, 100
+    times = np.arange(parts + 1)
+    chance = binom.pmf(times, parts, q)
+    truth = (
+        dp.pld.privacy_loss_distribution.from_mixture_gaussian_mechanism(
+            1.0,
+            times.tolist(),
+            chance.tolist(),
+            value_discretization_interval=2e-3,
+        )
+        .self_compose(steps)
+        .get_epsilon_for_delta(1e-5)
+    )
+    assert epsilon([(parts * q, 1.0, steps)], 1e-5).upper < 0.97 * truth
+    assert truth < epsilon([(q, 1 / math.sqrt(parts), parts * steps)], 1e-5).lower
 
 
 def test_examples_of_the_docstrings_are_right():
