@@ -89,7 +89,8 @@ variants: venv ## run the chapters with other parameters
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 sweeps = $(shell grep -l '^\[\[runs\]\]' results/*/*.toml)
 studies = fork scaling causal growth certificate exact audit-digits audit-mnist audit-paired weights-quadratic weights-thirds \
-  weights-response weights-contest channels channels-exact senders noise estimates hard-noise hard-paths reactive
+  weights-response weights-contest channels channels-exact senders noise estimates hard-noise hard-paths reactive \
+  correlated-noise
 sweep = $(BIN)/adascale sweep $(1) --out $(2) --store $(3) --jobs $(JOBS)
 define newline
 
