@@ -59,7 +59,8 @@ def water_level(
     """Return the noise energies, at least these floors (T,), at which epsilon is the target, or less."""
 
     def gap(log_level: float) -> float:
-        return epsilon(c, np.maximum(np.exp(log_level), floor), rate) - target
+        reached = epsilon(c, np.maximum(np.exp(log_level), floor), rate)
+        return float(np.log(reached / target))  # nearly linear
 
     low, high = -2.0, 6.0
     level = np.exp(brentq(gap, low, high, xtol=1e-4)) if gap(low) > 0 else 0.0
