@@ -155,6 +155,7 @@ def _by_round_time(entries: Entries, interval: float) -> FloatArray:
     """Return the numbers, from 0, of the rounds that hold these times."""
     when = entries.rows.when
     with np.errstate(all="ignore"):
+        # in rounds; the mean angle of all times finds where the middle of a round is
         turns = (when - when.min(initial=math.inf)) / interval
         middle = np.angle(np.exp(2j * np.pi * turns).sum()) / (2 * np.pi)
         number = np.rint(turns - middle)

@@ -55,15 +55,15 @@ class Shadowed(Rayleigh, same_law=True):
         )
         place = distance * np.exp(1j * angle)
         apart = np.abs(place[..., :, None] - place[..., None, :])
-        rest = np.exp(-apart / self.correlation_distance)
+        residual = np.exp(-apart / self.correlation_distance)
         normal = np.zeros_like(fresh)
         # Cholesky's factor, entry by entry, so that the first rows do not depend on how many follow, to the last digit
         for j in range(num_devices):
             # two devices at one place leave 0, or less after rounding
-            pivot = np.sqrt(np.maximum(rest[..., j, j], 1e-12))
-            column = rest[..., j:, j] / pivot[..., None]
+            pivot = np.sqrt(np.maximum(residual[..., j, j], 1e-12))
+            column = residual[..., j:, j] / pivot[..., None]
             normal[..., j:] += column * fresh[..., j, None]
-            rest[..., j:, j:] -= column[..., None] * column[..., None, :]
+            residual[..., j:, j:] -= column[..., None] * column[..., None, :]
         shadow = 10 ** (self.deviation / 10 * normal)
         coefficient = coefficient / np.sqrt(shadow)[..., None]
         if self.known:
@@ -100,8 +100,10 @@ class Moving(Rayleigh, same_law=True):
     }
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
-        turns = self.speed * self.round_time * self.carrier / LIGHT
-        return waves(rng, num_rounds, turns, self.paths)
+        cycles = (
+            self.speed * self.round_time * self.carrier / LIGHT
+        )  # of the largest Doppler shift, a round
+        return waves(rng, num_rounds, cycles, self.paths)
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         distance, path_loss, coefficient, _ = super().draw(
@@ -122,10 +124,11 @@ class Moving(Rayleigh, same_law=True):
         near, far = (
             np.sqrt(np.maximum(end**2 - aside**2, 0)) for end in self.distance_range
         )
-        length = np.maximum(far - near, 1e-300)  # reflect |s| between near and far
+        length = np.maximum(far - near, 1e-300)
         along = (distance * np.cos(course))[..., None]
         step = np.copysign(self.speed * self.round_time, along)
         way = np.abs(along) - near + step * np.arange(num_rounds)
+        # a device turns round at near and far: a triangle wave of the way
         reflected = near + length - np.abs(way % (2 * length) - length)
         return np.asarray(np.hypot(aside, reflected))
 
@@ -194,11 +197,11 @@ class UrbanMicro(Rayleigh):
             _STREET,
             lambda rng: [*rng.random(2), *rng.standard_normal(2)],
         )
-        chance, phase, shadow, line = np.moveaxis(street, -1, 0)
+        chance, phase, shadow, spread = np.moveaxis(street, -1, 0)
         sees = chance < self.sight_probability(distance)
         hidden = self.hidden_path_loss(distance) * 10 ** (0.782 * shadow)
         loss = np.where(sees, clear * 10 ** (0.4 * shadow), hidden)
-        K = np.where(sees, 10 ** (0.9 + 0.5 * line), 0.0)
+        K = np.where(sees, 10 ** (0.9 + 0.5 * spread), 0.0)
         sight = np.sqrt(K) * np.exp(2j * np.pi * phase)
         scattered = coefficient * np.sqrt(clear)[..., None]
         unit = (sight[..., None] + scattered) / np.sqrt(K + 1)[..., None]

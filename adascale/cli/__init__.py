@@ -100,7 +100,7 @@ def _how_to_resume(options: argparse.Namespace) -> str:
 
 
 def _failed(words: list[str], options: argparse.Namespace, error: Exception) -> int:
-    """Report an error in one line and return the exit code, unless it is one of this package or of the user's code."""
+    """Report an expected error in one line and return the exit code; raise any other again."""
     reason = common.one_line(error) or type(error).__name__
     code = 2
     if isinstance(error, OSError):

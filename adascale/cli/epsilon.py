@@ -190,7 +190,7 @@ def _read_eta(
 ) -> FloatArray:
     """Read the receive scalings of a schedule, within the power limit if the file has the gains."""
     texts: dict[str, int] = {}
-    table = read_table(_answers(path), str(path), _columns(texts))
+    table = read_table(_without_restarts(path), str(path), _columns(texts))
     common.note(table.unended)
     if texts:
         marks.check(table, texts, scenario, interference)
@@ -229,7 +229,7 @@ def _columns(texts: dict[str, int]) -> Choose:
     return choose
 
 
-def _answers(path: Path) -> bytes:
+def _without_restarts(path: Path) -> bytes:
     """Read a file; of what ``adascale stream`` writes besides one answer per round, blank lines are left."""
     header, *lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
     if b"senders" in header:
@@ -257,16 +257,16 @@ def _is_short(options: argparse.Namespace) -> bool:
 def _renyi(rounds: FloatArray, delta: float) -> float:
     """Compute epsilon by the Renyi conversion at Opacus' orders, for rates that may differ."""
     accounting = adascale.accounting
-    rate, sigma, number = rounds[rounds[:, 0] > 0].T
+    rate, sigma, repetitions = rounds[rounds[:, 0] > 0].T
     if rate.size == 0:
         return 0.0
     pairs, place = np.unique(np.stack([rate, sigma]), axis=1, return_inverse=True)
-    total = number.sum()
+    total = repetitions.sum()
     is_varied = pairs.shape[1] > _FAST_KINDS and total <= _REPEATED
     if (rate == rate[0]).all() and (is_varied or total <= _FAST_ROUNDS):
-        repeated = np.repeat(sigma, number.astype(int))
+        repeated = np.repeat(sigma, repetitions.astype(int))
         return float(accounting.schedule_epsilon(rate[0], repeated, delta).epsilon)
-    count = np.bincount(place.ravel(), number)
+    count = np.bincount(place.ravel(), repetitions)
     curve = [
         float((count * accounting.rdp(pairs[0], pairs[1], order)).sum())
         for order in accounting.DEFAULT_ORDERS

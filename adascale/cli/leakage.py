@@ -19,7 +19,8 @@ needs equalalloc and one of these among the policies, and leaves out policies th
 
 kind is optimum, causal, hindsight or reconstruction, and knows is what a policy has besides nu: nothing, the law of the
 channel, or gains to come. In each realisation, epsilon is proven and holds for every device, and epsilon_mean is the
-mean over devices, which is no guarantee. The table shows medians of floor, total and participation over the
+mean over devices, which is no guarantee. full_power is the share of rounds at the power limit, and floor_max the
+largest floor, of floor_max_round. The table shows medians of floor, total and participation over the
 realisations, and geometric means of nu, epsilon and epsilon_mean. With three realisations or more it has 95 % t
 intervals of the logarithm, which are narrow for a ratio to --reference, as it is taken within each realisation.
 LyapunovPowerControl, of Shi et al., is reconstructed without a reconfigurable surface.
@@ -139,8 +140,8 @@ def run(options: argparse.Namespace) -> None:
     preset = common.read_scenario(options.scenario, options.interference)
     methods, reference = _find_methods(options)
     labels = _labels(methods)
-    find_rounds = _draws if options.gains is None else _blocks
-    scenario, channel, seeds = find_rounds(options, preset)
+    choose_channel = _draws if options.gains is None else _blocks
+    scenario, channel, seeds = choose_channel(options, preset)
     past = channel.past if isinstance(channel, adascale.channel.Recorded) else None
     if past is not None:
         methods = {
@@ -183,23 +184,23 @@ def _write(
     """Print the means or all numbers, write the files, and print notes."""
     from adascale.files import json_text
 
-    key = "nu" if target == "nu" else f"target_{target}"
+    level_column = "nu" if target == "nu" else f"target_{target}"
     reached = table.dropna(subset=["cost"])
     if options.json:
         text = json_text(table.to_dict("records"))
     else:
-        rows = summary.table(reached, key, reference)
+        rows = summary.table(reached, level_column, reference)
         text = report.format_table(rows, options.format)
     files: dict[Path | None, Any] = {options.out: table}
     if options.plot:
         y = "total" if target == "epsilon" else "epsilon"
-        figure = report.draw(reached, y, key, ("label",))
+        figure = report.draw(reached, y, level_column, ("label",))
         files[options.plot] = report.picture(figure, options.plot.suffix)
     common.print_and_write(text, files)
     for label, rows in table.groupby("label", sort=False):
         for note in summary.notes(str(label), rows, target):
             common.note(note)
-    for note in summary.advice(reached, key):
+    for note in summary.advice(reached, level_column):
         common.note(note)
 
 
@@ -291,11 +292,11 @@ def _labels(methods: dict[str, "Method"]) -> dict[str, str]:
     """Return what names stand for in tables and figures: the label of the class, and the arguments that are given."""
     labels = {}
     for name, method in methods.items():
-        kind, options = registry.parse_options(name)
-        own = _RECONSTRUCTED.get(kind) or method.policy.label or kind
+        registered, arguments = registry.parse_options(name)
+        own = _RECONSTRUCTED.get(registered) or method.policy.label or registered
         given = [
             value if isinstance(value, str) else f"{key}={value}"
-            for key, value in options.items()
+            for key, value in arguments.items()
         ]
         labels[name] = ", ".join([own, *given])
     shared = [*labels.values()]
