@@ -77,8 +77,8 @@ def observed() -> Figure:
     """Draw the epsilon of four observers, an arrow where it is a lower bound."""
     names = {
         "server": "server",
-        "quieter 3 dB": "3 dB less noise",
-        "antennas": "4 antennas at once",
+        "quieter 3 dB": "server, 3 dB quieter",
+        "antennas": "server, 4 chains",
         "neighbour": "neighbour",
     }
     table = observers.listeners_table((0.16,), range(5)).set_index("listener")
@@ -91,6 +91,7 @@ def observed() -> Figure:
         axis.text(value, place, text, va="center", color=color, fontweight="bold")
     axis.set_yticks(range(len(names)), names.values())
     axis.set(xscale="log", xlim=(0.3, 200), xticks=[1, 10, 100], ylim=(3.5, -0.5))
+    axis.set_xlabel("ε, logarithmic")
     axis.set_xticklabels(["1", "10", "100"])
     axis.grid(visible=False)
     return figure
