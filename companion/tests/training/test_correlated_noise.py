@@ -51,6 +51,14 @@ def test_error_matches_dense_matrices_and_simulation():
     assert abs(squares.mean() - error(C, ENERGY[::-1])) > off  # control: other order
 
 
+def test_each_unit_of_noise_counts_one_over_the_power_factor_in_the_long_run():
+    long = np.ones(4000)
+    ratio = error(C, long) / error(np.ones(1), long)
+    # the first sums differ from their limit over about four rounds of 4000
+    assert ratio == pytest.approx(1 / power_factor(C), rel=1e-2)
+    assert error(C, long[:4]) > 1.5 * error(np.ones(1), long[:4]) / power_factor(C)
+
+
 def test_multipliers_are_those_of_a_participation_in_whitened_signals():
     seen = dense(C) / np.sqrt(ENERGY)[:, None]
     for r in range(4):
