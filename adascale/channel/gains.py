@@ -250,7 +250,10 @@ def _notes(rounds: Rounds, gains: FloatArray, reading: Reading) -> list[str]:
         "more power received than sent; gains in dB need the unit db, and path losses are their inverse",
     )
     lost = f"{missing.sum()} of {missing.size} values are missing"
-    notes += rounds.note(missing, f"{lost}, and replaced: {reading.gaps}")
+    filler = (
+        "the last value of the link" if reading.gaps == "hold" else "the sensitivity"
+    )
+    notes += rounds.note(missing, f"{lost}, and {filler} replaces each")
     if sent is not None and (0 < sent < 1 or sent > 60):
         power = f"{sent:g} dBm, which is {10 ** (sent / 10):.3g} mW"
         notes.append(f"transmit_power is {power}; were watts or mW meant?")

@@ -36,9 +36,9 @@ class Rounds(NamedTuple):
     def text(self, t: int, m: int) -> str:
         """Name a value, its link, and its round if it has no line."""
         value = self.values[t, m]
-        text = "none" if np.isnan(value) else f"{value:.15g}"
-        after = "" if self.lines[t, m] else f", in the round {t} after the first"
-        return f"{text} in {self.links[m]}{after}"
+        text = "no value" if np.isnan(value) else f"{value:.15g}"
+        where = "" if self.lines[t, m] else f" in round {t} (the first is 0)"
+        return f"{text} in {self.links[m]}{where}"
 
     def require(self, good: NDArray[np.bool_], expected: str, more: str = "") -> None:
         """Raise an error for the first value that is not good."""

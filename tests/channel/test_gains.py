@@ -139,7 +139,7 @@ def test_a_trace_is_the_same_in_every_form_and_unit(
     how = reading_of(unit, form, gaps)
     folder = tmp_path_factory.mktemp("trace")
     if np.isnan(filled).any():
-        with pytest.raises(InvalidFile, match="expected a value, got none"):
+        with pytest.raises(InvalidFile, match="expected a value, got no value"):
             read(folder, content, scenario, unit=how)
         return
     trace = read(folder, content, scenario, unit=how)

@@ -103,7 +103,7 @@ def test_number_that_is_left_out_is_a_round_without_values(tmp_path, name):
         content = form(value, numbers, name)
         assert gains_of(tmp_path, content, gaps="hold") == expected
         absent = (
-            r"expected a value, got none in .*ue1.*, in the round 2 after the first"
+            r"expected a value, got no value in .*ue1.* in round 2 \(the first is 0\)"
         )
         with pytest.raises(InvalidFile, match=absent):
             gains_of(tmp_path, content)

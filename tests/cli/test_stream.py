@@ -213,7 +213,8 @@ def test_missing_received_power_is_replaced_and_noted(stream, gaps):
     code, answered, messages = stream(received(with_gaps), *DBM, *GAPS[gaps])
     expected = stream(received(filled), *DBM, state="filled")[1]
     assert (code, answered) == (0, expected)
-    note = f"none in far: 1 of 2 values are missing, and replaced: {gaps}"
+    filler = "the last value of the link" if gaps == "hold" else "the sensitivity"
+    note = f"no value in far: 1 of 2 values are missing, and {filler} replaces each"
     assert messages[1] == f"note: standard input, line 5: {note}"
     code, _, messages = stream(received(with_gaps), *DBM[:3], 21, *GAPS[gaps])
     other = "unit of gains is dbm of 20.0 sent there, and dbm of 21.0 sent here"
