@@ -6,6 +6,7 @@ import numpy as np
 
 from adascale.accounting import Accountant
 from adascale.policies import Policy, Selecting
+from adascale.policies.base import called
 from adascale.problem import RENYI, Problem, over_devices
 from adascale.scenario import FloatArray
 
@@ -46,7 +47,7 @@ def measure(
             "rdp": selection.rdp(),
         }
     else:
-        w = policy.schedule(problem)
+        w = called(policy, "in its schedule", policy.schedule, problem)
         share = np.ones(1)
         epsilons = problem.epsilons(w, accountant, delta)
         cost = problem.cost(w)

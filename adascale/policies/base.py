@@ -97,7 +97,7 @@ def _name(policy: Policy) -> str:
     return policy.label or type(policy).__name__
 
 
-def _called(
+def called(
     policy: Policy, when: str, method: Callable[..., Any], *arguments: Any
 ) -> Any:
     """Call a method of a policy; an error that is not of this package becomes a ``PolicyFailed``."""
@@ -115,7 +115,7 @@ def _called(
 
 def started(policy: Any, *arguments: Any) -> Any:
     """Return the state of a policy before round 0; its errors become a ``PolicyFailed``, see ``checked_decision``."""
-    return _called(policy, "before round 0", policy.start, *arguments)
+    return called(policy, "before round 0", policy.start, *arguments)
 
 
 def checked_decision(
@@ -125,17 +125,17 @@ def checked_decision(
 
     Any error of its ``decide`` that is not of this package becomes a ``PolicyFailed``.
     """
-    next_state, decision = _called(policy, f"in round {t}", policy.decide, state, floor)
+    next_state, decision = called(policy, f"in round {t}", policy.decide, state, floor)
     name = f"the noise energy of {_name(policy)} in round {t}"
     energy = check.as_floats(name, decision)
     if energy.shape != np.shape(floor):
-        raise ValueError(
+        raise InvalidInput(
             f"{name} must have shape {np.shape(floor)} like its floor, got {energy.shape}"
         )
     bad = ~((energy >= floor * (1 - _ROUNDING)) & (energy < np.inf))
     if bad.any():
         floor = np.asarray(floor)
-        raise ValueError(
+        raise InvalidInput(
             f"{name} must be finite and at least its floor {floor[bad][0]}, got {energy[bad][0]}"
         )
     return next_state, np.maximum(energy, floor)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from adascale import checks as check
 from adascale.accounting import Accountant, epsilon_by, rdp
 from adascale.errors import BudgetNotReached, InvalidInput
-from adascale.policies.base import Policy
+from adascale.policies.base import Policy, called, started
 from adascale.policies.equal_alloc import EqualAlloc
 from adascale.policies.optimal import water_level
 from adascale.problem import RENYI, Problem, over_devices, scaling
@@ -152,7 +152,9 @@ class Selecting(Policy):
         """Run all rounds of linear gains :math:`|h_{m,t}|^2`, shape (..., M, T), whose T overrides the scenario's."""
         scaled = scenario.scaled_gain(gain)
         scenario = replace(scenario, num_rounds=scaled.shape[-1])
-        return Selection(scenario, *self.decide(self.start(scenario), scaled)[1:])
+        state = started(self, scenario)
+        decision = called(self, "in its choice", self.decide, state, scaled)
+        return Selection(scenario, *decision[1:])
 
     def schedule(self, problem: Problem) -> FloatArray:
         """Refuse a problem, which has no gains to choose from."""

@@ -29,7 +29,7 @@ import torch
 from tqdm import tqdm
 
 from adascale.accounting import OrdersTooFew
-from adascale.errors import collected
+from adascale.errors import PolicyFailed, collected
 from adascale.files import read_toml
 from adascale.learning.devices import find_device
 from adascale.runs.execution import Finished, decided
@@ -101,8 +101,12 @@ def _try_parameters(run: Run) -> None:
     """Refuse parameters of a policy, in one round, before hours of other runs."""
     if "=" in run.policy:
         scenario = replace(run.scenario, num_rounds=1)
-        with contextlib.suppress(RuntimeError):  # one round may not reach the budget
+        try:
             decided(replace(run, scenario=scenario))
+        except PolicyFailed:
+            raise
+        except RuntimeError:
+            pass  # one round may not reach the budget
 
 
 def sweep(

@@ -12,7 +12,7 @@ from adascale import checks as check
 from adascale.accounting import DEFAULT_ORDERS
 from adascale.errors import InvalidInput
 from adascale.policies import OnlinePolicy, Selecting
-from adascale.policies.base import checked_decision, started
+from adascale.policies.base import called, checked_decision, started
 from adascale.problem import scaling
 from adascale.scenario import Scenario
 from adascale.streaming.answers import Answer
@@ -236,7 +236,10 @@ class Stream:
 
     def _select(self, gain: NDArray[np.float64]) -> _Decision:
         scaled = self.scenario.scaled_gain(gain[:, None])
-        state, etas, sending = self.policy.decide(self._now.state, scaled)
+        when = f"in round {self.round}"
+        state, etas, sending = called(
+            self.policy, when, self.policy.decide, self._now.state, scaled
+        )
         eta, senders = float(etas[0]), sending[:, 0]
         if not senders.any():
             return _Decision(state, 0.0, senders)

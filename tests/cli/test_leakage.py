@@ -189,25 +189,50 @@ class Broken(OnlinePolicy):
     def start(self, scenario, budget): return 0
     def decide(self, t, floor): return t + 1, floor * [1, 1, 1][t]
 """
+OFFLINE = """
+from adascale.policies import Policy
+class Broken(Policy):
+    def __init__(self, level=1): self.level = level
+    tuned, label = (), "mine"
+    def schedule(self, problem): return self.level / 0 + problem.floor
+"""
+SELECTING = """
+from adascale.policies import Selecting
+class Broken(Selecting):
+    label = "mine"
+    def start(self, scenario): return []
+    def decide(self, state, gain): return state[0]
+"""
+BROKEN_AND_WHERE = {
+    "decide": (BROKEN, 6, "in round 3: IndexError: list index out"),
+    "start": (
+        BROKEN.replace("return 0", "return 0 / 0"),
+        5,
+        "before round 0: ZeroDivisionError",
+    ),
+    "schedule": (OFFLINE, 6, "in its schedule: ZeroDivisionError"),
+    "tuned": (
+        OFFLINE.replace("()", '("level",)').replace("/ 0", "/ None"),
+        6,
+        "in its schedule: TypeError",
+    ),
+    "senders": (SELECTING, 6, "in its choice: IndexError"),
+}
 
 
 @pytest.mark.parametrize("command", ["leakage", "schedule"])
-@pytest.mark.parametrize(
-    ("start", "line", "reason"),
-    [
-        ("0", "6", "in round 3: IndexError: list index out"),
-        ("0 / 0", "5", "before round 0: ZeroDivisionError"),
-    ],
-)
+@pytest.mark.parametrize("method", BROKEN_AND_WHERE)
 def test_error_of_own_policy_names_it_and_its_line_alone(
-    trace, place, capsys, command, start, line, reason
+    trace, place, capsys, command, method
 ):
-    (place / "broken.py").write_text(BROKEN.replace("return 0", f"return {start}"))
-    assert run(command, *trace[1], "--policy", "broken:Broken") == 1
+    code, line, reason = BROKEN_AND_WHERE[method]
+    (place / "broken.py").write_text(code)
+    how = [*trace[1], *["--split", 0.5] * (method == "tuned")]
+    assert run(command, *how, "--policy", "broken:Broken") == 1
     _, _, report = capsys.readouterr().err.partition(f"adascale {command}: error: ")
     assert report.startswith(f"mine failed {reason}")
     assert re.findall(r'File "(.*)", line (\d+)', report) == [
-        (str(place / "broken.py"), line)
+        (str(place / "broken.py"), str(line))
     ]
 
 

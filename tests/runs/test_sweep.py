@@ -3,10 +3,12 @@
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from adascale.errors import PolicyFailed
 from adascale.runs import sweep as module
 from adascale.runs.execution import perform
 from adascale.runs.specification import make_run
@@ -163,8 +165,33 @@ def test_failed_runs_are_reported_and_the_others_go_on(file, tmp_path, monkeypat
     failures = sweep(runs, store)
     assert [*failures] == [diverges.address, once.address]
     assert "Diverged: the training diverged in round" in failures[diverges.address]
-    assert failures[once.address] == "RuntimeError: out of luck"
+    assert failures[once.address] == (
+        "PolicyFailed: Once failed in its schedule: RuntimeError: out of luck"
+    )
     assert [*sweep(runs, store)] == [diverges.address]
+
+
+def test_own_policy_that_fails_is_refused_when_the_file_is_read(tmp_path, monkeypatch):
+    """A wrong parameter is found before the first run; a round that cannot reach the budget is no error."""
+    monkeypatch.chdir(tmp_path)
+    block = '[[runs]]\nreading = "x"\ndataset = "digits"\nnu = 0.5\nseed = 0\n'
+    for name, error in {
+        "fails": "ZeroDivisionError",
+        "short": "BudgetNotReached",
+    }.items():
+        Path(f"own_{name}.py").write_text(
+            "from adascale.errors import BudgetNotReached\n"
+            "from adascale.policies import Policy\n"
+            "class Own(Policy):\n"
+            "    def __init__(self, level): pass\n"
+            f"    def schedule(self, problem): raise {error}\n"
+        )
+        Path("s.toml").write_text(f'{block}policy = "own_{name}:Own:level=1"\n')
+        if name == "short":
+            assert len(read_sweep("s.toml")) == 1
+        else:
+            with pytest.raises(PolicyFailed, match="Own failed in its schedule"):
+                read_sweep("s.toml")
 
 
 @pytest.mark.slow
