@@ -7,6 +7,7 @@ import numpy as np
 
 from adascale import checks as check
 from adascale.compiled import compiled
+from adascale.errors import InvalidInput
 from adascale.policies.base import CompiledPolicy, HorizonState, in_rows
 from adascale.policies.estim_future import estimated_min_gain
 from adascale.policies.optimal import Optimal
@@ -166,10 +167,9 @@ def _geometric(u: int, growth: float) -> float:
 
 
 def check_contraction(value: float, rounds: int = 1) -> None:
-    """Raise a ``ValueError`` unless a contraction is in (0, 1] and its weights do not overflow."""
+    """Refuse a contraction unless it is in (0, 1] and its weights do not overflow."""
     check.sampling_rate("contraction", value)
     least = np.exp(-600 / rounds)  # growth ** rounds is at most e^600
     if value < least:
-        raise ValueError(
-            f"contraction must be at least {least:.3g} over {rounds} rounds, got {value}"
-        )
+        expected = f"at least {least:.3g} over {rounds} rounds, got {value}"
+        raise InvalidInput(f"contraction must be {expected}", "contraction")
