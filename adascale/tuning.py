@@ -14,7 +14,7 @@ from adascale.channel import FloorLaw
 from adascale.errors import BudgetNotReached as BudgetNotReached
 from adascale.errors import FlatCost
 from adascale.policies.adascale import NoRoot
-from adascale.policies.base import called
+from adascale.policies.base import scheduled
 from adascale.problem import Problem
 from adascale.rootfind import find_roots, widen
 from adascale.scenario import FloatArray, Scenario
@@ -212,8 +212,7 @@ class Instances:
     ) -> FloatArray:
         r"""Return :math:`\mathrm{cost} / \nu - 1` of these instances with these parameters."""
         problem = self.problem(index)
-        tried = self.policy(policy, log_parameter, index)
-        w = called(tried, "in its schedule", tried.schedule, problem)
+        w = scheduled(self.policy(policy, log_parameter, index), problem)
         with np.errstate(over="ignore"):  # the cost may be infinitely above the budget
             cost = np.mean(w - problem.min_noise_energy, axis=tuple(range(1, w.ndim)))
             return np.asarray(cost / self._budget[index].ravel() - 1)

@@ -100,9 +100,8 @@ class Moving(Rayleigh, same_law=True):
     }
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
-        cycles = (
-            self.speed * self.round_time * self.carrier / LIGHT
-        )  # of the largest Doppler shift, a round
+        # of the largest Doppler shift, in a round
+        cycles = self.speed * self.round_time * self.carrier / LIGHT
         return waves(rng, num_rounds, cycles, self.paths)
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:

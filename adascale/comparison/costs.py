@@ -6,7 +6,7 @@ import numpy as np
 
 from adascale.accounting import Accountant
 from adascale.policies import Policy, Selecting
-from adascale.policies.base import called
+from adascale.policies.base import scheduled
 from adascale.problem import RENYI, Problem, over_devices
 from adascale.scenario import FloatArray
 
@@ -47,7 +47,7 @@ def measure(
             "rdp": selection.rdp(),
         }
     else:
-        w = called(policy, "in its schedule", policy.schedule, problem)
+        w = scheduled(policy, problem)
         share = np.ones(1)
         epsilons = problem.epsilons(w, accountant, delta)
         cost = problem.cost(w)

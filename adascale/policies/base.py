@@ -114,8 +114,14 @@ def called(
 
 
 def started(policy: Any, *arguments: Any) -> Any:
-    """Return the state of a policy before round 0; its errors become a ``PolicyFailed``, see ``checked_decision``."""
+    """Return the state of a policy before round 0; see :func:`called`."""
     return called(policy, "before round 0", policy.start, *arguments)
+
+
+def scheduled(policy: Policy, problem: Problem) -> FloatArray:
+    """Return the noise energies of a policy in all rounds; see :func:`called`."""
+    w: FloatArray = called(policy, "in its schedule", policy.schedule, problem)
+    return w
 
 
 def checked_decision(

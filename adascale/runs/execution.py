@@ -15,7 +15,7 @@ from adascale.comparison import find_method, reported_parameters
 from adascale.learning import Dataset, data, train
 from adascale.learning.devices import find_device
 from adascale.policies import Policy, Selection
-from adascale.policies.base import called
+from adascale.policies.base import scheduled
 from adascale.problem import Problem
 from adascale.runs.provenance import provenance
 from adascale.runs.specification import (
@@ -141,8 +141,7 @@ def decided(
         )
     if not method.chooses_senders:
         policy = method(problem, mean_gain, run.channel)
-        w = called(policy, "in its schedule", policy.schedule, problem)
-        return problem, policy, w
+        return problem, policy, scheduled(policy, problem)
     scenario = run.scenario
     gain = run.channel.draw(scenario.num_devices, problem.num_rounds, run.seed).gain
     total = problem.min_noise_energy.mean() + problem.budget

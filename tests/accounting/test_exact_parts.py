@@ -198,6 +198,7 @@ def test_moments_of_very_many_rounds_are_bounded_as_near_as_one():
     with mp.workdps(40):  # the mean of e^loss - 1 is what is lost
         terms = [p * (mp.expm1(35 * y) - 35 * mp.expm1(y)) for p, y in pairs]
         value = 2**53 * mp.log1p(mp.fsum(terms) - 35 * atom.lost)
+    # the proven error of 2**53 rounds; on one processor it is 1.3e-10
     assert value < discrete.log_moment_above(many, 34.0, True) < value + 2e-10
 
 

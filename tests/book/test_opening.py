@@ -111,8 +111,10 @@ def test_a_dark_page_is_printed_light(first):
     first.wait_for_function(f"{theme} === 'light'")
     paper = "getComputedStyle(document.body).backgroundColor"
     first.wait_for_function(f"{paper} === 'rgb(255, 255, 255)'")
+    assert first.evaluate(paper) == "rgb(255, 255, 255)"
     first.emulate_media(media="screen")
     first.wait_for_function(f"{theme} === 'dark'")
+    assert first.evaluate(paper) != "rgb(255, 255, 255)"
 
 
 @pytest.mark.parametrize("name", ["introduction", "epsilon"])
