@@ -15,53 +15,33 @@ from numba import njit
 from opacus.accountants import RDPAccountant
 from scipy import optimize
 
-from adascale import (
-    Problem,
-    Scenario,
-    accounting,
-    channel,
-    policies,
-    presets,
-    tuning,
-)
+from adascale import Problem, Scenario, accounting, channel, policies, presets, tuning
 from adascale.comparison import leakage_table
-from adascale.files import write_atomically
 from adascale.problem import RoundLeakage
 from adascale.runs.provenance import write_provenance
 from companion.methods import METHODS
 from companion.theory.optimal_cvxpy import OptimalCvxpy
 
 MNIST = Scenario.mnist()
-CIFAR10 = Scenario.cifar10()
 BUDGETS = {name: np.array(presets.load(name).levels) for name in ("mnist", "cifar10")}
 
 
-def timed(function, repeats=1, clock=time.perf_counter):
-    """Return the least time of some runs, and the result."""
-    best = math.inf
-    for _ in range(repeats):
+def timed(function, clock=time.perf_counter):
+    """Return the least time of a run, among as many as take five seconds, and the result."""
+    times = []
+    while sum(times) < 5:
         start = clock()
         result = function()
-        best = min(best, clock() - start)
-    return best, result
+        times.append(clock() - start)
+    return min(times), result
 
 
-def significant(value):
-    """Format two digits, with a power of ten where many zeros would be."""
-    return (
-        f"{value:.1e}"
-        if value < 1e-3
-        else np.format_float_positional(value, 2, fractional=False, trim="-")
-    )
-
-
-def write(table, path, *packages, formats, **more):
-    """Write and print a table with its columns in these formats, and where it was measured."""
-    print(table.to_string(index=False))
-    for name, form in formats.items():
-        table[name] = table[name].map(form, na_action="ignore")
+def write(table, name, *packages, **more):
+    """Print a table, and write it into the folder that the command names, with where it was measured."""
+    print(table.to_string(index=False, float_format="{:.3g}".format))
+    path = Path(sys.argv[1], f"{name}.csv")
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, table.to_csv(index=False, float_format="%.1g"))
+    table.to_csv(path, index=False, float_format="%.8g")
     write_provenance(path, "make bench", "numpy", *packages, **more)
 
 
@@ -71,10 +51,10 @@ def mnist(rounds=500, seeds=0, budget=0.04):
     return Problem(MNIST, MNIST.min_gain(gain), budget)
 
 
-def row(benchmark, own, peer, reference, count=1):
-    """Return a row of the table, given what ``timed`` says of the package and of the peer, for so many things each."""
-    (seconds, result), (peer_seconds, expected) = own, reference
-    difference = np.abs(np.divide(result, expected) - 1).max()
+def row(benchmark, own, peer, reference, count=1, of=np.asarray):
+    """Return a row of the table, for one of so many things; the results differ in what ``of`` takes from each."""
+    (seconds, result), (peer_seconds, expected) = timed(own), timed(reference)
+    difference = np.abs(of(result) / of(expected) - 1).max()
     return benchmark, seconds / count, peer, peer_seconds / count, difference
 
 
@@ -90,23 +70,24 @@ def epsilons():
     problem = mnist(seeds=range(100), budget=BUDGETS["mnist"][:, None])
     sigma = problem.noise_multiplier(policies.EqualAlloc().schedule(problem))[..., 0, :]
     epsilon = partial(accounting.schedule_epsilon, MNIST.sampling_rate)
-    epsilon(sigma[0, 0])  # compiles
     opacus = timed(lambda: opacus_epsilon(sigma[2, 0]))
-    alone = timed(lambda: epsilon(sigma[2, 0]).epsilon, 5)
-    yield row("epsilon of one schedule of 500 rounds", alone, "Opacus", opacus)
-    seconds, together = timed(lambda: epsilon(sigma).epsilon)
-    one = seconds / 500, together[2, 0]
-    yield row("the same, one of 500 schedules", one, "Opacus", opacus)
+    for benchmark, rows, place in (
+        ("epsilon of one schedule of 500 rounds", sigma[2, :1], 0),
+        ("the same, one of 500 schedules", sigma.reshape(500, -1), 200),
+    ):
+        seconds, own = timed(lambda rows=rows: epsilon(rows).epsilon)
+        difference = abs(own[place] / opacus[1] - 1)
+        yield benchmark, seconds / len(rows), "Opacus", opacus[0], difference
 
 
 def optimum():
     """The offline optimum of one realisation, against CVXPY with Clarabel."""
     problem = mnist()
-    OptimalCvxpy().schedule(problem)  # loads CVXPY
-    cvxpy = timed(lambda: OptimalCvxpy().schedule(problem))
-    own = timed(lambda: policies.Optimal().schedule(problem), 5)
-    own, cvxpy = ((seconds, problem.rdp(w)) for seconds, w in (own, cvxpy))
-    yield row("offline optimum, 500 rounds", own, "CVXPY, Clarabel", cvxpy)
+    own, cvxpy = (
+        partial(p.schedule, problem) for p in (policies.Optimal(), OptimalCvxpy())
+    )
+    name = "offline optimum, 500 rounds"
+    yield row(name, own, "CVXPY, Clarabel", cvxpy, of=problem.rdp)
 
 
 @njit
@@ -149,27 +130,22 @@ def adascale_rounds():
         floors = np.atleast_2d(problem.min_noise_energy)
         return np.array([plain_newton(floor, *constants) for floor in floors])
 
-    policy.schedule(mnist(2)), newton(mnist(2))  # compiles
-    for problem, repeats, setting in (
-        (mnist(), 50, "alone, T = 500"),
-        (mnist(1_000_000), 4, "alone, T = 1,000,000"),
-        (mnist(seeds=range(100)), 4, "among 100 realisations"),
+    for problem, setting in (
+        (mnist(), "alone, T = 500"),
+        (mnist(1_000_000), "alone, T = 1,000,000"),
+        (mnist(seeds=range(100)), "among 100 realisations"),
     ):
-        own = timed(partial(policy.schedule, problem), repeats)
-        peer = timed(partial(newton, problem), repeats)
+        own, peer = partial(policy.schedule, problem), partial(newton, problem)
         count = problem.min_noise_energy.size
         yield row(f"AdaScale a round, {setting}", own, "plain Newton", peer, count)
 
 
 def adascale_steps():
     """The same one round at a time, as a server runs it."""
-    problem = mnist()
-    policy = policies.AdaScale(0.03)
-    by_rounds = timed(lambda: policies.OnlinePolicy.schedule(policy, problem), 5)
-    own = timed(lambda: policy.schedule(problem), 50)
-    yield row(
-        "AdaScale, a whole horizon of 500 rounds", own, "round by round", by_rounds
-    )
+    problem, policy = mnist(), policies.AdaScale(0.03)
+    steps = partial(policies.OnlinePolicy.schedule, policy, problem)
+    own = partial(policy.schedule, problem)
+    yield row("AdaScale, a whole horizon of 500 rounds", own, "round by round", steps)
 
 
 def tuning_one():
@@ -184,20 +160,18 @@ def tuning_one():
         return np.exp(optimize.brentq(excess, centre - 3, centre + 3, xtol=1e-12))
 
     centre = np.log(policies.AdaScale.guess(problem))
-    tuning.match_budget(policies.AdaScale, problem)  # compiles
-    peer = timed(brentq, 20)
-    own = timed(lambda: tuning.match_budget(policies.AdaScale, problem), 20)
-    yield row("tuning AdaScale to one realisation", own, "brentq", peer)
+    own = partial(tuning.match_budget, policies.AdaScale, problem)
+    yield row("tuning AdaScale to one realisation", own, "brentq", brentq)
 
 
 def figures():
     """Both figures of the paper, all six methods, 100 realisations, tuning and accounting included."""
-    nobody = np.nan, 1.0
-    for_paper = (MNIST, BUDGETS["mnist"]), (CIFAR10, BUDGETS["cifar10"])
+    panels = [(presets.load(name).scenario, levels) for name, levels in BUDGETS.items()]
     seconds, _ = timed(
-        lambda: [leakage_table(*panel, range(100), METHODS) for panel in for_paper]
+        lambda: [leakage_table(*panel, range(100), METHODS) for panel in panels]
     )
-    yield row("both leakage figures, 100 realisations", (seconds, np.nan), "", nobody)
+    name = "both leakage figures, 100 realisations"
+    yield name, seconds, "", math.nan, math.nan
 
 
 if __name__ == "__main__":
@@ -207,6 +181,4 @@ if __name__ == "__main__":
         rows, columns=["benchmark", "seconds", "peer", "peer_seconds", "difference"]
     )
     table.insert(4, "ratio", table.peer_seconds / table.seconds)
-    packages = "scipy", "numba", "opacus", "cvxpy", "clarabel"
-    formats = dict.fromkeys(("seconds", "peer_seconds", "ratio"), significant)
-    write(table, Path(sys.argv[1], "leakage.csv"), *packages, formats=formats)
+    write(table, "leakage", "scipy", "numba", "opacus", "cvxpy", "clarabel")

@@ -2,21 +2,20 @@
 
 Writes ``scale.csv``: seconds to tune a policy to nu = .04 on one realisation of MNIST and to choose all its scalings,
 with 10 devices where the rounds grow, and with 500 rounds where the devices do.  ``floors`` is the draw of the channel,
-a block at a time, and ``Best`` takes 80 % of the devices.  Each is measured in a process of its own, as the best of up
-to three runs.  ``exponent`` is the slope of log seconds over the last three sizes, so 1 is linear; ``megabytes`` is the
-growth of that process at the largest size.
+a block at a time, and ``Best`` takes 80 % of the devices.  Each is measured in a process of its own.  ``exponent`` is
+the slope of log seconds over the last three sizes, so 1 is linear; ``megabytes`` is the growth of that process at the
+largest size.
 """
 
 import multiprocessing
 import re
-import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from bench import significant, timed, write
+from bench import timed, write
 
 from adascale import Problem, Scenario, channel, registry
 from adascale.comparison import find_method
@@ -54,9 +53,8 @@ def measure(name, axis, size):
     work = work_of(name, replace(Scenario.mnist(), **{f"num_{axis}": size}))
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = peak()
-    first, _ = timed(work)
-    grown = peak() - before
-    return min(first, timed(work, 2)[0]) if first < 10 else first, grown / 1024
+    seconds, _ = timed(work)
+    return seconds, (peak() - before) / 1024
 
 
 def row(name, axis):
@@ -86,11 +84,5 @@ if __name__ == "__main__":
         measure(name, "rounds", 100)  # compiles
     table = pd.DataFrame([row(name, axis) for axis in AXES for name in names])
     seconds = sorted(table.filter(like="seconds_"), key=len)
-    last = {"exponent": "{:.2f}".format, "megabytes": "{:.0f}".format}
-    write(
-        table[["policy", "growing", *seconds, *last]],
-        Path(sys.argv[1], "scale.csv"),
-        "scipy",
-        "numba",
-        formats=dict.fromkeys(seconds, significant) | last,
-    )
+    columns = ["policy", "growing", *seconds, "exponent", "megabytes"]
+    write(table[columns], "scale", "scipy", "numba")

@@ -9,29 +9,29 @@ Writes ``training.csv``; ``over_sgd`` and ``over_opacus`` compare with the faste
 """
 
 import multiprocessing
+import re
 import resource
 import sys
+import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 import torch
 import torch.nn.functional as F
-from bench import significant, timed, write
+from bench import write
 from opacus import GradSampleModule
 from opacus.grad_sample import GradSampleModuleFastGradientClipping
 from torch.func import functional_call, grad, vmap
 
-from adascale.learning import Training, clipped_sum
+from adascale.learning import clipped_sum
 from adascale.learning.models import build
 
 THREADS = 2
 DEVICES = 10  # of a round
-CHECKED = (
-    100  # samples on which peers are compared with a float64 backward pass for each
-)
+# samples on which peers are compared with a float64 backward pass for each
+CHECKED = 100
 
 
 class Workload(NamedTuple):
@@ -61,25 +61,15 @@ WORKLOADS = {
 # Peers: functions of images, labels and the norm at which sample gradients are clipped.
 
 
-def contiguous(name):
-    return build(name, 0).to(memory_format=torch.contiguous_format)
+def total_loss(model, images, labels):
+    return F.cross_entropy(model(images), labels, reduction="sum")
 
 
 def clip_and_sum(rows, clip):
     """Clip and add up sample gradients that were written out, as every peer has them."""
     norm = torch.stack([row.flatten(1).norm(dim=1) for row in rows]).norm(dim=0)
     factor = (clip / norm).clamp_max(1)
-    return torch.cat(
-        [torch.einsum("i,i...->...", factor, row).flatten() for row in rows]
-    )
-
-
-def by(chunk, step):
-    """The same, so many samples at a time."""
-    return lambda images, labels, clip: sum(
-        step(*part, clip)
-        for part in zip(images.split(chunk), labels.split(chunk), strict=True)
-    )
+    return torch.cat([factor @ row.flatten(1) for row in rows])
 
 
 def backward(model, loss):
@@ -90,28 +80,26 @@ def backward(model, loss):
 
 
 def sgd(model):
-    return lambda images, labels, clip: backward(
-        model, F.cross_entropy(model(images), labels, reduction="sum")
-    )
-
-
-def opacus_hooks(name):
-    """In contiguous layout: in channels_last Opacus' convolution gradients are wrong."""
-    model = GradSampleModule(contiguous(name), loss_reduction="sum")
-
     def step(images, labels, clip):
-        model.zero_grad()
-        F.cross_entropy(model(images), labels, reduction="sum").backward()
-        return clip_and_sum(
-            [parameter.grad_sample for parameter in model.parameters()], clip
-        )
+        return backward(model, total_loss(model, images, labels))
 
     return step
 
 
-def opacus_ghost(name):
+def opacus_hooks(model):
+    model = GradSampleModule(model, loss_reduction="sum")
+
+    def step(images, labels, clip):
+        model.zero_grad()
+        total_loss(model, images, labels).backward()
+        return clip_and_sum([each.grad_sample for each in model.parameters()], clip)
+
+    return step
+
+
+def opacus_ghost(model):
     model = GradSampleModuleFastGradientClipping(
-        contiguous(name), loss_reduction="sum", max_grad_norm=1.0
+        model, loss_reduction="sum", max_grad_norm=1.0
     )
 
     def step(images, labels, clip):
@@ -130,9 +118,8 @@ def functional(model):
     parameters = {name: value.detach() for name, value in model.named_parameters()}
 
     def loss(values, image, label):
-        return F.cross_entropy(
-            functional_call(model, values, (image[None],)), label[None]
-        )
+        scores = functional_call(model, values, (image[None],))
+        return F.cross_entropy(scores, label[None])
 
     gradients = vmap(grad(loss), (None, 0, 0))
     return lambda images, labels, clip: clip_and_sum(
@@ -140,47 +127,58 @@ def functional(model):
     )
 
 
-def own(model, **options):
-    return lambda images, labels, clip: (
-        clipped_sum(model, images, labels, clip, **options).gradient
-    )
-
-
-LAYOUTS = {"contiguous": contiguous, "channels_last": lambda name: build(name, 0)}
-CHUNKS = {"chunks of 64": 64, "device by device": 400}
-OWN_CHUNK = Training.preset("cifar10").chunk
-SGD = {
-    f"non-private SGD, {layout}": lambda name, make=make: sgd(make(name))
-    for layout, make in LAYOUTS.items()
+KINDS = {
+    "non-private SGD": sgd,
+    "Opacus hooks": opacus_hooks,
+    "Opacus ghost clipping": opacus_ghost,
+    "vmap(grad)": functional,
 }
 PEERS = {
-    "mnist": SGD
-    | {
-        "Opacus hooks, device by device": lambda name: by(60, opacus_hooks(name)),
-        "Opacus hooks, union": opacus_hooks,
-        "Opacus ghost clipping, union": opacus_ghost,
-        "vmap(grad), union": lambda name: functional(contiguous(name)),
-        **{
-            f"adascale, {layout}": lambda name, make=make: own(make(name))
-            for layout, make in LAYOUTS.items()
-        },
-        "adascale, channels_last, chunks of 64": lambda name: own(
-            build(name, 0), chunk=64
-        ),
-    },
-    "cifar10": {
-        **{
-            f"{peer}, {chunk}": lambda name, make=make, size=size: by(size, make(name))
-            for peer, make in (SGD | {"Opacus hooks": opacus_hooks}).items()
-            for chunk, size in CHUNKS.items()
-        },
-        "vmap(grad), chunks of 64": lambda name: by(64, functional(contiguous(name))),
-        f"adascale, channels_last, chunks of {OWN_CHUNK}": lambda name: own(
-            build(name, 0), chunk=OWN_CHUNK
-        ),
-    },
+    "mnist": [
+        "non-private SGD, contiguous",
+        "non-private SGD, channels_last",
+        "Opacus hooks, device by device",
+        "Opacus hooks, union",
+        "Opacus ghost clipping, union",
+        "vmap(grad), union",
+        "adascale, contiguous",
+        "adascale, channels_last",
+        "adascale, channels_last, chunks of 64",
+    ],
+    "cifar10": [
+        "non-private SGD, contiguous, chunks of 64",
+        "non-private SGD, contiguous, device by device",
+        "non-private SGD, channels_last, chunks of 64",
+        "non-private SGD, channels_last, device by device",
+        "Opacus hooks, chunks of 64",
+        "Opacus hooks, device by device",
+        "vmap(grad), chunks of 64",
+        "adascale, channels_last, chunks of 32",
+    ],
 }
-"""What makes a peer of the name of a model."""
+"""Each is contiguous (in channels_last Opacus' convolution gradients are wrong) and takes the union, or as it says."""
+
+
+def peer(of, name):
+    """Return what a name of ``PEERS`` says, as a function of images, labels and the clip norm."""
+    model = build(of.model, 0)
+    if "channels_last" not in name:
+        model = model.to(memory_format=torch.contiguous_format)
+    chunk = of.size if "device by device" in name else None
+    if match := re.search(r"chunks of (\d+)", name):
+        chunk = int(match[1])
+    kind = name.partition(",")[0]
+    if kind == "adascale":
+        options = {"chunk": chunk} if chunk else {}
+        return lambda *batch: clipped_sum(model, *batch, **options).gradient
+    step = KINDS[kind](model)
+
+    def in_chunks(images, labels, clip):
+        size = chunk or len(labels)
+        parts = zip(images.split(size), labels.split(size), strict=True)
+        return sum(step(*part, clip) for part in parts)
+
+    return in_chunks
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -198,11 +196,8 @@ def error(of, name, step):
     rows = torch.stack([backward(model, loss) for loss in losses])
     norm = rows.norm(dim=1)
     clip = float(norm.median())
-    expected = (
-        rows.sum(0)
-        if name.startswith("non-private")
-        else (clip / norm).clamp_max(1) @ rows
-    )
+    factor = (clip / norm).clamp_max(1)
+    expected = rows.sum(0) if name.startswith("non-private") else factor @ rows
     difference = step(images, labels, clip) - expected
     relative = float(difference.norm() / expected.norm())
     assert relative < 1e-5, f"{name} computes something else: {relative:.2g}"
@@ -213,7 +208,7 @@ def peak(workload, name):
     """Return what the batch adds to the largest size that this process ever had, in MB."""
     unit = 1e-6 if sys.platform == "darwin" else 1024e-6  # bytes there, KiB on Linux
     of = WORKLOADS[workload]
-    step = PEERS[workload][name](of.model)
+    step = peer(of, name)
     batch = of.batch()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     step(*batch, of.clip_norm)
@@ -223,21 +218,20 @@ def peak(workload, name):
 def measured(workload, peaks):
     """Return a row per peer of a round."""
     of = WORKLOADS[workload]
-    peers = {name: make(of.model) for name, make in PEERS[workload].items()}
+    peers = {name: peer(of, name) for name in PEERS[workload]}
     errors = [error(of, name, step) for name, step in peers.items()]
     batch = of.batch()
     best = dict.fromkeys(peers, float("inf"))
     for _ in range(of.turns):
         for name, step in peers.items():
-            seconds, _ = timed(lambda step=step: step(*batch, of.clip_norm))
-            best[name] = min(best[name], seconds * DEVICES / of.devices)
-    table = pd.DataFrame(
-        {"round": workload, "name": best.keys(), "seconds": best.values()}
-    )
-    for kind, prefix in {"sgd": "non-private", "opacus": "Opacus"}.items():
-        table[f"over_{kind}"] = (
-            table.seconds / table.seconds[table.name.str.startswith(prefix)].min()
-        )
+            start = time.perf_counter()
+            step(*batch, of.clip_norm)
+            seconds = (time.perf_counter() - start) * DEVICES / of.devices
+            best[name] = min(best[name], seconds)
+    table = pd.DataFrame({"round": workload, "name": peers, "seconds": best.values()})
+    for column, prefix in ("over_sgd", "non-private"), ("over_opacus", "Opacus"):
+        is_peer = table.name.str.startswith(prefix)
+        table[column] = table.seconds / table.seconds[is_peer].min()
     return table.assign(peak_mb=peaks, error=errors)
 
 
@@ -253,8 +247,4 @@ if __name__ == "__main__":
             for workload, peers in PEERS.items()
         }
     table = pd.concat([measured(workload, peaks[workload]) for workload in WORKLOADS])
-    formats = dict.fromkeys(
-        ("seconds", "over_sgd", "over_opacus", "peak_mb"), significant
-    )
-    path = Path(sys.argv[1], "training.csv")
-    write(table, path, "torch", "opacus", formats=formats, threads=THREADS)
+    write(table, "training", "torch", "opacus", threads=THREADS)
