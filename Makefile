@@ -112,7 +112,7 @@ quick: venv ## the same path in small, on data that is there, compared with test
 	$(BIN)/python tools/reproduce_sample.py --compare _build/quick/quick.csv tests/quick.csv
 
 bench: venv ## time the package beside its peers and write results/benchmarks: many minutes
-	for tool in bench bench_scale bench_training bench_accounting; do $(BIN)/python tools/$$tool.py results/benchmarks || exit; done
+	for tool in bench bench_training bench_accounting; do $(BIN)/python tools/$$tool.py results/benchmarks || exit; done
 	$(BIN)/python tools/bench_tail.py
 
 lint: venv ## check style and formatting (ruff) and types (mypy)

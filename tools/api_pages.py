@@ -1,30 +1,18 @@
 """A Sphinx extension: what the API pages would lack.
 
-viewcode finds the lines of properties too, which carry no ``__module__``; a package shows the constants that it exports
-with the words that are under them where they are defined; fields of named tuples without words are left out.
+A package shows the constants that it exports with the words that are under them where they are defined; fields of named
+tuples without words are left out.
 """
 
 import ast
 import importlib
 import pkgutil
 import re
-from functools import cached_property
-from inspect import getattr_static
 
 from sphinx.pycode import ModuleAnalyzer
 
 import adascale
 import companion
-
-
-def module_of_property(app, module, name):
-    """Return where the property ``name`` = ``Class.property`` is defined; None for anything else."""
-    owner, _, last = name.rpartition(".")
-    cls = getattr(importlib.import_module(module), owner, None) if owner else None
-    member = getattr_static(cls, last, None) if isinstance(cls, type) else None
-    if isinstance(member, property):
-        return member.fget.__module__
-    return member.func.__module__ if isinstance(member, cached_property) else None
 
 
 def modules():
@@ -66,7 +54,6 @@ def clear_aliases(app):
 
 def setup(app):
     app.setup_extension("sphinx.ext.viewcode")
-    app.connect("viewcode-follow-imported", module_of_property)
     app.connect("builder-inited", adopt_constants)
     app.connect("builder-inited", clear_aliases)
     return {"parallel_read_safe": True}

@@ -9,6 +9,7 @@ and outputs stay as stored.
 
 import argparse
 import os
+import re
 from ast import literal_eval
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
@@ -47,14 +48,7 @@ FROM_REPOSITORY = """\
     %pip install --quiet "adascale[book] @ git+{url}" "adascale-companion @ git+{url}#subdirectory=companion"
 """
 # What the book hides or folds, JupyterLab folds, except for the setup.
-FOLDED = {
-    "remove-cell": ("outputs", "source"),
-    "hide-cell": ("outputs", "source"),
-    "remove-input": ("source",),
-    "hide-input": ("source",),
-    "remove-output": ("outputs",),
-    "hide-output": ("outputs",),
-}
+FOLDED = {"cell": ("outputs", "source"), "input": ("source",), "output": ("outputs",)}
 
 
 @cache
@@ -94,8 +88,8 @@ def convert(source: Path) -> nbformat.NotebookNode:
         cell.id = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
         tags = cell.metadata.get("tags", [])
         for tag in () if "setup" in tags else tags:
-            folded = {f"{part}_hidden": True for part in FOLDED.get(tag, ())}
-            if folded:
+            if match := re.fullmatch("(?:hide|remove)-(cell|input|output)", tag):
+                folded = {f"{part}_hidden": True for part in FOLDED[match[1]]}
                 cell.metadata.setdefault("jupyter", {}).update(folded)
     kinds = [cell.cell_type for cell in notebook.cells]
     notebook.cells.insert(kinds.index("code"), install())

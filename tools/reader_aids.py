@@ -6,26 +6,21 @@ A fold says what it holds: *Setup* by the tag of its cell, *Code of Fig. 5.1*, o
 import re
 
 from docutils import nodes
+from docutils.parsers.rst.directives.admonitions import Admonition
 from myst_nb.sphinx_ import HideCodeCellNode
 from sphinx.transforms.post_transforms import SphinxPostTransform
-from sphinx.util.docutils import SphinxDirective
 from sphinx_external_toc.collectors import TocTreeCollectorWithStyles as Collector
 
 BY_TAG = {"parameters": "Values to change", "own-policy": "A policy", "setup": "Setup"}
 
 
-class Exercise(SphinxDirective):
+class Exercise(Admonition):
     """A box that asks the reader."""
 
-    has_content, required_arguments, final_argument_whitespace = True, 1, True
-
     def run(self) -> list[nodes.Node]:
-        title = f"Exercise. {self.arguments[0]}"
-        words, messages = self.state.inline_text(title, self.lineno)
-        heading = nodes.title("", "", *words)
-        box = nodes.admonition("", heading, *messages, classes=["exercise"])
-        self.state.nested_parse(self.content, self.content_offset, box)
-        return [box]
+        self.arguments[0] = f"Exercise. {self.arguments[0]}"
+        self.options["class"] = ["exercise"]
+        return super().run()
 
 
 def appendices_by_name(app):

@@ -1,8 +1,8 @@
 """A Sphinx extension: what the theme leaves open on the pages of a site.
 
-Search takes ``renyi`` for ``Rényi`` and ``waterfilling`` for ``water-filling``, and finds the paper's items by their
-numbers. In the end every page is gone through once more: scripts that it does not use go, theorems get permanent
-links, and marks that a screen reader stumbles over are put right.
+Search takes ``renyi`` for ``Rényi`` and ``waterfilling`` for ``water-filling``.  In the end every page is gone through
+once more: scripts that it does not use go, theorems get permanent links, and marks that a screen reader stumbles over
+are put right.
 """
 
 import gc
@@ -67,24 +67,6 @@ def index_subjects(app, doctree):
     for section in [*doctree.findall(nodes.section)]:
         for place in SUBJECTS.keys() & {*section["ids"]}:
             section.insert(1, main_entries(section["ids"][0], SUBJECTS[place]))
-
-
-def index_items(app, doctree):
-    """Index each row of the paper map, so that "equation 30" is found; a range has one entry a number."""
-    if app.env.docname != "book/paper-map":
-        return
-    pattern = re.compile(r"([A-Z][a-z]+?)s? ([A-Z]?\d+)([a-z]?)(?:–(\d+))?")
-    for row in doctree.findall(nodes.row):
-        item = re.split(r"<br>|\n", row[0].astext())[0].strip()
-        if match := pattern.fullmatch(item):
-            kind, first, letter, last = match.groups()
-            names = [f"{kind} {first}{letter}"]
-            if last:
-                numbers = range(int(first), int(last) + 1)
-                names = [f"{kind} {number}" for number in numbers]
-            target = nodes.make_id(f"item {names[0]}")
-            row["ids"].append(target)
-            row[0].insert(0, main_entries(target, names))
 
 
 def index_again(app, doctree):
@@ -208,8 +190,8 @@ def setup(app):
     app.connect("config-inited", add_launch_buttons)
     # before the theme takes it
     app.connect("html-page-context", lighten_side_bar, priority=100)
-    for step in (index_subjects, index_items, index_again):
-        app.connect("doctree-read", step)
+    app.connect("doctree-read", index_subjects)
+    app.connect("doctree-read", index_again)
     # after the extensions that copy files
     app.connect("build-finished", finish, priority=900)
     return {"parallel_read_safe": True}

@@ -16,16 +16,6 @@ SCALES = np.array([0.02, 0.01, 0.007])
 SHARES = np.array([0.5, 0.3, 0.2])  # omega = 1
 
 
-def test_blocks_share_a_floor_and_nothing_else():
-    floor = correlated.block_floors(0.037, 10, (50, 1003), np.random.default_rng(0))
-    assert floor.shape == (50, 1003)
-    blocks = floor[:, :1000].reshape(50, 100, 10)
-    assert (blocks == blocks[..., :1]).all()
-    gain = 0.037 / blocks[..., 0]
-    assert stats.kstest(gain.ravel(), "expon").pvalue > 0.01
-    assert abs(np.corrcoef(gain[:, 1:].ravel(), gain[:, :-1].ravel())[0, 1]) < 0.05
-
-
 def test_gauss_markov_floors_have_the_stated_correlation():
     def gains(scales, seed):
         rng = np.random.default_rng(seed)

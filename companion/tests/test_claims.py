@@ -52,21 +52,6 @@ def test_judge_takes_the_side_of_the_whole_interval():
     assert evaluate(ends, above=False).verdict.tolist()[:2] == ["fails", "holds"]
 
 
-def test_verdicts_have_about_the_stated_error_rate():
-    """Of a ratio that is 1 on average, one verdict in twenty settles."""
-    index = pd.MultiIndex.from_product(
-        [["A", "B"], range(400), range(5)], names=["policy", "nu", "seed"]
-    )
-    leaked = pd.DataFrame(
-        {"rdp": np.exp(np.random.default_rng(1).normal(size=4000))}, index
-    ).reset_index()
-    settled = (
-        evaluate(compare(leaked.assign(epsilon=leaked.rdp), "rdp", "A", "B")).verdict
-        != "not settled"
-    ).mean()
-    assert 0.02 < settled < 0.09  # four standard errors around 0.05
-
-
 def test_every_statement_is_evaluated_in_its_own_direction():
     leaked = leakages(LEVELS, 1e-3, (2, 20), np.random.default_rng(2))
     choice = {"drawn": ("EqualAlloc",), "others": ("PowerControl",)}
@@ -79,26 +64,6 @@ def test_every_statement_is_evaluated_in_its_own_direction():
     rdp = rdp.sort_index()
     assert (rdp["close", "AdaScale"] == "fails").all()
     assert rdp["ahead", "EqualAlloc", 0.02] == "fails"
-
-
-def test_means_and_medians_can_disagree_on_whether_a_gap_narrows():
-    """One realisation in ten with a huge leakage rules the means and leaves the geometric mean where it was."""
-    huge = np.where(np.arange(100) % 10 == 0, 1e4, 1.0)
-    ada = np.array([huge, np.ones(100)])
-    equal = np.array([np.where(huge > 1, 1.1 * huge, 2.5), np.full(100, 2)])
-    leaked = table(Optimal=0.9 * ada, AdaScale=ada, EqualAlloc=equal)
-    evaluated = {
-        average: paper_claims(leaked, ("EqualAlloc",), (), average)
-        for average in ("geometric", "ratio of means")
-    }
-    verdicts_by = {
-        name: claims.set_index(["claim", "metric", "nu"]).verdict
-        for name, claims in evaluated.items()
-    }
-    assert verdicts_by["geometric"]["narrows", "rdp", 0.01] == "holds"
-    assert verdicts_by["ratio of means"]["narrows", "rdp", 0.01] == "fails"
-    # by about a hundred nats
-    assert verdicts_by["ratio of means"]["narrows in nats", "rdp", 0.01] == "holds"
 
 
 def leakages(levels, scale, shape, rng):
@@ -142,8 +107,6 @@ def test_holm_unsettles_what_its_definition_does():
     leaked = leakages(levels, 0.08, (3, 30), np.random.default_rng(5))
     claims = paper_claims(leaked, ("EqualAlloc",), ("PowerControl",))
     lost = holm(claims)
-    sure = claims.query("policy == 'PowerControl' and claim == 'ahead'")
-    assert not {*sure.index} & {*lost.index}
     assert 0 < len(lost) < len(claims) / 2
     # the p-value is that of the t test which the interval of a ratio inverts
     p = holm(claims, level=1e-300).p.reindex(claims.index).fillna(1.0).to_numpy()

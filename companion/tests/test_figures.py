@@ -10,22 +10,14 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.pylabtools import select_figure_formats
 
-from adascale import Scenario
-from adascale.comparison import leakage_table
-from adascale.statistics import log_interval
 from companion import figures
 from companion.figures import drawn_data, files
 from companion.figures.data import check_sum, described
-from companion.methods import METHODS
 
-BUDGETS = [2e-3, 8e-3]  # OnlySome reaches the first
-SMALL = Scenario("small", 3, 40, 1000, 20, 400, 1.0, 0.2, 1e-12)
 ARTISTS = {
     "line": lambda axes, y: axes.plot(np.arange(y.size), y),
-    "points": lambda axes, y: axes.scatter(np.arange(y.size), y),
     "colours": lambda axes, y: axes.scatter(np.arange(y.size), np.arange(y.size), c=y),
     "bar": lambda axes, y: axes.bar(np.arange(y.size), y),
-    "area": lambda axes, y: axes.fill_between(np.arange(y.size), 0, y),
     "error bars": lambda axes, y: axes.errorbar(
         np.arange(y.size), 0 * y, yerr=y, linestyle="none"
     ),
@@ -53,34 +45,12 @@ def axes():
     return plt.subplots()[1]
 
 
-@pytest.fixture(scope="module")
-def table():
-    return leakage_table(SMALL, BUDGETS, range(12), METHODS)
-
-
-def lines(axis):
-    return {line.get_label(): [*line.get_ydata()] for line in axis.lines}
-
-
 def test_policies_differ_in_colour_and_marker():
     names = [*figures.STYLE, "Mine", "Theirs"]
     styles = [figures.policy_style(name, names) for name in names]
     for key in ("color", "marker"):
         assert len({style[key] for style in styles}) == len(names)
     assert figures.policy_style("Learn, hard") == figures.policy_style("Learn")
-
-
-def test_realisations_are_drawn_relative_to_their_own_optimum(table):
-    rdp, relative = figures.realisations(table).axes
-    wide = table.pivot(index=["nu", "seed"], columns="policy", values="rdp")
-    ratio = wide["EqualAlloc"] / wide["Optimal"]
-    drawn = lines(relative)
-    assert sorted(drawn["_EqualAlloc, realisations"]) == pytest.approx(sorted(ratio))
-    means = np.exp(np.log(ratio).groupby("nu").mean())
-    assert drawn["EqualAlloc"] == pytest.approx(means.tolist())
-    own = table[table.policy == "AdaScale"].groupby("nu").rdp
-    band = rdp.collections[0].get_paths()[0].vertices[:, 1]
-    assert band.max() == pytest.approx(max(log_interval(rows).high for _, rows in own))
 
 
 @pytest.mark.parametrize("draw", ARTISTS.values(), ids=ARTISTS)
@@ -103,7 +73,6 @@ def test_rounding_of_another_machine_is_the_same_text():
     noise = 4e-16 * rng.standard_normal(values.shape)
     for row, error in zip(values, noise, strict=True):
         assert check_sum(row) == check_sum(row * (1 + error) + 1e-17 * row.max())
-    assert check_sum([1 - 1e-15, -1e-30, 3]) == check_sum([1 + 1e-15, 0.0, 3])
     assert check_sum([1, np.nan]) != check_sum([1, np.inf])
 
 

@@ -1,7 +1,6 @@
 """A training told apart at its deepest fade: what the branch changes, and what it shares."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from adascale import Scenario, channel
@@ -9,7 +8,6 @@ from adascale.comparison import find_method
 from adascale.learning import data, train
 from adascale.runs.execution import problem_of
 from adascale.runs.specification import make_run
-from companion.__main__ import main
 from companion.training.controls import FadeLevelled
 from companion.training.counterfactual import fade_levelled, fork
 from tests.problems import drawn
@@ -62,16 +60,6 @@ def test_branches_are_one_training_up_to_the_fade(branch):
     assert 0 < before.sum() < len(branch)
     assert without[before].equals(with_fade[before])
     assert (without[~before] != with_fade[~before]).all()
-
-
-def test_the_command_forks_the_runs_of_a_sweep(branch, tmp_path):
-    lines = "".join(f"{key} = {value!r}\n" for key, value in RUN.items())
-    (tmp_path / "one.toml").write_text(f"[[runs]]\nreading = 'small'\n{lines}")
-    main(["make", "fork", "--sweep", f"{tmp_path}/one.toml", "--out", f"{tmp_path}"])
-    table = pd.read_csv(tmp_path / "fork.csv")
-    assert table["accuracy"].tolist() == branch["accuracy"].tolist()
-    assert set(table.run) == {make_run(**RUN).address}
-    assert "one.toml" in (tmp_path / "fork.provenance.toml").read_text()
 
 
 def test_fade_levelled_replaces_the_deepest_fade_alone():

@@ -2,10 +2,9 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import brentq
 
 from adascale import Problem, policies, tuning
-from adascale.comparison.shi_tuning import best_lyapunov, match_lyapunov
+from adascale.comparison.shi_tuning import match_lyapunov
 from adascale.problem import RoundLeakage
 from companion.shi import capped_level, plain_lyapunov
 from tests import problems
@@ -41,62 +40,10 @@ def test_the_kindest_pair_is_chosen(matched):
     assert match.penalty.shape == match.rate.shape == problem.batch_shape
     w = policies.LyapunovPowerControl(match.penalty, match.rate).schedule(problem)
     np.testing.assert_allclose(problem.cost(w) / problem.budget, 1, rtol=1e-9)
-    best = (
-        match.pairs.groupby("lane")
-        .epsilon.min()
-        .to_numpy()
-        .reshape(problem.batch_shape)
-    )
-    np.testing.assert_allclose(problem.epsilon(w), best, rtol=1e-9)
-    worst = (
-        match.pairs.groupby("lane")
-        .epsilon.max()
-        .to_numpy()
-        .reshape(problem.batch_shape)
-    )
-    assert (worst > 2 * best).all()  # the control: which pair is taken matters
-    figures = best_lyapunov(problem)
-    np.testing.assert_array_equal(
-        [figures.penalty, figures.rate], [match.penalty, match.rate]
-    )
-
-
-def test_no_pair_between_tried_rates_leaks_much_less(matched):
-    """Forty rates around the best one, the crossing of each found by bisection."""
-    problem, match = matched
-    alone = Problem(problem.scenario, problem.min_gain[0], problem.budget[1, 0])
-    epsilon = match.pairs.groupby("lane").epsilon.min()[2]
-    rates = match.rate[1, 0] * np.geomspace(0.9, 1.1, 40)
-    natural = float(match.penalty[1, 0])
-    pairs = []
-    for rate in rates:
-        low = natural * 1e-3
-        high = natural * 1e3
-        if (lyapunov_cost(alone, low, rate) - 1) * (
-            lyapunov_cost(alone, high, rate) - 1
-        ) < 0:
-            pairs.append(
-                (
-                    brentq(
-                        lambda V, rate=rate: lyapunov_cost(alone, V, rate) - 1,
-                        low,
-                        high,
-                        rtol=1e-13,
-                    ),
-                    rate,
-                )
-            )
-    penalty, rate = np.array(pairs).T
-    many = Problem(
-        problem.scenario,
-        np.broadcast_to(alone.min_gain, (rate.size, 500)),
-        alone.budget,
-    )
-    kindest = many.epsilon(
-        policies.LyapunovPowerControl(penalty, rate).schedule(many)
-    ).min()
-    assert len(pairs) > 30
-    assert epsilon < 1.05 * kindest  # the zoom is no finer than that
+    epsilon = match.pairs.groupby("lane").epsilon
+    np.testing.assert_allclose(problem.epsilon(w).ravel(), epsilon.min(), rtol=1e-9)
+    # the control: which pair is taken matters
+    assert (epsilon.max() > 2 * epsilon.min()).all()
 
 
 def test_a_rate_out_of_all_reach_is_named_lane_and_all():
@@ -127,11 +74,14 @@ def test_plain_method_minimises_every_round():
     energy, queue = plain_lyapunov(problem, V, caps)
     assert energy[:, 0] == pytest.approx(np.maximum(caps, floor[0]), rel=1e-12)
     leakage = RoundLeakage(MNIST)
-    for k, t in np.ndindex(energy.shape):
-        # no point of a grid is better
-        grid = np.geomspace(floor[t], max(caps[k], floor[t]), 400)
-        w = np.append(energy[k, t], grid)
-        own, *others = V * leakage(w) + queue[k, t] * (w - floor[t])
-        assert own <= min(others) * (1 + 1e-9)
-        filled = max(queue[k, t] + energy[k, t] - floor[t] - 0.04, 0)
-        assert queue[k, t + 1] == pytest.approx(filled, rel=1e-12)
+    filled = np.maximum(queue[:, :-1] + energy - floor - 0.04, 0)
+    np.testing.assert_allclose(queue[:, 1:], filled, rtol=1e-12)
+
+    def drift(w):
+        return V * leakage(w) + queue[:, :-1] * (w - floor)
+
+    # no point of a grid is better
+    most = np.maximum(caps[:, None], floor)
+    for share in np.linspace(0, 1, 400):
+        other = floor * (most / floor) ** share
+        assert (drift(energy) <= drift(other) * (1 + 1e-9)).all()

@@ -60,19 +60,6 @@ def audited(sigma=1.5, runs=RUNS, seed=0, **how):
     return audit_paired(given([sigma] * ROUNDS, seed=seed), runs, **how)
 
 
-def test_both_trainings_draw_the_same_batches_but_for_the_sample():
-    inside, outside, _ = neighbours(given([1.0]))
-    place = inside.parts[-1][-1]
-    count = 0
-    assert [part.size for part in outside.parts] == [20, 19]
-    for seed in range(200):
-        inside.seed = outside.seed = seed
-        for with_it, without in zip(inside.batches(0), outside.batches(0), strict=True):
-            np.testing.assert_array_equal(with_it[with_it != place], without)
-            count += place in with_it
-    assert stats.binomtest(count, 200, 0.5).pvalue > 1e-3
-
-
 def test_training_adds_the_clipped_gradient_or_nothing():
     inside, outside, sample = neighbours(given([1.0]))
     place = inside.parts[-1][-1]

@@ -62,10 +62,6 @@ def test_sharp_epsilons_are_those_inside_the_certified_intervals():
     ]
     with pytest.raises(ValueError, match=r"^noise_multiplier must be"):
         sharp_epsilon(0.02, [1.0, -1.0])
-    lost = accounting.epsilon([(1e-6, 0.5, 10_000)], 1e-12)
-    assert sharp_epsilon(1e-6, np.full(10_000, 0.5), 1e-12) == pytest.approx(
-        lost.estimate, rel=0.01
-    )
 
 
 def test_a_stranger_hears_the_victim_by_the_ratio_of_two_fades():
@@ -94,10 +90,6 @@ def test_a_power_meter_s_multiplier_is_that_of_its_reading():
     # the shift is 2 x + 1, where the formula has 2 x
     assert multiplier * (1 + 0.5 / norm) == pytest.approx(
         float(listeners.energy_multiplier(sigma, dimension, norm)), rel=0.04
-    )
-    # near: as good as all
-    assert listeners.energy_multiplier(1e-3, dimension, norm) == pytest.approx(
-        1e-3, rel=1e-6
     )
 
 

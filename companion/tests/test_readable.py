@@ -72,10 +72,3 @@ def test_a_table_is_shown_under_one_row_of_heads(names):
         for row in BeautifulSoup(html, "html.parser").select("tbody tr")
     ]
     assert rows == ["same one −0.1 2", "other 3 4", "falls one 5 6"]
-
-
-def rows(values):
-    rows = [("r", "P", *value) for value in values]
-    return pd.DataFrame(
-        rows, columns=["reading", "policy", "nu", "seed", "test_accuracy"]
-    )

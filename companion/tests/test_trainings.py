@@ -16,9 +16,6 @@ def committed(dataset, *names):
     return pd.concat(load(f"{dataset}/{name}") for name in names)
 
 
-# The digits
-
-
 # MNIST
 
 QUOTED = QUOTED_ACCURACY["mnist"]

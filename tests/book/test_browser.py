@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from bs4 import BeautifulSoup
 
 # axe-core 4.14.1 from npm, under the Mozilla Public License 2.0
 AXE = Path(__file__).parent / "axe" / "axe.min.js"
@@ -238,22 +237,6 @@ def test_search_puts_chapters_before_the_api(page, html, query):
     assert is_api == sorted(is_api)
     assert any(is_api)
     assert links[0].startswith(("notebooks/0", "notebooks/1"))
-
-
-@pytest.mark.parametrize(
-    ("item", "text"),
-    [
-        ("equation 30", "equation 30"),
-        ("Equation 30a", "equation 30a"),
-        ("theorem 2", "theorem 2"),
-        ("equation 5", "equations 4"),
-    ],
-)
-def test_search_finds_an_item_of_the_paper_by_its_number(page, html, item, text):
-    address, _, place = results(page, html, item)[0].partition("#")
-    assert address == "book/paper-map.html"
-    rows = BeautifulSoup((html / address).read_text(), "html.parser")
-    assert rows.find(id=place).get_text().strip().lower().startswith(text)
 
 
 @pytest.mark.parametrize(

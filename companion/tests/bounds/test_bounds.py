@@ -2,7 +2,6 @@
 
 import math
 
-import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 from adascale import Problem, Scenario, channel, policies
 from adascale.problem import RoundLeakage
 from companion import bounds
-from companion.shi import plain_lyapunov
 from tests import reference
 
 from .bounds_cases import assert_holds, instances, with_floors
@@ -73,33 +71,6 @@ def test_queue_violation_and_regret_keep_their_bounds(at_integers, fractional):
             assert (sharp.right <= paper.right * (1 + 1e-12)).all()
 
 
-def price_gap(problem, w, penalty, other):
-    """The two sides of V (F(w_t) - F(w'_t)) <= P_t (y'_t - y_t), and what their difference may lose to rounding."""
-    leakage = RoundLeakage(problem.scenario)
-    spend = problem.spend(w)
-    pressure = bounds.queue(problem, w)[..., :-1] + spend
-    V = np.broadcast_to(penalty, problem.batch_shape)[..., None]
-    own = V * leakage(problem.min_noise_energy + spend)
-    others = V * leakage(problem.min_noise_energy + other)
-    # the root is known to a few units in the last place, and pressures are sums of differences of w and its floor
-    lost = 1e-12 * (own + pressure * (other + spend)) + slack(problem)[..., None] * (
-        other + spend + pressure
-    )
-    return own - others, pressure * (other - spend), lost
-
-
-@given(instances(orders=(1.3, 2, 3, 8)), st.integers(0, 2**32))
-def test_no_choice_gains_more_than_its_price(instance, seed):
-    problem, penalty = instance
-    w = policies.AdaScale(penalty).schedule(problem)
-    rng = np.random.default_rng(seed)
-    shape = (*problem.batch_shape, problem.num_rounds)
-    scale = 10 ** rng.uniform(-3, 3, shape) * rng.integers(0, 2, shape)
-    other = problem.budget[:, None] * scale
-    gained, price, lost = price_gap(problem, w, penalty, other)
-    assert (gained <= price + lost).all()
-
-
 @given(instances(orders=(1.3, 2, 3, 8)))
 def test_regret_at_the_cost_paid_is_positive_and_below_its_price(instance):
     problem, penalty = instance
@@ -140,16 +111,8 @@ def some_instance(rounds=200):
     return problem, np.full(3, 1.0)
 
 
-def test_a_schedule_that_is_not_adascale_s_breaks_the_price():
-    problem, penalty = some_instance()
-    other = np.full((3, problem.num_rounds), 0.02)
-    doubled = 2 * problem.min_noise_energy
-    for w, holds in (
-        (policies.AdaScale(penalty).schedule(problem), True),
-        (doubled, False),
-    ):
-        gained, price, lost = price_gap(problem, w, penalty, other)
-        assert (gained <= price + lost).all() == holds
+def test_an_even_split_breaks_the_price_of_regret():
+    problem, _ = some_instance()
     equal = policies.EqualAlloc().schedule(problem)
     sides = bounds.regret_at_cost(problem, equal, 100.0)
     assert (sides.left > sides.right).all()
@@ -177,28 +140,6 @@ def test_kappa_falls_between_its_limits(order):
 
 
 # Plain loops in x_t
-
-
-def test_the_four_limits_against_plain_sums():
-    V, nu = 2.0, 0.05
-    problem = Problem(MIXED, MIXED.min_gain(channel.draw(3, 6, 5).gain), nu)
-    limits = bounds.queue_limits(problem, V)
-    slope = reference.exact_slope(MIXED, 3)
-    unit = MIXED.num_parameters * MIXED.noise_power  # x at h = 1 is one / w
-    for R in range(7):
-        floors = problem.min_noise_energy[:R]
-        equal = math.fsum(
-            reference.round_leakage(MIXED, unit / (w + nu), 1.0, 3) for w in floors
-        )
-        assert limits.equal[R] == pytest.approx(
-            math.sqrt(2 * V * equal + nu**2) - nu, rel=1e-8
-        )
-        low = nu + min(floors) if R else None
-        fall = -float(slope(mp.mpf(low))) if R else 0.0
-        assert limits.threshold[R] == pytest.approx(max(V * fall - nu, 0), rel=1e-9)
-        assert limits.growth[R] == pytest.approx(
-            (2.25 * V * low**2 * fall * R**2) ** (1 / 3) if R else 0, rel=1e-9
-        )
 
 
 @pytest.fixture(scope="module", params=[0.002, 0.05, 1.0])
@@ -262,18 +203,6 @@ def test_regret_is_that_of_the_paper_in_x(in_x):
     assert regret.left == pytest.approx(expected, rel=1e-7, abs=1e-10)
     right = (limit[6] * nu + 6 * nu**2 / 2 + nu**2 / 2) / penalty
     assert regret.right == pytest.approx(right, **NEAR)
-
-
-def test_without_the_quadratic_term_the_violation_blows_up():
-    caps = np.array([1e4, 1e6, 1e8])
-    floor = some_instance()[0].min_noise_energy[0]
-    energy, _ = plain_lyapunov(with_floors(MNIST, floor, 0.04), 1.0, caps)
-    many = with_floors(MNIST, np.tile(floor, (3, 1)), np.full(3, 0.04))
-    sides = bounds.violation_bound(many, energy, 1.0)
-    assert (sides.left >= 0.99 * caps / floor.size - 0.04).all()
-    excess = sides.left / sides.right
-    assert (np.diff(excess) > 0).all()
-    assert excess[-1] > 1  # the bound fails
 
 
 def test_another_policy_s_regret_breaks_the_bound():

@@ -72,21 +72,3 @@ def test_surplus_is_the_integral_of_the_slope_above_the_price(case):
     # below a floor, where no policy can go, it can be negative
     below = np.maximum(floor - 0.3 * value.level, 0.3 * value.level)
     assert surplus(F, value, floor, below).min() < -1e-3 * value.price * value.level
-
-
-@BOTH
-def test_surplus_accounts_for_mean_leakage(case):
-    rng = np.random.default_rng(1)
-    F = case.F
-    floor = case.law.draw(rng, 100, 200)
-    low = floor[:, ::-1] < case.value.level
-    energy = floor + rng.exponential(size=floor.shape) * case.nu * (1 + low)
-
-    def remainder(value):
-        over = (energy - floor).sum(axis=1) - 200 * case.nu
-        priced = F(energy).sum(axis=1) - 200 * value.leakage + value.price * over
-        return priced - surplus(F, value, floor, energy).sum(axis=1)
-
-    assert within(remainder(case.value), 0.0)
-    wrong = case._replace(law=RayleighFloors(2 * case.law.scale))
-    assert not within(remainder(wrong.value), 0.0)

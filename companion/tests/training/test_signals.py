@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from scipy import stats
 
 from adascale import Scenario, channel
 from adascale.learning import FedSGD, Training, data
@@ -43,15 +42,6 @@ def test_both_forms_give_the_same_update(dtype, tolerance):
     assert torch.equal(quiet, gradients.mean(0))
 
 
-def test_the_noise_has_half_its_power_in_the_real_part():
-    noise = receiver_noise(np.random.default_rng(1), 100_000, 1e-12)
-    for part in (noise.real, noise.imag):
-        # the sample variance of n normal numbers: chi-square with n degrees; 99.9 % at a fixed seed
-        low, high = np.array(stats.chi2.interval(0.999, part.size)) / part.size
-        assert low < np.mean(part**2) / 0.5e-12 < high
-    assert abs(np.corrcoef(noise.real, noise.imag)[0, 1]) < 3.3 / np.sqrt(noise.size)
-
-
 def test_bottleneck_meets_the_power_limit_on_average():
     """All sample gradients of a batch alike and at the clip norm: then ||g_m|| = |B| C / B_m, the worst case."""
     drawn = channel.draw(10, 1, 3)
@@ -71,10 +61,6 @@ def test_bottleneck_meets_the_power_limit_on_average():
     error = power.std(0) / np.sqrt(5000)
     expected = SCENARIO.max_power * gain.min() / gain
     assert (np.abs(mean - expected) < 4 * error).all()
-    # without k_m^2 the average of the bottleneck would exceed the limit
-    weakest = gain.argmin()
-    beyond = mean[weakest] * SCENARIO.batch_second_moment - SCENARIO.max_power
-    assert beyond > 4 * error[weakest]
 
 
 DIGITS = data.load("digits")
@@ -96,9 +82,6 @@ def test_with_senders_signal_level_is_the_equivalent_form():
     assert ((shown.power > 0) == senders).all()
     growth = shown.power[senders] / server.step(start, eta, h)[1].power[senders]
     np.testing.assert_allclose(growth, (10 / senders.sum()) ** 2, rtol=1e-4)
-    skipped, idle = server.step(start, 0.0, h, senders_t=np.zeros(10, bool))
-    assert skipped.round == 1
-    assert idle.power.tolist() == [0] * 10
 
 
 def apart(start, model, other):
@@ -123,5 +106,3 @@ def test_signal_level_and_equivalent_form_give_the_same_training():
     assert apart(start, fast, signal) < 1e-4  # ten steps in single precision
     # sample gradients differ, so that their mean is shorter than C
     assert np.max(np.mean(spent, axis=0)) < SMALL.max_power
-    without = (kind.step(start, eta[0])[0].parameters for kind in (server, plain))
-    assert torch.equal(*without)
