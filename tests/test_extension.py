@@ -215,17 +215,3 @@ def test_a_rule_for_a_layer_gives_what_vmap_gives(own, tmp_path, said):
         ruled["test_loss"], rel=1e-5
     )  # single precision, other sums
     assert general["run"] != ruled["run"]  # another source, another address
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("learn:budget_mod=hard", "policy Learn has no parameter 'budget_mod'; it has"),
-        ("own:Level:levle=1", "policy Level has no parameter 'levle'; it has level"),
-        ("best", "policy Best needs number, as in Best:number=VALUE"),
-    ],
-)
-def test_parameters_of_a_policy_are_those_of_its_class(own, capsys, name, expected):
-    own(POLICY)
-    assert adascale("leakage", "--nu", 1, "--policy", name) == 2
-    assert expected in capsys.readouterr().err

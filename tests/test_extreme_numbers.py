@@ -3,7 +3,6 @@
 import itertools
 import math
 import time
-from dataclasses import replace
 
 import mpmath as mp
 import numpy as np
@@ -142,12 +141,6 @@ def test_a_water_level_beyond_floating_point_is_refused(floor, budget):
         match=r"^beyond floating point: the floors and budgets of all rounds together",
     ):
         water_level(floor, budget)
-
-
-def test_devices_that_are_alike_are_one_kind_however_they_are_given():
-    listed = replace(MNIST, batch_size=(60,) * 10, dataset_size=(6000,) * 10)
-    w = [0.1, 1.0]
-    np.testing.assert_array_equal(RoundLeakage(MNIST)(w), RoundLeakage(listed)(w))
 
 
 constants, counts = (

@@ -3,19 +3,14 @@
 import json
 import math
 import os
-import resource
-import stat
 import time
 
 import pytest
 
-from adascale import load_preset
 from adascale.errors import InvalidFile
 from adascale.files import (
     json_text,
     parse_json,
-    preset_chain,
-    read_preset,
     read_text,
     read_toml,
     write_atomically,
@@ -54,35 +49,6 @@ def test_an_error_names_the_file_that_was_asked_for(tmp_path, name):
         write_atomically(tmp_path / name, "x")
     assert error.value.filename == str(tmp_path / name)
     assert {path.name for path in tmp_path.iterdir()} == {"folder", "file"}
-
-
-@pytest.mark.parametrize(("size", "limit"), [(1, 0), (5000, 4096), (10**6, 4096)])
-def test_a_full_disk_leaves_nothing_behind(tmp_path, size, limit):
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
-    try:
-        with pytest.raises(OSError, match="File too large") as error:
-            write_atomically(tmp_path / "table.csv", b"x" * size)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert error.value.filename == str(tmp_path / "table.csv")
-    assert contents(tmp_path) == {}
-
-
-def test_the_folder_is_synchronised_after_the_files(tmp_path, monkeypatch):
-    calls, replace = [], os.replace
-
-    def synchronise(file):
-        calls.append(stat.S_IFMT(os.fstat(file).st_mode))
-
-    def move(*paths):
-        calls.append("replace")
-        replace(*paths)
-
-    monkeypatch.setattr(os, "fsync", synchronise)
-    monkeypatch.setattr(os, "replace", move)
-    write_together({tmp_path / name: "" for name in "ab"})
-    assert calls == [stat.S_IFREG, stat.S_IFREG, "replace", "replace", stat.S_IFDIR]
 
 
 def test_no_file_is_replaced_if_one_cannot_be_written(tmp_path, monkeypatch):
@@ -157,25 +123,3 @@ def test_a_byte_order_mark_is_read_and_another_encoding_is_refused(tmp_path, for
         (tmp_path / "x").write_text(frame % '"\xe9"', encoding=encoding)
         with pytest.raises(InvalidFile, match="x is not UTF-8 text"):
             read(tmp_path / "x")
-
-
-def test_a_preset_is_read_from_its_file_and_those_of_its_bases(tmp_path):
-    own = tmp_path / "own.toml"
-    own.write_text('base = "middle.toml"\nscenario = { name = "said" }\n')
-    middle = 'base = "digits"\nlevels = [1]\nscenario = { num_rounds = 3 }\n'
-    (tmp_path / "middle.toml").write_text(middle)
-    chain = preset_chain(str(own))
-    names = [path.name for path, _ in chain]
-    assert names == ["own.toml", "middle.toml", "digits.toml", "mnist.toml"]
-    path, content = read_preset(str(own))
-    assert (path, content["levels"]) == (own, [1])
-    scenario = content["scenario"]
-    assert (scenario["name"], scenario["num_rounds"]) == ("said", 3)
-    assert content["training"] == chain[3][1]["training"] | chain[2][1]["training"]
-
-
-def test_a_preset_has_its_own_name_unless_it_says_one(tmp_path):
-    (tmp_path / "first.toml").write_text('base = "mnist"\n')
-    (tmp_path / "second.toml").write_text('base = "first.toml"\n')
-    for name in ("first", "second"):
-        assert load_preset(str(tmp_path / f"{name}.toml")).scenario.name == name

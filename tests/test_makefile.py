@@ -56,32 +56,11 @@ def make(folder, *arguments, check=True):
     )
 
 
-def planned(folder):
-    """Return what `make venv` would do: nothing, install the project, or make the environment."""
-    commands = make(folder, "-n", "venv").stdout
-    if "-m venv .venv" in commands:
-        assert "rm -rf .venv" in commands, "a half-made .venv stays under the new one"
-        return "environment"
-    return "project" if "--editable ." in commands else "nothing"
-
-
 def finish(folder):
     """Leave what a finished `make venv` leaves."""
     written = r"echo '(.*)' > (\.venv/(?:made|installed)-from)"
     for text, path in re.findall(written, make(folder, "-n", "venv").stdout):
         (folder / path).write_text(text)
-
-
-def test_venv_is_remade_if_the_lock_or_the_folder_changes(checkout, tmp_path):
-    assert planned(checkout) == "environment"  # an interrupted attempt does not count
-    finish(checkout)
-    assert planned(checkout) == "nothing"
-    append(checkout / "pyproject.toml")
-    assert planned(checkout) == "project"
-    finish(checkout)
-    assert planned(shutil.copytree(checkout, tmp_path / "moved")) == "environment"
-    append(checkout / "requirements.lock")
-    assert planned(checkout) == "environment"
 
 
 def test_make_refuses_every_other_folder_and_touches_nothing_there(

@@ -69,17 +69,6 @@ def test_an_altered_number_is_out_of_step(pair, where):
     assert not is_in_step(nbformat.reads(altered, 4), chapter)
 
 
-def test_outputs_are_kept_where_the_prose_alone_has_changed(pair):
-    chapter, path = pair
-    before = tool.code_cells(nbformat.read(path, as_version=4))
-    chapter.write_text(CHAPTER.replace("Half is", "One half is"))
-    tool.keep_outputs(chapter)
-    notebook = nbformat.read(path, as_version=4)
-    assert tool.code_cells(notebook) == before
-    assert notebook.cells[-1].source == "One half is 0.5."
-    assert is_in_step(notebook, chapter)
-
-
 def test_outputs_of_other_code_are_not_kept(pair):
     chapter, path = pair
     stored = path.read_bytes()

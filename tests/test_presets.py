@@ -105,16 +105,6 @@ def test_a_bad_preset_is_named_with_its_file(write, said):
         assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(
-    "name", ["learning_rate", "chunk", "model", "dataset", "speed"]
-)
-def test_a_bad_training_is_named_with_its_file(write, name):
-    for value in ("true", "2020-01-01", "[0.1, 0.2]", "{ x = 1 }"):
-        with pytest.raises(ValueError, match=rf"own.toml: .*\b{name}\b") as error:
-            Training.preset(write(f'base = "mnist"\n[training]\n{name} = {value}\n'))
-        assert "\n" not in str(error.value)
-
-
 def test_units_of_a_file_replace_those_of_its_base(write):
     path = write('base = "mnist"\n[scenario]\nnoise_power_dbm = -100\n')
     assert presets.load(path).scenario.noise_power == pytest.approx(1e-13)

@@ -74,20 +74,6 @@ def test_leakage_is_the_sum_over_rounds_and_the_mean_over_devices(scenario, alph
     assert float(problem.rdp(w, alpha)) == pytest.approx(np.mean(leakages), rel=1e-10)
 
 
-@pytest.mark.parametrize("share", [1.0, 0.25, 1e-3])
-def test_the_part_of_the_noise_that_protects_changes_leakage_alone(share):
-    part = replace(MNIST, privacy_noise_power=share * MNIST.noise_power)
-    whole, other = (make(scenario, 0.04, rounds=200) for scenario in (MNIST, part))
-    np.testing.assert_array_equal(other.max_eta, whole.max_eta)
-    np.testing.assert_array_equal(other.min_noise_energy, whole.min_noise_energy)
-    w = EqualAlloc().schedule(whole)
-    np.testing.assert_array_equal(EqualAlloc().schedule(other), w)
-    np.testing.assert_array_equal(whole.cost(w), other.cost(w))
-    louder = np.sqrt(share) * whole.noise_multiplier(w)
-    np.testing.assert_allclose(other.noise_multiplier(w), louder, rtol=1e-15)
-    assert (other.rdp(w) > whole.rdp(w)) == (share < 1)
-
-
 @each_scenario
 def test_exposure_divides_the_noise_multiplier_of_each_device_and_round(scenario):
     plain, w = short(scenario)

@@ -97,20 +97,6 @@ def test_a_policy_that_cannot_reach_its_budget_is_refused(policy):
         tuning.match_budget(policy, PROBLEM)
 
 
-def test_one_instance_that_cannot_reach_its_budget_is_named():
-    class Mixed(Spending):
-        def schedule(self, problem):
-            return np.where(
-                problem.budget[..., None] > 0.1,
-                Double(self.parameter).schedule(problem),
-                policies.AdaScale(self.parameter).schedule(problem),
-            )
-
-    guess = policies.AdaScale.guess(PROBLEM)
-    with pytest.raises(BudgetNotReached, match=r"instance \(1, 0\)"):
-        tuning.match_budget(Mixed, PROBLEM, guess=guess)
-
-
 def power_control(privacy_budget, mean_gain):
     return policies.PowerControl(mean_gain, privacy_budget)
 
@@ -206,12 +192,6 @@ def test_draws_are_of_the_law_and_independent_from_round_to_round():
     assert abs(correlation) < 0.05  # five standard errors
     # the same quantiles in every instance
     np.testing.assert_allclose(floor[1], 4 * floor[0], rtol=1e-12)
-
-
-def test_more_draws_extend_fewer_and_another_seed_shares_none():
-    floor = tuning.draw_floors(SHORT, LAW, 200, 1)
-    np.testing.assert_array_equal(tuning.draw_floors(SHORT, LAW, 3, 1), floor[:, :3])
-    assert not np.isin(tuning.draw_floors(SHORT, LAW, 3, 2), floor).any()
 
 
 @pytest.mark.parametrize(

@@ -64,50 +64,12 @@ def test_noise_multiplier_is_noise_over_what_a_sample_moves():
     assert problem.rdp(w) == pytest.approx(np.mean(each), rel=1e-12)
 
 
-def test_optimum_of_weighted_devices_is_one_water_level():
-    floor = np.array([0.02, 0.3, 0.05, 0.11])
-    gain = WEIGHTED.noise_scale / (WEIGHTED.x_max * floor)
-    problem = Problem(WEIGHTED, gain, 0.06)
-    found = policies.Optimal().schedule(problem)
-    # all ways to divide the budget in fortieths, of which one is the optimum
-    steps = np.indices((41,) * 3).reshape(3, -1).T
-    steps = steps[steps.sum(axis=1) <= 40]
-    spend = np.column_stack([steps, 40 - steps.sum(axis=1)]) * 0.24 / 40
-    least = problem.rdp(floor + spend).argmin()
-    np.testing.assert_allclose(floor + spend[least], found, rtol=1e-9)
-
-
 @given(SIZES, st.floats(1e-3, 10))
 def test_data_weights_give_all_devices_one_epsilon(sizes, energy):
     fair = unequal(sizes, weights=sizes)
     gain = fair.noise_scale / (fair.x_max * energy)
     each = leakages(fair, gain)
     np.testing.assert_allclose(each, each[0], rtol=1e-9)
-
-
-@given(SIZES, st.floats(0.02, 0.9), st.floats(1.05, 3), st.sampled_from([1.5, 3, 20]))
-def test_only_data_weights_give_all_devices_one_leakage(sizes, rate, factor, order):
-    """At equal p_m / n_m, a larger batch leaks less; for much noise, the leakage is proportional to (p_m / n_m)^2."""
-    larger = min(rate * factor, 1)
-    ratio = 0.5  # of the sampling rate and the noise multiplier
-    small, large = (float(accounting.rdp(q, q / ratio, order)) for q in (rate, larger))
-    assert large < small
-    apart = [float(accounting.rdp(rate, 1e4 * x, order)) for x in (1, factor)]
-    assert apart[0] / apart[1] == pytest.approx(factor**2, rel=1e-3)
-
-
-def test_unequal_data_with_equal_weights_leak_unequally():
-    equal = unequal((100, 1000))
-    small, large = leakages(equal, 1e-12)
-    assert small > 50 * large
-
-
-def test_a_selection_of_all_devices_has_the_epsilons_of_the_weighted_problem():
-    gain = channel.draw(3, 8, seed=0).gain
-    problem = Problem(WEIGHTED, WEIGHTED.min_gain(gain), 0.5)
-    w = policies.EqualAlloc().schedule(problem)
-    everyone = policies.Selection(WEIGHTED, problem.eta(w), np.ones((3, 8), dtype=bool))
-    np.testing.assert_allclose(everyone.epsilons(), problem.epsilons(w), rtol=1e-12)
 
 
 def test_weights_are_refused_where_devices_stay_idle():

@@ -105,15 +105,6 @@ def test_page_shows_what_its_program_prints(capsys):
     assert_shown("unequal.out", capsys.readouterr().out)
 
 
-def test_system_of_the_page_has_its_powers():
-    """Thermal noise is -174 dBm per hertz, to a tenth."""
-    lab = Scenario.from_toml(HOWTO / "lab.toml")
-    noise = 10 ** ((-174 + 10 * np.log10(20e6) + 7) / 10 - 3)
-    assert lab.noise_power == pytest.approx(noise, rel=0.03)
-    assert lab.max_power == pytest.approx(0.1)
-    assert lab.sampling_rate == Scenario.mnist().sampling_rate
-
-
 def test_drops_of_nyusim_are_dealt_to_devices_in_turn(shell, tmp_path):
     """The file is as NYUSIM writes it: blanks around tabs, and a tab after the names."""
     loss = np.random.default_rng(0).uniform(70, 120, 40).round(1)
@@ -239,47 +230,6 @@ def test_flower_app_trains_and_prints_the_epsilon_of_its_schedule(
     flower.main(Nodes(flower.client, 10), None)
     found = float(re.search("epsilon ([0-9.]+)", capsys.readouterr().out)[1])
     assert found == pytest.approx(exact_of_learn(scenario), abs=6e-4)
-
-
-def test_flower_strategy_adds_the_noise_of_its_policy_and_refuses_a_missing_client(
-    flower,
-):
-    import torch
-    from flwr.app import ArrayRecord, Message, RecordDict
-
-    def replies(*rows):
-        for row in rows:
-            yield Message(
-                RecordDict({"arrays": ArrayRecord([np.full(650, row)])}),
-                dst_node_id=1,
-                message_type="train",
-            )
-
-    s, gain, model = (
-        flower.OWN,
-        channel.draw(10, 100, seed=1).gain,
-        torch.nn.Linear(64, 10),
-    )
-    air = flower.OverTheAir(
-        s, policies.Learn(budget_mode="hard"), 0.1, gain, model, rate=1.0
-    )
-    theta, energy = (
-        torch.nn.utils.parameters_to_vector(model.parameters()).detach().clone(),
-        [],
-    )
-    for t in range(1, 101):
-        air.aggregate_train(t, replies(*range(10)))
-        after = torch.nn.utils.parameters_to_vector(model.parameters()).detach().clone()
-        energy.append(2 * (theta - 4.5 - after).double().square().sum().item())
-        theta = after
-    claimed = s.noise_scale / np.array(air.eta)
-    # a sum of 65,000 squares of weights that differ; and float32 is coarse beside a sum of steps of 4.5
-    assert np.sum(energy) == pytest.approx(claimed.sum(), rel=0.05)
-    assert np.mean(claimed) == pytest.approx(
-        0.1 + np.mean(s.noise_scale / (s.x_max * s.min_gain(gain))), rel=1e-9
-    )
-    with pytest.raises(RuntimeError, match="9 clients"):
-        air.aggregate_train(101, replies(*range(9)))
 
 
 def test_sionna_trace_reaches_the_schedule(program, shell, tmp_path, capsys):

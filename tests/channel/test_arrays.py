@@ -1,6 +1,5 @@
 """Array files and tables of other tools: each is read by one call, and several gains per round become one."""
 
-import builtins
 import io
 from dataclasses import replace
 
@@ -11,7 +10,7 @@ from adascale import Problem
 from adascale.channel import Reading
 from adascale.errors import InvalidFile, InvalidInput
 
-from .traces import FAR, SITE, TWO, gains_of, matlab, read, saved
+from .traces import FAR, TWO, gains_of, matlab, read, saved
 
 DEVICES, ROUNDS = TWO.num_devices, TWO.num_rounds
 
@@ -139,11 +138,6 @@ PHONES = "".join(
     for t, row in enumerate(VALUES)
     for m, value in enumerate(row)
 )
-LORA = "".join(
-    f"{1e6 * t + 900 * m:.0f},868100000,{value},7.5,2,260{m}AF\n"
-    for t, row in enumerate(VALUES)
-    for m, value in enumerate(row)
-)
 RUNS = "".join(
     f"{m},{t + 1},{-140},{value},IN-A\n"
     for m, column in enumerate(VALUES.T)
@@ -157,10 +151,6 @@ TABLES = {
         f"Timestamp,Longitude,Latitude,Device,RSRP,RSRQ,CQI\n{PHONES}",
         {"columns": "time=Timestamp,link=Device,value=RSRP", "round_time": 60},
     ),
-    "a LoRa gateway": (
-        f"Time,ChannelFreq,RSSI,SNR,MType,DevAddr\n{LORA}",
-        {"columns": "time=Time,link=DevAddr,value=RSSI", "round_time": 1e6},
-    ),
     "numbered runs": (
         f"run_num,seq_num,lte_rsrp,nr_ssRsrp,tower\n{RUNS}",
         {"columns": "link=run_num,round=seq_num,value=nr_ssRsrp"},
@@ -168,14 +158,6 @@ TABLES = {
     "Excel": (
         EXCEL.replace("sep=;\n", "sep=;\nNo;AP1;AP2;AP3;AP4;remark\n"),
         {"columns": "round=No,AP1,AP2,AP3,AP4"},
-    ),
-    "a simulator": (
-        "% time\ta\tb\tc\td\n"
-        + "".join(
-            f"{t / 2}\t" + "\t".join(map(str, row)) + "\n"
-            for t, row in enumerate(VALUES)
-        ),
-        {},
     ),
 }
 
@@ -192,39 +174,3 @@ def test_power_of_an_element_is_compared_with_its_share(tmp_path):
     elements = gains_of(tmp_path, content, **how, resource_blocks=50)
     band = np.array(gains_of(tmp_path, content, **how))
     np.testing.assert_allclose(elements, band * 600, rtol=1e-12)
-
-
-ARRAYS = {
-    # DeepMIMO: users, receive antennas, transmit antennas, subcarriers, of one scene after another
-    "round,device,antenna,transmit,subcarrier": (60, 4, 1, 2, 8),
-    # Sionna: batch, receivers, their antennas, transmitters, theirs, paths, time steps
-    "round,antenna,antenna,device,transmit,path,round": (20, 1, 2, 4, 1, 5, 3),
-    # Sionna: the same up to OFDM symbols and subcarriers
-    "round,antenna,antenna,device,transmit,round,subcarrier": (20, 1, 2, 4, 1, 3, 8),
-    # MATLAB: snapshots, paths, transmit and receive antennas of one device after another
-    "device,round,path,transmit,antenna": (4, 60, 5, 1, 2),
-    # QuaDRiGa: receive antennas, transmit antennas, paths, snapshots
-    "device,antenna,transmit,path,round": (4, 2, 1, 5, 60),
-}
-
-
-def test_hdf5_without_h5py_is_refused_with_a_remedy(tmp_path, monkeypatch):
-    imported = builtins.__import__
-
-    def without_h5py(name, *more):
-        if name == "h5py":
-            raise ImportError
-        return imported(name, *more)
-
-    monkeypatch.setattr(builtins, "__import__", without_h5py)
-    with pytest.raises(InvalidFile, match="pip install h5py"):
-        read(tmp_path, b"MATLAB 7.3 MAT-file", unit="csi")
-
-
-@pytest.mark.parametrize("axes", ARRAYS)
-def test_array_of_a_simulator_is_read_by_its_axes(tmp_path, axes):
-    value = coefficients(*ARRAYS[axes])
-    how = Reading("csi", axes=axes)
-    trace = read(tmp_path, matlab(H=value), SITE, unit=how)
-    assert trace.gain.shape == (4, 60)
-    assert 0 < trace.gain.min() < trace.gain.max() < 1e-8

@@ -61,19 +61,3 @@ def test_gaps_of_lines_are_counted_over_the_rounds_of_the_scenario(
     how = Reading(**FAR, gaps="hold", max_gaps=max_gaps)
     lines, _, refused = by_line(table, SITE, unit=how)
     assert (len(lines), refused) == (good, [*range(good + 2, 62)])
-
-
-def test_numbers_that_look_like_another_unit_are_noted(tmp_path):
-    sentinel = aligned()
-    sentinel[[3, 9, 20], 2] = -140
-
-    def notes(value, **how):
-        content = wide_form(value, range(60), "round")
-        return read(tmp_path, content, SITE, unit=Reading(**FAR | how)).notes
-
-    assert notes(aligned()) == ()
-    assert "0.2 dBm" in notes(aligned(), transmit_power=0.2)[0]
-    assert "100 dBm" in notes(aligned(), transmit_power=100)[0]
-    assert "line 5: -140 in ue3: several times" in notes(sentinel)[0]
-    with pytest.raises(InvalidFile, match="if it stands for no value, leave it empty"):
-        notes(sentinel, gaps="floor", sensitivity=-125)

@@ -144,16 +144,12 @@ def test_times_in_iso_8601_are_read(tmp_path, kind):
 WRONG_TIMES = {
     "backwards": [*NAIVE[:30], *NAIVE[28:58]],
     "twice": [*NAIVE[:30], *NAIVE[29:59]],
-    "summer time ends": stamps("2024-10-27T02:59:00", 40)
-    + stamps("2024-10-27T02:00:00", 20),
     "midnight": stamps("2024-03-09T23:59:00", form="%H:%M:%S"),
     "two zones": [*AWARE[:30], *(time.replace("+01", "+02") for time in AWARE[30:])],
     "with and without a zone": [*NAIVE[:30], *AWARE[30:]],
     "numbers and times": [*range(30), *NAIVE[30:]],
-    "times and numbers": [*NAIVE[:30], *range(30, 60)],
     "day and time of day": [*NAIVE[:30], *TIMES["of day"][30:]],
     "no time": [*NAIVE[:30], "later", *NAIVE[31:]],
-    "another form": [f"3/9/2024 12:{t:02}" for t in range(60)],
     "nothing": [*NAIVE[:30], "", *NAIVE[31:]],
 }
 
@@ -172,13 +168,11 @@ def test_times_that_run_back_or_are_of_several_kinds_are_refused(tmp_path, name)
 
 def test_both_forms_have_the_same_devices(tmp_path):
     """Names with capitals are sorted as the columns of a table, and two that may be one link are refused."""
-    value, names = aligned(), ["a11", "A2", "B9", "b10"]
-    rows, columns = wide_form(value, range(60), "round"), ",".join(NAMES)
-    wide = rows.replace(columns, ",".join(names))
-    numbered = long_form(value, TURNS, "round")
-    long = numbered
-    for old, new in zip(NAMES, names, strict=True):
-        long = long.replace(f",{old},", f",{new},")
+    rows = wide_form(aligned(), range(60), "round")
+    numbered = long_form(aligned(), TURNS, "round")
+    wide, long = rows, numbered
+    for old, new in zip(NAMES, ["a11", "A2", "B9", "b10"], strict=True):
+        wide, long = wide.replace(old, new, 1), long.replace(f",{old},", f",{new},")
     assert gains_of(tmp_path, long) == gains_of(tmp_path, wide)
     order = [1, 0, 2, 3]  # a2 is before a11
     assert gains_of(tmp_path, rows) == [gains_of(tmp_path, wide)[m] for m in order]

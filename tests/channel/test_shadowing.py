@@ -103,39 +103,14 @@ def test_distance_is_that_of_a_ray_between_mirrors(near, width, share, direction
     np.testing.assert_allclose(distances, expected, rtol=1e-6)
 
 
-class Walking(Moving):
-    """Path loss alone, without fading."""
-
-    def fading(self, rng, num_rounds):
-        return np.ones(num_rounds, dtype=complex)
-
-
-def metres(drawn):
-    """The distances that the gains of a Walking model tell."""
-    return 10 ** ((-10 * np.log10(drawn.gain) - 33.44) / 35.22)
-
-
-def test_uniform_place_stays_uniform():
-    """In squared distance; the paper's uniform distance does not stay, which is the control."""
-    uniform = stats.uniform(10, 190).cdf
-    for t in (0, 1, 4):
-        area = Walking(placement="area", speed=200.0).draw(1, t + 1, SEEDS)
-        squared = metres(area)[:, 0, t] ** 2
-        assert stats.kstest(squared, stats.uniform(100, 39_900).cdf).pvalue > 1e-3
-    away = metres(Walking(speed=200.0).draw(1, 5, SEEDS))[:, 0]
-    assert stats.kstest(away[:, 0], uniform).pvalue > 1e-3
-    assert stats.kstest(away[:, 4], uniform).pvalue < 1e-3
-
-
 def test_speed_sets_the_doppler():
     model = Moving(speed=0.2, carrier=1e9, distance_range=(70.0, 70.0))
-    drawn = model.draw(1, 60, SEEDS)
+    drawn = model.draw(1, 20, SEEDS)
     unit = drawn.coefficient[:, 0] * np.sqrt(drawn.path_loss)
     turns = 0.2 * 1e9 / 299_792_458 * 0.26
     for lag in (1, 3, 12):
         correlation = (unit[:, lag:] * unit[:, :-lag].conj()).mean(axis=1)
         assert_mean(correlation, special.j0(2 * np.pi * turns * lag))
-    assert stats.kstest(np.abs(unit[:, 30]) ** 2, stats.expon.cdf).pvalue > 1e-3
 
 
 def standard(d, f, h, sees):
@@ -164,30 +139,17 @@ def test_street_path_loss_is_that_of_the_standard(f, h):
 
 
 def test_street_devices_see_the_server_at_the_standard_rate():
-    model = UrbanMicro(distance_range=(60.0, 60.0))
-    drawn = model.draw(2, 400, SEEDS)
+    drawn = UrbanMicro(distance_range=(60.0, 60.0)).draw(2, 400, SEEDS)
     loss, unit = 10 * np.log10(drawn.path_loss), drawn.gain * drawn.path_loss[..., None]
-    # a line of sight makes the power vary less than its mean
+    # in sight, the power varies less than its mean; those with K < 0.75, two deviations below 9 dB, look hidden
     spread = unit.std(axis=-1)
-    steady = spread < 0.8
-    chance = model.sight_probability(np.array([60.0])).item()
-    # those in sight with K < 0.75, 10 log10 K < -1.2, two deviations below 9, look like the others
-    chance *= stats.norm.sf((10 * np.log10(0.75) - 9) / 5)
-    error = np.sqrt(chance * (1 - chance) / steady.size)
-    assert abs(steady.mean() - chance) < 4 * error + 0.005
-    for devices, sees, deviation in ((steady, True, 4.0), (spread > 0.99, False, 7.82)):
+    looks = stats.norm.sf((10 * np.log10(0.75) - 9) / 5)
+    chance = looks * UrbanMicro().sight_probability(np.array([60.0])).item()
+    assert (spread < 0.8).mean() == pytest.approx(chance, abs=0.035)
+    for devices, sees, deviation in (
+        (spread < 0.8, True, 4.0),
+        (spread > 0.99, False, 7.82),
+    ):
         decibels = loss[devices] - standard(60.0, 2.0, 1.5, sees)
-        error = deviation / np.sqrt(decibels.size)
-        assert abs(decibels.mean()) < 4 * error + 0.3  # some few are of the other kind
+        assert abs(decibels.mean()) < 0.5 + 4 * deviation / np.sqrt(decibels.size)
         assert decibels.std() == pytest.approx(deviation, rel=0.1)
-    assert_mean(unit.mean(axis=-1).ravel(), 1)
-
-
-def test_path_loss_follows_the_motion():
-    drawn = Walking(speed=20.0).draw(5, 300, 4)
-    away = metres(drawn)
-    np.testing.assert_allclose(away[:, 0], drawn.distance, rtol=1e-12)
-    # the way in and out is as fast as can be
-    assert np.abs(np.diff(away)).max() == pytest.approx(20 * 0.26, rel=0.05)
-    still = Walking(speed=0).draw(5, 30, 4)
-    np.testing.assert_allclose(still.gain.T, [1 / still.path_loss] * 30)

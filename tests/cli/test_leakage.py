@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from adascale import Problem, Scenario, policies
-from companion.methods import METHODS
 
 from ..command import refused, run
 from .streams import CONSTANT, SMALL, measured
@@ -31,25 +30,6 @@ def table(place, capsys):
         return pd.read_csv(io.StringIO(out)).set_index("policy"), err
 
     return call
-
-
-def test_one_row_is_written_per_policy_budget_and_seed(place, capsys):
-    budgets = ["--nu", 1e-3, "--nu", 4e-3]
-    assert run(*LEAKAGE, *budgets, "--realisations", 2, "--out", "all.csv") == 0
-    written = pd.read_csv("all.csv")
-    assert len(written) == len(METHODS) * 2 * 2
-    assert not written.duplicated(["policy", "nu", "seed"]).any()
-    out = capsys.readouterr().out
-    assert all(label in out for label in written.label)
-
-
-def test_seed_shifts_the_realisations(place):
-    how = [*LEAKAGE, "--nu", 1e-3, "--realisations", 2, "--policy", "equalalloc"]
-    assert run(*how, "--out", "a.csv") == 0
-    assert run(*how, "--seed", 1, "--out", "b.csv") == 0
-    first, shifted = (pd.read_csv(f"{name}.csv").set_index("seed").rdp for name in "ab")
-    assert shifted.loc[1] == pytest.approx(first.loc[1], rel=1e-12)
-    assert abs(shifted.loc[2] / first - 1).min() > 1e-3
 
 
 def test_own_policy_of_a_registered_name_is_not_mixed_up_with_it(place, capsys, answer):
@@ -142,7 +122,7 @@ def test_realisations_of_a_trace_are_its_blocks(trace):
 @pytest.mark.parametrize(
     "policy",
     [
-        *("adascale", "learn", "resolve", "powercontrol", "estimfuture"),
+        *("adascale", "powercontrol", "estimfuture"),
         *("mine:Constant", "truncated:threshold=1e-12", "lyapunovpowercontrol"),
     ],
 )
@@ -167,19 +147,6 @@ def test_advice_says_whether_adapting_pays(trace, capsys):
         out, err = capsys.readouterr()
         assert "Learn, hard" in out
         assert re.search(verdict, err)
-
-
-@pytest.mark.parametrize(
-    ("more", "reason"),
-    [
-        ([], "unknown without EqualAlloc"),
-        (["--policy", "equalalloc"], "no other causal policy keeps the budget"),
-    ],
-)
-def test_missing_advice_has_a_reason(trace, capsys, more, reason):
-    how = [*trace[1], "--realisations", 1, "--policy", "adascale", *more]
-    assert run("leakage", *how) == 0
-    assert reason in capsys.readouterr().err
 
 
 BROKEN = """
@@ -234,45 +201,6 @@ def test_error_of_own_policy_names_it_and_its_line_alone(
     assert re.findall(r'File "(.*)", line (\d+)', report) == [
         (str(place / "broken.py"), str(line))
     ]
-
-
-SENDERS = ["--policy", "optimal", "--policy", "truncated"]
-
-
-def test_realisations_that_cannot_meet_a_total_are_counted(table, capsys):
-    how = ["--scenario", "short.toml", "--realisations", 4, "--orders", 4096]
-    table(*how, *SENDERS, "--nu", 0.1, "--out", "nu.csv")
-    floor = pd.read_csv("nu.csv").groupby("seed").floor.first()
-    total = float(floor.sort_values().iloc[1:3].mean())
-    printed, notes = table(*how, *SENDERS, "--total", total, "--plot", "f.svg")
-    assert "Optimal cannot meet --total in 2 of 4 realisations" in notes
-    assert printed.realisations.tolist() == [2, 4]
-    assert printed.total.tolist() == pytest.approx([total] * 2, rel=1e-3)
-    low = ["--policy", "optimal", "--total", float(floor.min()) / 2]
-    message = refused(capsys, "leakage", *how, *low, code=1)
-    assert "no policy can meet --total in any realisation" in message
-
-
-def test_a_privacy_budget_needs_no_hindsight(table):
-    how = ["--scenario", "short.toml", "--realisations", 2, "--epsilon", 2]
-    how += ["--accountant", "exact", "--out", "e.csv"]
-    printed, _ = table(*how, "--policy", "privacybudget", "--policy", "optimal")
-    budget, optimum = (
-        pd.read_csv("e.csv").groupby("policy").get_group(name)
-        for name in ("PrivacyBudget", "Optimal")
-    )
-    assert budget["epsilon"].between(0.98 * 2, 2).all()
-    assert printed.loc["PrivacyBudget", "knows"] == "nothing"
-    assert (budget["nu"].to_numpy() > 0.99 * optimum["nu"].to_numpy()).all()
-
-
-def test_at_equal_epsilon_the_noise_is_compared(table):
-    how = ["--scenario", "short.toml", "--realisations", 4, "--orders", 4096]
-    printed, _ = table(*how, *SENDERS, "--epsilon", 1, "--out", "e.csv")
-    wide = pd.read_csv("e.csv").pivot(index="seed", columns="policy", values="total")
-    ratio = np.exp(np.log(wide["Truncated"] / wide["Optimal"]).mean())
-    assert printed.loc["Truncated", "total / Optimal"] == pytest.approx(ratio, rel=1e-3)
-    assert (printed["epsilon"] <= 1).all()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from adascale import Scenario
-from adascale.cli import marks
 
 from ..command import refused, run
 
@@ -34,22 +33,6 @@ def place(tmp_path, monkeypatch):
     pd.DataFrame(gain, columns=["h2_1", "h2_2"]).to_csv("gains.csv", index=False)
     assert run(*SCHEDULE, "equalalloc") == 0
     return tmp_path
-
-
-@pytest.mark.parametrize("policy", ["equalalloc", "learn:budget_mode=hard,hold=0.2"])
-def test_schedule_names_what_it_was_made_with(policy):
-    assert run(*SCHEDULE, policy, "--interference", -6) == 0
-    (text,) = set(pd.read_csv("eta.csv").made_with)
-    facts = dict(fact.split("=", 1) for fact in text.split("|"))
-    part = replace(SCENARIO, privacy_noise_power=1e-12 * 10**-0.6)
-    assert facts.pop("policy").lower() == policy.replace(",", "_")
-    assert facts.items() >= {
-        ("scenario", "lab_7_roof"),
-        ("interference", "-6dB"),
-        ("rounds", "12"),
-        ("nu", "0.002"),
-        ("digest", marks.digest(part)),
-    }
 
 
 @pytest.mark.parametrize("name", ["renamed", "devices", "protected"])
@@ -151,21 +134,3 @@ def test_a_table_without_the_mark_is_checked_by_its_numbers(capsys, answer):
     assert "has no column made_with" in capsys.readouterr().err
     message = refused(capsys, *EPSILON, "noisier.toml")
     assert "line 2: noise_energy times eta is" in message
-
-
-def test_leakage_marks_its_table_and_plot_refuses_a_line_of_different_marks(
-    place, capsys
-):
-    leakage = ["leakage", "--scenario", "my.toml", "--policy", "optimal", "--nu", 1]
-    leakage += ["--nu", 2, "--realisations", 2, "--out"]
-    assert run(*leakage, "a.csv") == 0
-    assert run(*leakage, "b.csv", "--seed", 5, "--interference", -6) == 0
-    (text,) = set(pd.read_csv("a.csv").made_with)
-    assert f"digest={marks.digest(SCENARIO)}|" in text
-    tables = [pd.read_csv(name) for name in ("a.csv", "b.csv")]
-    pd.concat(tables).to_csv("t.csv", index=False)
-    capsys.readouterr()
-    message = refused(capsys, "plot", "t.csv", "t.svg")
-    assert "rows made with 'interference=none' and 'interference=-6dB'" in message
-    assert not (place / "t.svg").exists()
-    assert run("plot", "t.csv", "t.svg", "--by", "policy", "--by", "made_with") == 0

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -26,15 +25,6 @@ def test_output_is_no_input_under_any_name(place, other):
         common.check_outputs({"--gains": place / "past.csv"}, {"--out": Path(other)})
     with pytest.raises(ValueError, match="is the file of --gains"):
         common.check_outputs({"--gains": Path(other)}, {"--out": Path("past.csv")})
-
-
-@pytest.mark.parametrize("closed", ["past.csv", "."])
-def test_a_read_only_place_is_named(place, monkeypatch, closed):
-    # as the system answers who is not root, to whom nothing is read-only
-    target = (place / closed).resolve()
-    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != target)
-    with pytest.raises(ValueError, match=r"cannot be written: '.*' is read-only"):
-        common.check_outputs({}, {"--out": Path("past.csv")})
 
 
 @pytest.mark.parametrize(
@@ -78,17 +68,6 @@ def test_reader_who_leaves_is_no_error_and_costs_no_file(
     )
     for name in map(str, arguments):
         assert not name.endswith(".csv") or (place / name).exists()
-
-
-def test_warning_of_own_code_is_a_note(place):
-    text = "import warnings\nfrom adascale.policies import *\nwarnings.warn('an\\nodd one')\n"
-    (place / "odd.py").write_text(text)
-    # -P: as an installed command is begun
-    command = [sys.executable, "-P", "-m", "adascale", *map(str, LEAKAGE[:5])]
-    process = subprocess.run(
-        [*command, "--policy", "odd:Optimal"], capture_output=True, text=True
-    )
-    assert "note: an odd one" in process.stderr.splitlines()
 
 
 ESCAPED = r"n\x1b[31m\x7f\x9b\x0a\x0d\x09x"

@@ -154,26 +154,6 @@ def test_schedule_says_who_sends_in_each_round(schedule, kind):
     assert totals["participation_min"] == selection.participation.min()
 
 
-@pytest.mark.parametrize(
-    ("policy", "parameter", "of_total"),
-    [
-        (TRUNCATED, "threshold", Truncated.of_total),
-        (f"{BEST}:number=1", "level", lambda *given: Best.of_total(*given, 1)),
-    ],
-)
-def test_the_total_of_the_past_is_nu_above_its_floor(
-    schedule, policy, parameter, of_total
-):
-    nu = 9.0
-    totals, *_ = schedule("--policy", policy, "--nu", nu, *PAST)
-    gain = channel.read_gains("past.csv", SMALL).gain[:, -12:]
-    floor = SMALL.noise_scale / (SMALL.x_max * SMALL.min_gain(gain))
-    expected = of_total(SMALL, gain, nu + float(floor.mean()))
-    assert totals[parameter] == getattr(expected, parameter)
-    hindsight, *_ = schedule("--policy", policy, "--nu", nu, "--hindsight")
-    assert hindsight["cost"] == pytest.approx(nu)
-
-
 @pytest.mark.parametrize("more", [[], PAST], ids=["learning", "with a past"])
 def test_epsilon_is_spent_and_not_exceeded(schedule, more):
     totals, *_ = schedule("--epsilon", 2, *more, nu=[])

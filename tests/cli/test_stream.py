@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from adascale import Problem, policies
-from adascale.accounting import ExactAccountant, RenyiAccountant, order_grid
+from adascale.accounting import RenyiAccountant, order_grid
 from adascale.channel import EmpiricalFloors, read_gains
 from adascale.streaming import Answer
 
-from .streams import GAINS, HEADER, NEW, NU, PAST, POLICIES, SMALL, WHOLE, lines, rows
+from .streams import GAINS, HEADER, NEW, NU, POLICIES, SMALL, WHOLE, lines, rows
 
 
 @pytest.mark.parametrize("kind", ["the default", "learn with a past", "estimfuture"])
@@ -61,14 +61,7 @@ def test_epsilon_is_that_of_the_rounds_so_far(stream, kind):
         assert last.epsilon_mean == pytest.approx(expected.mean(), rel=1e-9)
 
 
-BAD = [
-    b"high,1e-12",
-    b"1e-12",
-    b"",
-    b"nan,1e-12",
-    b"\xff,1e-12",
-    b'"\xc3\xa9 ""x""",1',
-]  # others: test_gains.py
+BAD = [b"1e-12", b"", b"\xff,1e-12", b'"\xc3\xa9 ""x""",1']  # others: test_gains.py
 
 
 def split(answered):
@@ -94,11 +87,9 @@ def test_a_bad_line_is_one_error_and_its_round_can_be_sent_again(stream, bad):
 
 
 UNANSWERED = {
-    "all lines wrong": ("min_gain\nx\n0\n", ["0", "0"], 1),
     "the last line wrong": ("min_gain\n1e-12\nx\n", ["1"], 1),
     "a cut line": ("min_gain\n1e-12\n9.4e-1", ["1"], 1),
     "a cut skip": ("min_gain\nskip\nskip", ["1"], 1),
-    "no row": ("min_gain\n", [], 0),
     "an error made good": ("min_gain\nx\n1e-12\n", ["0"], 0),
     "a comment without a break": ("min_gain\n1e-12\n# the en", [], 0),
 }
@@ -133,19 +124,6 @@ SKIPPED = WHOLE.splitlines()
 SKIPPED[3:3] = ["skip", " SKIP "]
 
 
-def test_a_skipped_round_is_the_policy_s_own_skip(stream):
-    answers = rows(stream("\n".join(SKIPPED))[1])
-    policy, etas = policies.Learn(), []
-    state = policy.start(SMALL, NU)
-    for gain in SMALL.min_gain(GAINS.T)[:10]:
-        if len(etas) == 2:
-            state = policy.skip(policy.skip(state))
-        state, energy = policy.decide(state, SMALL.floor(gain))
-        etas.append(float(SMALL.noise_scale / energy))
-    answered_etas = [answer.eta for answer in answers[:2] + answers[4:]]
-    assert answered_etas == pytest.approx(etas, rel=4e-15)  # two roundings
-
-
 NUMBERED = ["round,h2_1,h2_2\n", *lines(GAINS, 1)]
 
 
@@ -159,28 +137,13 @@ def test_the_last_round_with_its_number_is_answered_again(stream):
     assert [HEADER, *first[1:4], *answered[2:]] == undisturbed
 
 
-@pytest.mark.parametrize("number", ["3", "5", "x", "3.5"])
+@pytest.mark.parametrize("number", ["3", "5", "x"])
 def test_a_number_out_of_order_is_refused_after_a_start_too(stream, number):
     stream("".join(NUMBERED[:4]))
     line = f"{number},1e-12,1e-12\n"
     code, answered, messages = stream(NUMBERED[0] + line)
     assert (code, split(answered)[0], len(messages)) == (1, [HEADER], 3)
     assert ("expected a number" if number == "x" else "expected round 4") in messages[1]
-
-
-@pytest.mark.parametrize("number", [0, 1, 2, 250])
-def test_a_first_number_names_round_0_or_1(stream, number):
-    """Later numbers would be those of a state that was lost, whose rounds would be spent again."""
-    code, answered, messages = stream(f"{NUMBERED[0]}{number},1e-12,1e-12\n")
-    assert (code, len(answered)) == (int(number > 1), 2)
-    message = f"expected round 0 or 1, got {number}; round 0 is to be sent again"
-    assert (message in "".join(messages)) == (number > 1)
-
-
-def test_lines_may_end_as_on_windows(stream):
-    sent = "\r\n".join([*WHOLE.splitlines()[:4], "# a comment", "skip", ""])
-    code, answered, _ = stream(sent.encode())
-    assert (code, len(rows(answered))) == (0, 4)
 
 
 DBM = ["--unit", "dbm", "--transmit-power", 20]
@@ -196,14 +159,6 @@ def received(dbm):
     return "near,far\n" + "".join(f"{near},{far}\n" for near, far in dbm)
 
 
-def test_stream_spends_an_epsilon_instead_of_nu(stream):
-    header, *answered = stream(WHOLE, "--epsilon", 2, nu=None)[1]
-    assert "budget_left" not in header
-    problem = Problem(SMALL, read_gains("gains.csv", SMALL).min_gain, NU)
-    w = [float(line.split(",")[2]) for line in answered]
-    assert 0.99 * 2 < problem.epsilon(w, ExactAccountant()) <= 2
-
-
 @pytest.mark.parametrize("gaps", GAPS)
 def test_missing_received_power_is_replaced_and_noted(stream, gaps):
     dbm = (20 + 10 * np.log10(GAINS)).tolist()
@@ -216,19 +171,20 @@ def test_missing_received_power_is_replaced_and_noted(stream, gaps):
     filler = "the last value of the link" if gaps == "hold" else "the sensitivity"
     note = f"no value in far: 1 of 2 values are missing, and {filler} replaces each"
     assert messages[1] == f"note: standard input, line 5: {note}"
-    code, _, messages = stream(received(with_gaps), *DBM[:3], 21, *GAPS[gaps])
-    other = "unit of gains is dbm of 20.0 sent there, and dbm of 21.0 sent here"
-    assert code == 2
-    assert other in messages[0]
 
 
-@pytest.mark.parametrize(
-    "arguments", [[], ["--policy", "estimfuture", *PAST], ["--policy", "mine:Own"]]
-)
-def test_a_skipped_round_has_eta_0_and_counts(stream, arguments):
-    code, answered, messages = stream("\n".join(SKIPPED), *arguments)
+def test_a_skipped_round_has_eta_0_and_is_the_policy_s_own_skip(stream):
+    code, answered, messages = stream("\n".join(SKIPPED))
     answers = rows(answered)
-    assert (code, len(answers)) == (0, 12)
-    assert messages == [NEW, "note: all 12 rounds are answered"]
+    assert (code, messages) == (0, [NEW, "note: all 12 rounds are answered"])
     assert answers[2] == Answer(2, 0.0, np.inf, *answers[1][3:6])
     assert answers[3] == answers[2]._replace(round=3)
+    policy, etas = policies.Learn(), []
+    state = policy.start(SMALL, NU)
+    for gain in SMALL.min_gain(GAINS.T)[:10]:
+        if len(etas) == 2:
+            state = policy.skip(policy.skip(state))
+        state, energy = policy.decide(state, SMALL.floor(gain))
+        etas.append(float(SMALL.noise_scale / energy))
+    answered_etas = [answer.eta for answer in answers[:2] + answers[4:]]
+    assert answered_etas == pytest.approx(etas, rel=4e-15)  # two roundings

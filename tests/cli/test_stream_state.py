@@ -21,7 +21,6 @@ from adascale.streaming import Stream
 
 from .streams import (
     FLOORS,
-    HEADER,
     NU,
     OWN,
     PAST,
@@ -30,7 +29,6 @@ from .streams import (
     WHOLE,
     measured,
     opened,
-    rows,
 )
 
 LINES = WHOLE.splitlines(keepends=True)
@@ -122,24 +120,13 @@ def test_what_a_killed_append_leaves_is_dropped_or_whole(tmp_path):
             assert path.read_bytes() == after
 
 
-@pytest.mark.parametrize(
-    "text", ["", "my notes", "a,b\n1,2\n", "adascale stream 2 {}\n"]
-)
-def test_only_an_empty_file_is_taken_for_a_new_state(tmp_path, text):
+@pytest.mark.parametrize("text", ["my notes", "adascale stream 2 {}\n"])
+def test_a_file_of_something_else_is_not_taken_for_a_state(tmp_path, text):
     path = tmp_path / "s"
     path.write_text(text)
-    if text:
-        with pytest.raises(InvalidFile, match="s is no journal"):
-            opened(path)
-        assert path.read_text() == text
-    else:
-        with opened(path) as stream:
-            assert stream.answer(1e-12).round == 0
-
-
-def test_a_start_without_rounds_leaves_a_state_for_any_stream(stream):
-    assert stream("min_gain\n")[:2] == (0, [HEADER])
-    assert len(stream("min_gain\n1e-12\n", "--delta", 1e-6)[1]) == 2
+    with pytest.raises(InvalidFile, match="s is no journal"):
+        opened(path)
+    assert path.read_text() == text
 
 
 SELECTING = [Truncated(1e-12), Best(1, 0.5)]
@@ -233,36 +220,3 @@ def test_restarts_change_no_answer(events, seed, kind):
         if pair.one.round:
             assert (pair.one.last.senders is not None) == (kind in SELECTING)
             assert Path(folder, "1").read_bytes() == Path(folder, "2").read_bytes()
-
-
-@pytest.mark.parametrize("rounds", [0, 3])
-def test_without_a_state_on_the_disk_there_is_no_answer(
-    stream, place, monkeypatch, rounds
-):
-    def state():
-        return [path.read_bytes() for path in place.glob("s")]
-
-    stream("".join(LINES[: rounds + 1]))
-    before, rest = state(), "".join([LINES[0], *LINES[rounds + 1 :]])
-
-    def full(file):
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", full)
-        code, answered, messages = stream(rest)
-    assert (code, answered) == (2, [HEADER])
-    assert messages[-1] == "adascale stream: error: s: No space left on device"
-    assert state() == before
-    assert len(stream(rest)[1]) == 13 - rounds
-
-
-def test_after_a_lost_answer_its_line_comes_again_and_a_new_one_needs_a_second(stream):
-    """A state that is closed without passing an answer on is that of a killed process."""
-    lost = opened("first", scenario=SMALL)
-    lost.answer(1e-12)
-    lost.close()
-    _, answered, messages = stream("min_gain\n1e-12\n1e-12\n", state="first")
-    assert [answer.round for answer in rows(answered)] == [0, 1]
-    again = "if this line was a new round with the same gains, send it once more"
-    assert sum(again in message for message in messages) == 1

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 
 from adascale.audit import audit_gradients
-from adascale.runs.specification import make_run
 
 from ..command import refused, run
 from ..test_extension import DATA
@@ -50,17 +49,6 @@ OWN = ("train", "--dataset", "waves:squares", "--nu", 0.5, "--rounds", 3)
 @pytest.fixture
 def waves(place):
     (place / "waves.py").write_text(DATA.replace("120", "555").replace("100", "505"))
-
-
-@pytest.mark.usefixtures("waves")
-def test_own_data_and_network_need_no_preset(capsys):
-    assert run(*OWN, "--model", "waves:net", "--json") == 0
-    notes = capsys.readouterr().err
-    assert "note: squares is trained like the digits" in notes
-    assert "note: the network has 34 parameters" in notes
-    own = make_run(*OWN[2:3], "EqualAlloc", 0.5, 0, model="waves:net", batch_size=10)
-    assert own.scenario.dataset_size == (51.0,) * 5 + (50.0,) * 5
-    assert list(own.sources) == ["waves:squares", "waves:net"]
 
 
 @pytest.mark.usefixtures("waves")

@@ -1,7 +1,5 @@
 """Data sets, partitions and Poisson batches."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
@@ -51,17 +49,6 @@ def test_data_sets_have_mean_0_and_deviation_1(name, shape, tolerance):
     deviation, mean = torch.std_mean(images, dim=(0, 2, 3))
     assert mean.abs().max() < tolerance
     assert (deviation - 1).abs().max() < tolerance
-
-
-def test_colours_come_first_and_pixels_are_divided_by_255(nowhere, monkeypatch):
-    pixels = np.arange(2 * 3 * 5 * 3, dtype=np.uint8).reshape(2, 3, 5, 3)
-    part = SimpleNamespace(data=pixels, targets=[1, 0])
-    monkeypatch.setattr("torchvision.datasets.CIFAR10", lambda *_, **__: part)
-    monkeypatch.setitem(data.FILES, "cifar10", {})
-    dataset = data.load("cifar10", "unit")
-    expected = torch.as_tensor(pixels).movedim(3, 1) / 255
-    torch.testing.assert_close(dataset.images, expected)
-    assert dataset.test_labels.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("name", ["mnist", "cifar10"])
@@ -118,20 +105,6 @@ def test_dirichlet_parts_are_large_enough(labels, least, concentration, seed):
     parts = dirichlet(labels, len(least), concentration, seed, least)
     assert_is_partition(parts, len(labels))
     assert (np.array([part.size for part in parts]) >= least).all()
-
-
-@pytest.mark.parametrize("concentration", [0.3, 30.0])
-def test_shares_of_a_class_have_the_moments_of_the_dirichlet_law(concentration):
-    labels = np.zeros(500)
-    sizes = [
-        [part.size for part in dirichlet(labels, 4, concentration, seed, 0)]
-        for seed in range(800)
-    ]
-    shares = np.array(sizes) / 500
-    law = stats.dirichlet([concentration] * 4)
-    np.testing.assert_allclose(shares.mean(axis=0), law.mean(), atol=0.05)
-    # 800 seeds; about 5 % of noise
-    np.testing.assert_allclose(shares.var(axis=0), law.var(), rtol=0.2)
 
 
 @pytest.mark.parametrize(
@@ -260,13 +233,3 @@ def test_partition_depends_on_the_seed_alone(kind):
         partition(labels, 10, kind, seed)[0].tolist() for seed in (0, 0, 1)
     )
     assert first == again != other
-
-
-def test_own_samples_may_be_of_any_real_type_and_any_number_of_axes(own):
-    rows = np.ones((3, 5), bool)
-    labels = np.array([0.0, 1.0, 2.0])
-    raw = RawDataset(rows, labels, np.ones((1, 5)), np.array([1], np.uint8))
-    dataset = data.load(own(lambda: raw))
-    assert dataset.images.dtype == torch.float32
-    assert dataset.labels.tolist() == [0, 1, 2]
-    assert dataset.test_labels.dtype == torch.int64

@@ -88,20 +88,6 @@ def with_dropout():
     return nn.Sequential(*layers)
 
 
-def test_dropout_depends_on_the_seed_and_the_round_alone(own, monkeypatch):
-    federation = federation_of(own(with_dropout))
-    start = federation.start()
-    batches = federation.batches(0)
-    monkeypatch.setattr(federation, "batches", lambda round_index: batches)
-    before = torch.get_rng_state()
-    first = federation.step(start, np.inf)[0].parameters
-    assert torch.equal(before, torch.get_rng_state())  # your own numbers go on
-    torch.manual_seed(2)
-    assert torch.equal(first, federation.step(start, np.inf)[0].parameters)
-    second = federation.step(start._replace(round=1), np.inf)[0].parameters
-    assert not torch.equal(first, second)
-
-
 def test_evaluation_is_without_dropout(own):
     name = own(with_dropout)
     federation = federation_of(name)

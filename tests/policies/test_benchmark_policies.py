@@ -146,10 +146,3 @@ def test_a_contraction_too_small_for_the_horizon_is_refused(of):
     with pytest.raises(ValueError, match=r"at least 0\.301 over 500 rounds"):
         of(0.05).schedule(problem)
     assert np.isfinite(of(0.31).schedule(problem)).all()
-
-
-def test_a_contraction_ends_a_stream_without_a_horizon():
-    policy = policies.LyapunovPowerControl(1.0, 1.0, 0.5)
-    state = replace(policy.start(MIXED, 0.1), round=900)
-    with pytest.raises(ValueError, match="contraction must be at least"):
-        policy.decide(state, MIXED.floor(1e-10))

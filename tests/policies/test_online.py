@@ -343,15 +343,6 @@ def test_with_rounds_left_out_the_queue_bounds_the_cost(gain, budget, absent):
     assert state.queue == pytest.approx(queue, rel=1e-12, abs=rounding)
 
 
-@given(gains, absences)
-def test_with_rounds_left_out_the_sum_of_scalings_is_within_its_budget(gain, absent):
-    problem = Problem(MIXED, gain, 0.1)
-    spend, _ = played(ONLINE["power"](problem), problem, absent)
-    eta = problem.eta(problem.min_noise_energy + spend)
-    sent = ~np.array(absent[: len(gain)])
-    assert eta[sent].sum() <= 2 * cap(problem) * (1 + 1e-12)
-
-
 @pytest.mark.parametrize("name", PLANNING)
 def test_a_round_left_out_shortens_the_plan_and_nothing_else(name):
     problem = make(MIXED, 0.1)
@@ -359,24 +350,3 @@ def test_a_round_left_out_shortens_the_plan_and_nothing_else(name):
     state = policy.start(MIXED, problem.budget)
     state, _ = policy.decide(state, problem.min_noise_energy[0])
     assert vars(policy.skip(state)) == vars(replace(state, round=2))
-
-
-def test_a_round_left_out_leaves_a_state_of_ones_own_as_it_is():
-    state = [1, 2]
-    assert Returning(None).skip(state) is state
-
-
-def test_a_round_left_out_counts_towards_the_weights_of_shi_et_al():
-    """After n rounds left out the next is that of round n: V r^-n over the queue, which fell by the rate n times."""
-    contraction = 0.8
-    scale = MIXED.x_max * 1e-10
-    policy = policies.LyapunovPowerControl(
-        scale**3, scale / 8, contraction, initial_queue=4 * scale
-    )
-    state = policy.start(MIXED, 0.1)
-    for n in range(1, 4):
-        state = policy.skip(state)
-        # a cap of 10 scales, never reached
-        _, energy = policy.decide(state, MIXED.floor(1e-9))
-        expected = scale * np.sqrt(contraction**-n / (4 - n / 8))
-        assert MIXED.noise_scale / energy == pytest.approx(expected, rel=1e-12)

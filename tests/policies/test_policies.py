@@ -151,17 +151,6 @@ def test_equal_alloc_of_an_epsilon_never_exceeds_it_on_any_channel():
     assert 0.998 * 8 <= epsilon[-1] <= 8
 
 
-FAINT = replace(FULL, clip_norm=1e-3)  # of next to no leakage: a large penalty
-
-
-@pytest.mark.parametrize("floor", [0.1, 7.9])
-def test_the_level_whose_penalty_is_beyond_floating_point_is_named(floor):
-    """A law of one floor has the level floor + nu."""
-    law = EmpiricalFloors([floor])
-    with pytest.raises(ValueError, match=f"penalty at a level of {floor + 0.1:.3g}$"):
-        policies.AdaScale.from_law(FAINT, 0.1, law=law, stiffness=1e308)
-
-
 SECOND = replace(MIXED, order=2)  # few moments: quick also where nothing is compiled
 
 
@@ -189,16 +178,6 @@ def test_a_price_beyond_floating_point_is_refused_by_the_budget_of_a_round():
     expected = r"^beyond floating point: the price of a budget of 1e\+200$"
     with np.errstate(all="ignore"), pytest.raises(ValueError, match=expected):
         programme.start(replace(SECOND, num_rounds=2), 1e200)
-
-
-def test_each_instance_learns_from_the_prior_of_its_own():
-    scale = np.array([0.03, 0.3])
-    problem = make(MIXED, 0.1, seeds=[0, 1])
-    w = policies.Learn(prior=RayleighFloors(scale), weight=4).schedule(problem)
-    for row in range(2):
-        alone = Problem(problem.scenario, problem.min_gain[row], 0.1)
-        policy = policies.Learn(prior=RayleighFloors(scale[row]), weight=4)
-        np.testing.assert_array_equal(w[row], policy.schedule(alone))
 
 
 @given(gains, budgets, st.integers(0, 2**32 - 1), st.sampled_from([2, 3, 8, 1.5, 2.5]))

@@ -235,26 +235,3 @@ def test_noise_that_does_not_protect_changes_the_leakage_alone():
     problem, _, w = decided(short(**noises[1]))
     assert less["rdp"] == problem.rdp(w) > row["rdp"]
     assert less["epsilon"] == problem.epsilon(w) > row["epsilon"]
-
-
-@pytest.mark.parametrize(
-    "policy", ["Truncated", "Truncated:epsilon=2", "Best:number=7"]
-)
-def test_row_of_a_run_is_that_of_its_selection(policy):
-    run = short(policy=f"adascale.policies:{policy}", nu=0.04)
-    problem, selecting, selection = decided(run)
-    row, _ = perform(run)
-    gain = run.channel.draw(10, 6, 0).gain
-    eta = selecting.select(run.scenario, gain).eta
-    np.testing.assert_array_equal(selection.eta, eta)
-    share = selection.participation
-    assert (row["participation"], row["participation_min"]) == (
-        share.mean(),
-        share.min(),
-    )
-    assert row["participation"] < 1  # the control: not all send
-    epsilons = (selection.epsilon(), selection.epsilons().mean())
-    assert (row["epsilon"], row["epsilon_mean"]) == pytest.approx(epsilons)
-    cost = float(selection.total - problem.min_noise_energy.mean())
-    assert row["cost"] == pytest.approx(cost)
-    assert (cost == pytest.approx(0.04)) == ("epsilon" not in policy)
