@@ -140,8 +140,8 @@ def test_scenario_reads_powers_in_other_units(tmp_path):
         path.write_text(noise)
         return Scenario.from_toml(path)
 
-    assert read("noise_power_dbm = -90").max_power == pytest.approx(0.19952623)
-    assert read("noise_power_dbm = -90").noise_power == pytest.approx(1e-12)
+    in_dbm = read("noise_power_dbm = -90")
+    assert (in_dbm.max_power, in_dbm.noise_power) == pytest.approx((0.19952623, 1e-12))
     receiver = "bandwidth_hz = 20e6", "noise_figure_db = 7"
     thermal = read(*receiver)
     assert 10 * np.log10(thermal.noise_power) + 30 == pytest.approx(-94, abs=0.1)
@@ -151,10 +151,8 @@ def test_scenario_reads_powers_in_other_units(tmp_path):
     assert disturbed.privacy_noise_power == thermal.noise_power
     trusted = read(*receiver, "interference_dbm = -90", "privacy_noise_power = 1e-13")
     assert trusted.privacy_noise_power == 1e-13
-    devices = text.replace("max_power_dbm = 23", f"max_power_dbm = {[23, 20] * 5}")
-    path = tmp_path / "devices.toml"
-    path.write_text(devices)
-    assert Scenario.from_toml(path).power_share[1] == pytest.approx(10**-0.3)
+    text = text.replace("max_power_dbm = 23", f"max_power_dbm = {[23, 20] * 5}")
+    assert read(*receiver).power_share[1] == pytest.approx(10**-0.3)
 
 
 @pytest.mark.parametrize(
@@ -177,16 +175,20 @@ def test_power_of_unclear_unit_is_refused(tmp_path, lines, named):
         Scenario.from_toml(path)
 
 
-@pytest.mark.parametrize("power", ["23", "[10.5, 1.0]"])
-def test_a_power_above_ten_watts_in_a_file_is_a_warning(tmp_path, power):
-    preset, scenario = tmp_path / "p.toml", tmp_path / "s.toml"
-    numbers = f"num_devices = 2\nmax_power = {power}\n"
-    preset.write_text(f'base = "mnist"\n[scenario]\n{numbers}')
-    with pytest.warns(UserWarning, match=r"p.toml: max_power is .* is it in dBm"):
-        loud = load_preset(str(preset)).scenario
-    scenario.write_text(loud.to_toml())
-    with pytest.warns(UserWarning, match=r"s.toml: max_power is .* is it in dBm"):
-        Scenario.from_toml(scenario)
-    # the control: warnings are errors here
-    scenario.write_text(replace(loud, max_power=10.0).to_toml())
-    Scenario.from_toml(scenario)
+@pytest.mark.parametrize(
+    ("name", "power"),
+    [
+        *(("max_power", power) for power in (23, [10.5, 1.0] * 5, 10)),
+        *(("noise_power", power) for power in (4e-21, 1)),
+    ],
+)
+def test_power_that_looks_like_another_unit_is_noted(tmp_path, name, power):
+    scenario, preset = tmp_path / "s.toml", tmp_path / "p.toml"
+    scenario.write_text(replace(Scenario.mnist(), **{name: power}).to_toml())
+    preset.write_text(f'base = "mnist"\nscenario.{name} = {power}\n')
+    for read, path in ((Scenario.from_toml, scenario), (load_preset, preset)):
+        if power == 10:  # the control: warnings are errors here
+            read(str(path))
+            continue
+        with pytest.warns(UserWarning, match=f"{path.name}: {name} is .* is it in"):
+            read(str(path))

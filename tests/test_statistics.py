@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from adascale.errors import InvalidInput
 from adascale.statistics import interval, log_interval
 
 INF = np.inf
@@ -41,19 +40,3 @@ def test_interval_of_few_values_or_zeros(average, values, expected):
 
 def test_log_interval_of_a_small_value_is_no_zero():
     assert log_interval([1e-300, 0.1, 2.0]).centre > 0
-
-
-@pytest.mark.parametrize("average", [interval, log_interval])
-@pytest.mark.parametrize(
-    ("values", "level", "argument"),
-    [
-        ([1, np.nan], 0.95, "values"),
-        ([], 0.95, "values"),
-        ([[0.0]], 0.95, "values"),
-        ([1.0, 2.0], 1, "level"),
-    ],
-)
-def test_bad_argument_is_named(average, values, level, argument):
-    with pytest.raises(InvalidInput) as error:
-        average(values, level)
-    assert error.value.argument == argument

@@ -138,20 +138,6 @@ def test_gauss_markov_is_its_recursion():
     np.testing.assert_allclose(still, plain[:, :1] * np.ones(50), rtol=1e-12)
 
 
-@pytest.mark.parametrize(("doppler", "paths"), [(2.0, 64), (0.7, 8)])
-def test_mean_autocorrelation_of_jakes_is_bessel(doppler, paths):
-    drawn = fade(Jakes(doppler=doppler, paths=paths), 1500, 80)
-
-    def deviations(lag, speed=1.0):
-        """The standard errors between the autocorrelation over devices and Bessel's function."""
-        values = (drawn[:, lag:] * drawn[:, :-lag].conj()).mean(axis=1)
-        expected = special.j0(2 * np.pi * speed * doppler * 0.26 * lag)
-        return abs(values.mean() - expected) / values.std() * np.sqrt(len(values))
-
-    assert max(deviations(lag) for lag in (1, 2, 5, 11, 40, 79)) < 4.5
-    assert deviations(5, speed=1.3) > 4.5  # the control
-
-
 def test_waves_are_the_sum_over_paths():
     turns, paths, rng = 0.37, 9, np.random.default_rng(3)
     angle = rng.random(paths)

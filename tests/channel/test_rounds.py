@@ -18,7 +18,6 @@ from .traces import (
     gains_of,
     long_form,
     outer_join,
-    saved,
     wide_form,
 )
 
@@ -72,7 +71,6 @@ def slow_link():
 TURNS = np.arange(60)[:, None]
 OTHER_CLOCKS = {
     "one link is slow": (slow_link(), jittered(0.08)),
-    "links take turns": (aligned(), TURNS + np.arange(4) / 4),
     "drift": (aligned(), TURNS * (1 + np.array([0, 0.02, -0.01, 0.01]))),
     "summer time": (aligned(), jittered(0.08) + np.array([0, 0, 3600, 0])),
 }
@@ -84,14 +82,6 @@ def test_clocks_that_no_round_time_fits_are_refused(tmp_path, name):
     for how in ({}, {"gaps": "hold"}, {"gaps": "hold", "round_time": 1}):
         with pytest.raises(InvalidFile):
             gains_of(tmp_path, long_form(value, when), **how)
-
-
-def test_round_time_needs_times(tmp_path):
-    value = aligned()
-    numbered = wide_form(value, range(60), "round"), long_form(value, TURNS, "round")
-    for content in (*numbered, saved(value.T)):
-        with pytest.raises(InvalidFile, match="round_time needs a column time"):
-            gains_of(tmp_path, content, round_time=1)
 
 
 @pytest.mark.parametrize("name", ["round", "", "index", "Unnamed: 0"])

@@ -138,15 +138,11 @@ def test_schedule_says_who_sends_in_each_round(schedule, kind):
     how = ["--accountant", "exact", "--out", "who.csv"]
     totals, eta, _ = schedule("--policy", *arguments, *how, nu=[])
     selection = policy.select(SMALL, GAINS.T)
-    table = pd.read_csv("who.csv", keep_default_na=False, dtype=str)
     np.testing.assert_array_equal(eta, selection.eta)
-    np.testing.assert_array_equal(table.eta.astype(float), selection.eta)
+    table = pd.read_csv("who.csv", keep_default_na=False, dtype=str)
+    assert [row["senders"] for row in totals["schedule"]] == table.senders.tolist()
     for numbers, sends in zip(table.senders, selection.senders.T, strict=True):
         assert [int(m) - 1 for m in numbers.split()] == np.flatnonzero(sends).tolist()
-    np.testing.assert_array_equal(
-        table.number.astype(int), selection.senders.sum(axis=0)
-    )
-    assert [row["senders"] for row in totals["schedule"]] == table.senders.tolist()
     delta = 1e-6 if kind == "delta" else 1e-5
     epsilon = selection.epsilons(ExactAccountant(), delta)
     assert totals["epsilon"] == pytest.approx(epsilon.max())

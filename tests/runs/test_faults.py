@@ -223,18 +223,6 @@ def test_what_is_finished_is_read_from_a_store_that_cannot_be_written(
     assert "store/" in line
 
 
-@pytest.mark.fuzz
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_killed_before_any_change_of_a_file_is_repeated(
-    name, victim, undisturbed, tmp_path
-):
-    for at in range(1, undisturbed[name][1] + 1):
-        place = prepared(tmp_path / f"{name}{at}")
-        assert victim.run(COMMANDS[name][0], place, at=at)["code"] == -signal.SIGKILL
-        assert_recovers(name, place, victim, undisturbed)
-        shutil.rmtree(place)
-
-
 def test_a_result_that_cannot_be_written_is_printed_and_the_file_named(
     victim, tmp_path
 ):
