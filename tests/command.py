@@ -1,5 +1,6 @@
 """The command ``adascale``, run in this process."""
 
+import re
 import subprocess
 
 from adascale.cli import main
@@ -13,31 +14,12 @@ def run(*arguments):
         return stop.code
 
 
-SEVERAL = "--policy", "--nu", "--total", "--epsilon"
-
-
-def overridden(command, *arguments):
-    """A command line in which a later value of an option replaces an earlier one, unless the option takes several."""
-    last = {}
-    for i, argument in enumerate(map(str, arguments)):
-        name, equals, _ = argument.partition("=")
-        if name.startswith("--") and not (command == "leakage" and name in SEVERAL):
-            follows = (
-                not equals
-                and i + 1 < len(arguments)
-                and not str(arguments[i + 1]).startswith("--")
-            )
-            last.setdefault(name, []).append((i, 1 + follows))
-    replaced = {
-        i + j
-        for places in last.values()
-        for i, width in places[:-1]
-        for j in range(width)
-    }
-    return [
-        command,
-        *(argument for i, argument in enumerate(arguments) if i not in replaced),
-    ]
+def overridden(usual, *more):
+    """The words of a command line in which later options take the place of usual ones."""
+    for word in map(str, more):
+        if word.startswith("--"):
+            usual = re.sub(rf" {word.partition('=')[0]} \S+", "", usual)
+    return [*usual.split(), *more]
 
 
 def refused(capsys, command, *arguments, code=2, heading=False):

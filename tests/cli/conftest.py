@@ -10,6 +10,8 @@ import pytest
 from ..command import overridden, run
 from .streams import NU, write_inputs
 
+LINE_END = "\n"
+
 
 @contextlib.contextmanager
 def forgotten(folder):
@@ -60,18 +62,12 @@ def stream(place, monkeypatch, capsys):
     """The command with a text as its standard input: exit code, lines answered, lines said."""
 
     def call(text, *arguments, state="s", scenario="my.toml", nu=NU):
-        data = (
-            text
-            if isinstance(text, bytes)
-            else f"{text}{chr(10) * (text[-1:] not in ('', chr(10)))}".encode()
-        )
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-        budget = [] if nu is None else ["--nu", nu]
-        code = run(
-            *overridden(
-                "stream", "--scenario", scenario, *budget, "--state", state, *arguments
-            )
-        )
+        if isinstance(text, str):
+            text = f"{text}{LINE_END * (text[-1:] != LINE_END)}".encode()
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+        usual = f"stream --scenario {scenario} --state {state}"
+        usual += "" if nu is None else f" --nu {nu}"
+        code = run(*overridden(usual, *arguments))
         said = capsys.readouterr()
         return code, said.out.splitlines(), said.err.splitlines()
 

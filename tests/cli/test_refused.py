@@ -328,7 +328,7 @@ def test_what_is_wrong_is_one_line_and_changes_no_file(
         None if content is None else io.TextIOWrapper(io.BytesIO(content.encode())),
     )
     before = contents(place)
-    command, *arguments = overridden(*shlex.split(f"{usual} {more}"))
+    command, *arguments = overridden(usual, *shlex.split(more))
     line = refused(capsys, command, *arguments, heading=command == "stream")
     assert re.search(message, line)
     assert len(line) < 400 + len(str(place))

@@ -33,8 +33,9 @@ def schedule(place, capsys):
     other = pd.DataFrame(GAINS * later, columns=["h2_1", "h2_2"])
     other.to_csv("other.csv", index=False)
 
-    def call(*arguments, gains="gains.csv", nu=("--nu", NU)):
-        assert run(*overridden(*SCHEDULE, gains, "--json", *nu, *arguments)) == 0
+    def call(*arguments, gains="gains.csv", nu=f" --nu {NU}"):
+        usual = f"{' '.join(SCHEDULE)} {gains}{nu} --json"
+        assert run(*overridden(usual, *arguments)) == 0
         out, err = capsys.readouterr()
         totals = json.loads(out)
         return totals, np.array([row["eta"] for row in totals["schedule"]]), err
@@ -136,7 +137,7 @@ SENDERS = {
 def test_schedule_says_who_sends_in_each_round(schedule, kind):
     arguments, policy = SENDERS[kind]
     how = ["--accountant", "exact", "--out", "who.csv"]
-    totals, eta, _ = schedule("--policy", *arguments, *how, nu=[])
+    totals, eta, _ = schedule("--policy", *arguments, *how, nu="")
     selection = policy.select(SMALL, GAINS.T)
     np.testing.assert_array_equal(eta, selection.eta)
     table = pd.read_csv("who.csv", keep_default_na=False, dtype=str)
@@ -152,7 +153,7 @@ def test_schedule_says_who_sends_in_each_round(schedule, kind):
 
 @pytest.mark.parametrize("more", [[], PAST], ids=["learning", "with a past"])
 def test_epsilon_is_spent_and_not_exceeded(schedule, more):
-    totals, *_ = schedule("--epsilon", 2, *more, nu=[])
+    totals, *_ = schedule("--epsilon", 2, *more, nu="")
     assert 0.99 * 2 < totals["epsilon"] <= 2
     assert totals["nu"] is None
 
