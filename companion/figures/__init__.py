@@ -18,7 +18,6 @@ from companion.figures.learning import accuracy as accuracy
 from companion.figures.learning import accuracy_ends as accuracy_ends
 from companion.figures.learning import learning_curves as learning_curves
 from companion.figures.markup import download_link as download_link
-from companion.figures.markup import embedded as embedded
 from companion.figures.privacy import gap as gap
 from companion.figures.privacy import paper_panel as paper_panel
 from companion.figures.privacy import realisations as realisations

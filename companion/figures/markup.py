@@ -1,14 +1,11 @@
-"""Tables and figures as HTML that needs no file and no network."""
+"""Tables as HTML that needs no file and no network."""
 
 from __future__ import annotations
 
 import base64
-import html
-import io
 from typing import TYPE_CHECKING
 
 import pandas as pd
-from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
     from IPython.display import HTML
@@ -24,13 +21,3 @@ def download_link(table: pd.DataFrame, filename: str) -> HTML:
     return HTML(
         f'<a download="{filename}" href="data:text/csv;base64,{data}">Download the data ({filename})</a>'
     )
-
-
-def embedded(figure: Figure, alt: str) -> HTML:
-    """Return the figure as HTML with its picture and its alternative text, to paste into another page."""
-    from IPython.display import HTML
-
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png")
-    picture = base64.b64encode(buffer.getvalue()).decode()
-    return HTML(f'<img alt="{html.escape(alt)}" src="data:image/png;base64,{picture}">')

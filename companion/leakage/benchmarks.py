@@ -1,4 +1,4 @@
-r"""What the chapter on the benchmarks shows: two protocols side by side, where a schedule leaks, what a choice does."""
+r"""What the chapter on the benchmarks shows: where a schedule leaks, what a choice does."""
 
 from __future__ import annotations
 
@@ -14,49 +14,15 @@ from adascale.comparison.shi_tuning import match_lyapunov
 from adascale.problem import Problem, RoundLeakage
 from adascale.scenario import FloatArray
 from adascale.statistics import log_interval
-from companion.causal.fresh import HINDSIGHT
 from companion.claims import compare
 from companion.methods import METHODS, VARIANTS
 from companion.shi import filled_lyapunov
-from companion.summary import promises
 
 CHOICES = ["EstimFuture, devices", "PowerControl, minimum"]
 CHOICES += [
     f"PowerControl, {choice}" for choice in ("r = 0.999", "r = 0.99", "not subtracted")
 ]
 """Choices that change a method of the figures."""
-
-
-def both_protocols(table: pd.DataFrame, levels: Sequence[float]) -> pd.DataFrame:
-    r"""Compare the paper's methods and a constant level, tuned in hindsight and without the future.
-
-    A constant tuned in hindsight is Optimal (:prf:ref:`thm-water-filling`); EstimFuture and EqualAlloc have nothing to
-    tune.  A row a method and level: the mean of ``epsilon`` over Optimal's ``in_hindsight`` and ``unseen``, on the same
-    realisations; ``cost`` and ``spread``, mean and standard deviation of the cost over :math:`\nu`, unseen.
-    """
-    names = (
-        "ConstantLevel",
-        "AdaScale",
-        "EstimFuture",
-        "PowerControl",
-        "LyapunovPowerControl",
-        "EqualAlloc",
-    )
-    own_names = {
-        "ConstantLevel": "Optimal",
-        "EstimFuture": "EstimFuture",
-        "EqualAlloc": "EqualAlloc",
-    }
-    summary = promises(table).set_index(["policy", "nu"])
-    unseen = summary.loc[
-        pd.MultiIndex.from_product([names, levels], names=["policy", "nu"]),
-        ["epsilon", "cost", "spread"],
-    ]
-    tuned = [
-        summary.epsilon[own_names.get(name, name + HINDSIGHT), nu]
-        for name, nu in unseen.index
-    ]
-    return unseen.rename(columns={"epsilon": "unseen"}).assign(in_hindsight=tuned)
 
 
 def late_share(problem: Problem, w: FloatArray, rounds: int) -> FloatArray:
