@@ -83,7 +83,7 @@ def exact_of_learn(scenario):
 def test_pages_show_only_the_programs_that_are_tested():
     pages = "".join(page.read_text() for page in ROOT.glob("book/howto-*.md"))
     shown = re.findall(r"^```\{literalinclude\} _static/howto/(\S+)$", pages, re.M)
-    others = pages.count("```{list-table}")
+    others = pages.count("```{table}")
     assert pages.count("```") == 2 * (len(shown) + others)  # no code of their own
     shown += re.findall(r"^:::\{figure\} _static/howto/(\S+)$", pages, re.M)
     assert sorted(shown) == sorted(each.name for each in HOWTO.glob("*.*"))
