@@ -304,10 +304,9 @@ def averaged(
         return 0, *[np.nan] * 4
 
     def over(leakages: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(
-            leakages[..., : len(tops)].prod(axis=-1)
-            / leakages[..., len(tops) :].prod(axis=-1)
-        )
+        return leakages[..., : len(tops)].prod(axis=-1) / leakages[
+            ..., len(tops) :
+        ].prod(axis=-1)
 
     ratio = over(values)
     share = (ratio > 1).mean()

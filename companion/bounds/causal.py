@@ -70,7 +70,7 @@ def empty_queue_regret(
     penalty = check.positive("penalty", penalty)
     approach = approach_constant(leakage, law, budget)
     spread = level_value(leakage, law, budget).spread
-    return np.asarray(approach * penalty + spread * rounds / (4 * penalty))
+    return approach * penalty + spread * rounds / (4 * penalty)
 
 
 def approach_constant(
@@ -93,9 +93,7 @@ def approach_constant(
         np.einsum("ij,kj...->ki...", _PARTIAL, rise) * _across(_WIDTH, level)[:, None]
     )
     inner = (before[:, None] + within).reshape(x.shape)
-    return np.asarray(
-        np.sum(step * x * second * inner / (law.mean_cost(x) - budget), axis=0)
-    )
+    return np.sum(step * x * second * inner / (law.mean_cost(x) - budget), axis=0)
 
 
 def _above(level: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -115,7 +113,7 @@ def _mean_square(law: FloorLaw, level: FloatArray) -> FloatArray:
     edges = np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 40)])
     x = (edges[:-1, None] + np.diff(edges)[:, None] * _GAUSS).ravel()
     weight = (np.diff(edges)[:, None] * _GAUSS_WEIGHT).ravel()
-    return np.asarray(
+    return (
         2
         * level
         * np.sum(

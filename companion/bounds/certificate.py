@@ -116,7 +116,7 @@ class Floors:
     def leaked(self, level: ArrayLike) -> FloatArray:
         r"""Return :math:`\int_\ell^\infty |F'| H`, by quintic interpolation with its known slope and curvature."""
         x = np.maximum(level, self.edges[0])
-        return np.asarray(self.spline(np.minimum(x, self.edges[-1])))
+        return self.spline(np.minimum(x, self.edges[-1]))
 
     def last_round(self, b: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return bounds of E F(W + b), from above and below."""

@@ -20,9 +20,7 @@ def stationary_square(scale: ArrayLike, level: ArrayLike) -> FloatArray:
     r"""Return :math:`\mathbb E\max(\ell - w_{\min}, 0)^2 = 2\ell^2 (E_2 - E_3)(\omega/\ell)`, what a level spends."""
     with np.errstate(over="ignore"):
         ratio = np.divide(scale, level)
-        return np.asarray(
-            2 * np.square(level) * (special.expn(2, ratio) - special.expn(3, ratio))
-        )
+        return 2 * np.square(level) * (special.expn(2, ratio) - special.expn(3, ratio))
 
 
 def stationary_spread(scale: ArrayLike, budget: ArrayLike) -> FloatArray:
@@ -31,7 +29,7 @@ def stationary_spread(scale: ArrayLike, budget: ArrayLike) -> FloatArray:
     budget = np.asarray(budget, dtype=float)
     # floors far below the budget: hardly above it
     above = np.maximum(level - budget, np.finfo(float).tiny)
-    return np.asarray(stationary_square(scale, above) + budget**2)
+    return stationary_square(scale, above) + budget**2
 
 
 def stationary_regret_bound(
@@ -41,7 +39,7 @@ def stationary_regret_bound(
 
     V must be chosen without the floors.  ``scale, budget, penalty`` are :math:`\omega, \nu, V`; they broadcast.
     """
-    return np.asarray(stationary_spread(scale, budget) / (2 * np.asarray(penalty)))
+    return stationary_spread(scale, budget) / (2 * np.asarray(penalty))
 
 
 def stationary_queue_bound(
@@ -67,7 +65,7 @@ def stationary_queue_bound(
     bounds = (
         np.asarray(penalty)[..., None] * leaked[positive] + square[positive] / 2
     ) / saved[positive]
-    return np.asarray(np.min(bounds, axis=-1))
+    return np.min(bounds, axis=-1)
 
 
 def correlated_regret_bound(
@@ -90,4 +88,4 @@ def correlated_regret_bound(
     longest = np.maximum(-penalty * leakage.slope(nu) - nu, 0)
     waiting = np.minimum(lag * over * longest, (lag * over) ** 2 / 2) / rounds
     squares = stationary_spread(scale, budget) / 2 + lag * level * nu + waiting
-    return np.asarray((squares + mixing * level * longest) / penalty)
+    return (squares + mixing * level * longest) / penalty

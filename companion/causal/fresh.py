@@ -114,7 +114,7 @@ def _pairs(
             caps, weight, lane, np.repeat(penalty, draws), np.repeat(rate, draws)
         )
         mean_energy = scenario.noise_scale * mean.reshape(-1, draws).mean(axis=-1)
-        return np.asarray((mean_energy - mean_floor) / budget - 1)
+        return (mean_energy - mean_floor) / budget - 1
 
     _, j, penalty = crossings(excess, penalties[None], rates[None], _TOLERANCE)
     return np.stack([penalty, rates[j]])

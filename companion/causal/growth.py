@@ -50,9 +50,7 @@ def surplus(
 ) -> FloatArray:
     r"""Return :math:`\Delta_t = F(w_t) - F(w^\circ_t) + \mu\,(w_t - w^\circ_t) \ge 0` (:prf:ref:`lem-accounting`)."""
     steady = np.maximum(value.level, floor)
-    return np.asarray(
-        leakage(energy) - leakage(steady) + value.price * (energy - steady)
-    )
+    return leakage(energy) - leakage(steady) + value.price * (energy - steady)
 
 
 class LevelOfThePast(Policy):

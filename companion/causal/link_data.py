@@ -53,7 +53,7 @@ def cc1000_dbm(counts: FloatArray) -> FloatArray:
     The radio's data sheet (Texas Instruments SWRS048A, section 22) for 868 MHz, and ten bits referred to a battery of
     3 V.  A stronger signal is a lower count.
     """
-    return np.asarray(-50.0 * 3.0 / 1024 * counts - 45.5)
+    return -50.0 * 3.0 / 1024 * counts - 45.5
 
 
 def groups(gain: FloatArray, size: int = DEVICES) -> FloatArray:
@@ -71,7 +71,7 @@ def michigan(
     """
     counts = np.loadtxt(Path(folder) / MICHIGAN, delimiter=",")
     start = int(np.flatnonzero((counts == 0).any(axis=0)).max(initial=-1)) + 1
-    return np.asarray(10 ** (unit(counts[:, start:]) / 10))
+    return 10 ** (unit(counts[:, start:]) / 10)
 
 
 def broadcasts(gain: FloatArray) -> list[FloatArray]:
@@ -147,7 +147,7 @@ def _growth_of_differences(
         parts.append(np.stack([np.ones(len(t)), until, since, apart]))
     *regressors, difference = np.concatenate(parts, axis=1)
     slopes, *_ = np.linalg.lstsq(np.stack(regressors, axis=1), difference, rcond=None)
-    return np.asarray(slopes[1:])
+    return slopes[1:]
 
 
 def held_gains(gain: FloatArray, num_rounds: int = 500) -> list[Realisation]:

@@ -28,7 +28,7 @@ CHOICES += [
 def late_share(problem: Problem, w: FloatArray, rounds: int) -> FloatArray:
     """Return the share of the RDP leakage that the last ``rounds`` rounds carry, of every lane."""
     loss = RoundLeakage(problem.scenario)(w)
-    return np.asarray(loss[..., -rounds:].sum(axis=-1) / loss.sum(axis=-1))
+    return loss[..., -rounds:].sum(axis=-1) / loss.sum(axis=-1)
 
 
 def full_power(problem: Problem, w: FloatArray) -> dict[str, FloatArray]:

@@ -45,7 +45,7 @@ def published_budget(epsilon: ArrayLike, delta: float) -> FloatArray:
         C = \frac{1}{\delta \sqrt\pi} \exp\Big(-\tfrac12 W_0\Big(\frac{2}{\pi \delta^2}\Big)\Big)
     """
     c = np.exp(-lambertw(2 / (np.pi * delta**2)).real / 2) / (delta * np.sqrt(np.pi))
-    return np.asarray((np.sqrt(np.asarray(epsilon) + c**2) - c) ** 2)
+    return (np.sqrt(np.asarray(epsilon) + c**2) - c) ** 2
 
 
 def published_plan(
@@ -91,9 +91,7 @@ def forecast(gain: ArrayLike, later: int, rice: float) -> FloatArray:
     :math:`\kappa = 0`, Rayleigh fading without memory, it is the mean.  Gains are in units of their mean.
     """
     faded = (np.arange(later + 1) == 0)[:, None]
-    return np.asarray(
-        (rice + faded) / (rice + 1) * np.asarray(gain) + (1 - faded) / (rice + 1)
-    )
+    return (rice + faded) / (rice + 1) * np.asarray(gain) + (1 - faded) / (rice + 1)
 
 
 @dataclass(frozen=True)

@@ -44,9 +44,7 @@ def by_error(scenario: Scenario, gain: FloatArray) -> NDArray[np.intp]:
     # of the best 1, 2, ... M devices
     weakest = -np.sort(-scenario.scaled_gain(gain), axis=0)
     noise = scenario.floor(weakest * share**2) / 2
-    return np.asarray(
-        1 + np.argmin(noise + 4 * scenario.clip_norm**2 * (1 - share) ** 2, axis=0)
-    )
+    return 1 + np.argmin(noise + 4 * scenario.clip_norm**2 * (1 - share) ** 2, axis=0)
 
 
 def optimum_on(selection: Selection, gain: FloatArray) -> Selection:

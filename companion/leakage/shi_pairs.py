@@ -33,7 +33,7 @@ def penalty_scan(
     grid = Problem(
         problem.scenario, problem.min_gain, np.full(rate.shape, problem.budget)
     )
-    return np.asarray(
+    return (
         grid.cost(LyapunovPowerControl(multiple * rate**3, rate).schedule(grid))
         / problem.budget
     )

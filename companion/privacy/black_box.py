@@ -71,7 +71,7 @@ class SampleCanaries:
             loss = torch.nn.functional.cross_entropy(
                 self._network(self.images), self.labels, reduction="none"
             )
-        return np.asarray(loss.double().numpy())
+        return loss.double().numpy()
 
     @cached_property
     def _network(self) -> torch.nn.Module:

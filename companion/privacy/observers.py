@@ -137,7 +137,7 @@ def energy_multiplier(sigma: ArrayLike, dimension: int, norm: float) -> FloatArr
     change.
     """
     sigma = np.asarray(sigma)
-    return np.asarray(sigma * np.sqrt(1 + dimension * (sigma / norm) ** 2))
+    return sigma * np.sqrt(1 + dimension * (sigma / norm) ** 2)
 
 
 def whole_device(scenario: Scenario, sigma: FloatArray) -> float:

@@ -162,7 +162,7 @@ def step_moments(
 
 def _square(vector: FloatArray) -> FloatArray:
     """Squared norm along the last axis."""
-    return np.asarray(np.sum(vector**2, axis=-1))
+    return np.sum(vector**2, axis=-1)
 
 
 def relative_bias(
@@ -297,4 +297,4 @@ def momentum_over_bound(momentum: ArrayLike, learning_rate: ArrayLike) -> FloatA
     """
     mu = np.asarray(momentum)
     rate = np.asarray(learning_rate)
-    return np.asarray((1 + mu) / ((1 - mu) * (2 * (1 + mu) - rate)))
+    return (1 + mu) / ((1 - mu) * (2 * (1 + mu) - rate))

@@ -20,7 +20,7 @@ def coefficients(bands: int) -> FloatArray:
     r"""Return :math:`c_j \propto \binom{2j}{j} 4^{-j}`, the first of the root of the matrix of ones, of norm 1."""
     j = np.arange(1, bands)
     c = np.cumprod(np.append(1.0, (2 * j - 1) / (2 * j)))
-    return np.asarray(c / np.linalg.norm(c))
+    return c / np.linalg.norm(c)
 
 
 def power_factor(c: FloatArray) -> float:
@@ -38,7 +38,7 @@ def error(c: FloatArray, energy: FloatArray) -> float:
 def multipliers(c: FloatArray, energy: FloatArray, residue: int) -> FloatArray:
     r"""Return the multipliers :math:`(\sum_j c_j^2 / n_{t+j})^{-1/2}` of the rounds that a sample may join."""
     seen = np.convolve(1 / energy[::-1], c**2)[: len(energy)][::-1]
-    return np.asarray(1 / np.sqrt(seen[residue :: len(c)]))
+    return 1 / np.sqrt(seen[residue :: len(c)])
 
 
 def epsilon(c: FloatArray, energy: FloatArray, rate: float) -> float:

@@ -61,7 +61,7 @@ class LeastSquares:
     @property
     def minimiser(self) -> FloatArray:
         r""":math:`\bar{\boldsymbol\tau}`, the mean of the targets: all devices share :math:`\mathbf S`."""
-        return np.asarray(self.targets.mean(axis=0))
+        return self.targets.mean(axis=0)
 
     @property
     def constants(self) -> Constants:
@@ -81,11 +81,11 @@ class LeastSquares:
         r"""Return :math:`f(\boldsymbol\theta)`, the mean of the devices' losses, for models of shape (..., d)."""
         offset = np.asarray(model)[..., None, :] - self.targets
         squares = np.sum(self.feature_variance * offset**2, axis=-1)
-        return np.asarray((np.mean(squares, axis=-1) + self.label_noise**2) / 2)
+        return (np.mean(squares, axis=-1) + self.label_noise**2) / 2
 
     def gradient(self, model: ArrayLike) -> FloatArray:
         r"""Return :math:`\mathbf S(\boldsymbol\theta - \bar{\boldsymbol\tau})`, the gradient, shape (..., d)."""
-        return np.asarray(self.feature_variance * (np.asarray(model) - self.minimiser))
+        return self.feature_variance * (np.asarray(model) - self.minimiser)
 
     def draw(
         self, rng: np.random.Generator, runs: int, size: int

@@ -70,7 +70,7 @@ def estimate(
         channel.coefficient
         + np.sqrt(square) / np.sqrt(channel.path_loss)[..., None] * noise
     )
-    return np.asarray(measured if kind == "least-squares" else measured / (1 + square))
+    return measured if kind == "least-squares" else measured / (1 + square)
 
 
 def alignment_law(
@@ -100,7 +100,7 @@ def misalignment(scenario: Scenario, variance: ArrayLike) -> FloatArray:
         scenario.batch_second_moment[..., None]
         * check.at_least("variance", variance, 0)
     ).sum(axis=-2)
-    return np.asarray((scenario.clip_norm / scenario.num_devices) ** 2 / 2 * total)
+    return (scenario.clip_norm / scenario.num_devices) ** 2 / 2 * total
 
 
 def true_noise_multiplier(
@@ -138,6 +138,4 @@ def gain_ratio_survival(ratio: ArrayLike, error: ArrayLike) -> FloatArray:
     b = 4 * u * square
     root = np.sqrt(a**2 + b)
     # 1 - a / root = b / (root (root + a)) where a > 0, without the difference
-    return np.asarray(
-        np.where(a > 0, b / (2 * root * (root + np.abs(a))), (1 - a / root) / 2)
-    )
+    return np.where(a > 0, b / (2 * root * (root + np.abs(a))), (1 - a / root) / 2)

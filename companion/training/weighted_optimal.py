@@ -5,25 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize.elementwise import find_root
 
-from adascale.compiled import njit
-from adascale.policies.base import Policy, in_rows
-from adascale.problem import LeakageTerms, Problem, RoundLeakage, slopes
-from adascale.rootfind import Search, power_law_step, search_from
+from adascale.policies.base import Policy
+from adascale.problem import Problem, RoundLeakage
 from adascale.scenario import FloatArray
+from companion.bounds.guarantees import kappa_limits
 
 
 def mean_one(weights: ArrayLike) -> FloatArray:
     r"""Return weights :math:`c_t > 0` of the rounds over their mean, shape (..., T)."""
     weights = np.asarray(weights, dtype=float)
     share = weights / weights.max(axis=-1, keepdims=True)  # whose sum float64 holds
-    return np.asarray(share / share.mean(axis=-1, keepdims=True))
+    return share / share.mean(axis=-1, keepdims=True)
 
 
 def weighted_cost(problem: Problem, w: ArrayLike, weights: ArrayLike) -> FloatArray:
     r"""Return :math:`\frac1T \sum_t c_t (w_t - w_{\min,t})` of a schedule, with weights of mean 1, shape (...)."""
-    return np.asarray(np.mean(mean_one(weights) * problem.spend(w), axis=-1))
+    return np.mean(mean_one(weights) * problem.spend(w), axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,86 +40,41 @@ class WeightedOptimal(Policy):
         object.__setattr__(self, "weights", mean_one(self.weights))
 
     def schedule(self, problem: Problem) -> FloatArray:
-        r"""Return :math:`\eta_t`, shape (..., T), in watts; ``RuntimeError`` where float64 has no price for a lane."""
+        r"""Return :math:`w_t`, shape (..., T); ``RuntimeError`` where no price is found."""
         shape = (*problem.batch_shape, problem.num_rounds)
-        floor, counts = (
-            in_rows(array, problem.batch_shape, problem.num_rounds)
-            for array in (problem.min_noise_energy, self.weights)
+        floor, weights, budget = (
+            np.broadcast_to(array, shape).reshape(-1, problem.num_rounds)
+            for array in (
+                problem.min_noise_energy,
+                self.weights,
+                np.asarray(problem.budget)[..., None],
+            )
         )
         leakage = RoundLeakage(problem.scenario)
-        nu = in_rows(problem.budget, problem.batch_shape)
-        # where every round costs nu
-        slope = leakage.slope(floor + nu[:, None] / counts)
-        energy, lane = _fill(floor, counts, slope, nu, leakage.terms)
-        if lane >= 0:
-            raise RuntimeError(
-                f"no price found in lane {lane}: budget {nu[lane]}, floors from {floor[lane].min()}"
+        steepest = -leakage.slope(floor)
+        most = kappa_limits(leakage).high
+
+        def energy(log_price: FloatArray, lane: NDArray[np.intp]) -> FloatArray:
+            """Return what the rounds of some lanes buy at a price each."""
+            aim = np.exp(log_price)[:, None] * weights[lane]
+            # w^2 |F'(w)| is at most its limit, and may be that
+            top = np.maximum(np.sqrt(2 * most / aim), floor[lane])
+            found = find_root(
+                lambda x, aim: np.log(-leakage.slope(np.exp(x)) / aim),
+                (np.log(floor[lane]), np.log(top)),
+                args=(aim,),
             )
-        return energy.reshape(shape)
+            return np.where(steepest[lane] > aim, np.exp(found.x), floor[lane])
 
+        def excess(log_price: FloatArray, lane: NDArray[np.intp]) -> FloatArray:
+            spend = weights[lane] * (energy(log_price, lane) - floor[lane])
+            return spend.mean(axis=-1) / budget[lane, 0] - 1
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def _fill(
-    floor: FloatArray,
-    weights: FloatArray,
-    slope: FloatArray,
-    budget: FloatArray,
-    terms: LeakageTerms,
-) -> tuple[FloatArray, int]:
-    """Return the optimum of every lane, and the first without one, or -1; ``slope`` is F' where a round costs nu."""
-    energy = np.empty(floor.shape)
-    for lane in range(floor.shape[0]):
-        # each round's price there: the common one lies between
-        prices = -slope[lane] / weights[lane]
-        low = prices.min()
-        high = prices.max()
-        energy[lane] = floor[lane] + budget[lane] / weights[lane]
-        search = Search(np.sqrt(low) * np.sqrt(high), low, high, np.inf, False)
-        if not (low > 0 and high < np.inf):
-            return energy, lane
-        for _ in range(200):
-            cost, fall = _at_price(
-                search.x, floor[lane], weights[lane], energy[lane], terms
-            )
-            if not cost < np.inf:
-                return energy, lane
-            ratio = cost / (budget[lane] * floor.shape[1])
-            search = power_law_step(
-                search, ratio, search.x * fall / cost if cost > 0 else 1.0
-            )
-            if search.converged:
-                break
-        else:
-            return energy, lane
-        _at_price(search.x, floor[lane], weights[lane], energy[lane], terms)
-    return energy, -1
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _at_price(
-    price: float,
-    floor: FloatArray,
-    weights: FloatArray,
-    energy: FloatArray,
-    terms: LeakageTerms,
-) -> tuple[float, float]:
-    """Return the weighted cost of a price and how fast it falls, and write into ``energy`` what the rounds buy."""
-    cost = fall = 0.0
-    for t in range(floor.size):
-        aim = price * weights[t]
-        slope, curvature = slopes(floor[t], terms, False)
-        if -slope <= aim:
-            energy[t] = floor[t]
-            continue
-        search = search_from(max(energy[t], floor[t]), floor[t])
-        for _ in range(100):
-            slope, curvature = slopes(search.x, terms, False)
-            search = power_law_step(search, -slope / aim, -search.x * curvature / slope)
-            if search.converged:
-                break
-        else:
-            return np.inf, 0.0
-        energy[t] = search.x
-        cost += weights[t] * (search.x - floor[t])
-        fall += weights[t] ** 2 / curvature
-    return cost, fall
+        # each round's price where it costs nu: the common one lies between
+        prices = np.log(-leakage.slope(floor + budget / weights) / weights)
+        ends = prices.min(axis=-1) - 1e-6, prices.max(axis=-1) + 1e-6
+        lanes = np.arange(len(floor))
+        price = find_root(excess, ends, args=(lanes,))
+        if not price.success.all():
+            raise RuntimeError("no price found")
+        return energy(price.x, lanes).reshape(shape)

@@ -172,7 +172,7 @@ def thirds_weights(table: pd.DataFrame, name: str, rounds: int) -> FloatArray:
 
 
 def _at_least_a_share(weights: FloatArray) -> FloatArray:
-    return np.asarray(np.maximum(weights, LEAST * weights.max()))
+    return np.maximum(weights, LEAST * weights.max())
 
 
 def contest(

@@ -60,7 +60,7 @@ def loss_weights(
         rounds,
         momentum,
     )
-    return np.asarray(learning_rate**2 / 4 * np.mean(h[:, None] * psi**2, axis=0)[::-1])
+    return learning_rate**2 / 4 * np.mean(h[:, None] * psi**2, axis=0)[::-1]
 
 
 def saving(forgetting: ArrayLike) -> FloatArray:
@@ -161,7 +161,7 @@ def fitted_weights(
         (psi[:, np.asarray(later, dtype=int)] * scale).T,
         check.as_floats("response", response) * scale,
     )
-    return np.asarray((amount @ psi)[::-1])
+    return (amount @ psi)[::-1]
 
 
 NU = (0.01, 0.16, 2.56)
