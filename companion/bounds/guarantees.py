@@ -7,13 +7,11 @@ another policy.  With :math:`y_t = w_t - w_{\min,t}`, what round t spends, the v
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adascale import checks as check
-from adascale.compiled import njit
 from adascale.policies.optimal import water_level
 from adascale.problem import Problem, RoundLeakage
 from adascale.scenario import FloatArray
@@ -47,9 +45,11 @@ def optimum(floor: FloatArray, budget: ArrayLike) -> FloatArray:
 def queue(problem: Problem, w: ArrayLike) -> FloatArray:
     r"""Return :math:`Q_0, \dots, Q_T` of any schedule, shape (..., T + 1) (:eq:`eq:queue`; paper, eq. (29))."""
     spend = problem.spend(w)
-    budget = np.broadcast_to(np.asarray(problem.budget), spend.shape[:-1])
-    flat = _queue(spend.reshape(-1, problem.num_rounds), budget.ravel())
-    return np.reshape(flat, spend.shape[:-1] + (problem.num_rounds + 1,))
+    length = np.zeros((*spend.shape[:-1], problem.num_rounds + 1))
+    for t in range(problem.num_rounds):
+        after = length[..., t] + spend[..., t] - problem.budget
+        length[..., t + 1] = np.maximum(after, 0)
+    return length
 
 
 def drift_bound(problem: Problem, w: ArrayLike) -> Sides:
@@ -58,20 +58,13 @@ def drift_bound(problem: Problem, w: ArrayLike) -> Sides:
     length = queue(problem, w)
     before = length[..., :-1]
     budget = np.asarray(problem.budget)[..., None]
-    with np.errstate(over="ignore", invalid="ignore"):
-        return _require_finite(
-            Sides(
-                np.diff(length**2, axis=-1) / 2,
-                before * spend + spend**2 / 2 + budget**2 / 2,
-            )
-        )
+    right = before * spend + spend**2 / 2 + budget**2 / 2
+    return Sides(np.diff(length**2, axis=-1) / 2, right)
 
 
 def queue_limits(problem: Problem, penalty: ArrayLike) -> QueueLimits:
     """Bound AdaScale's queue from the floors alone (:prf:ref:`thm-queue`, :prf:ref:`thm-queue-sharp`)."""
-    penalty = np.broadcast_to(check.positive("penalty", penalty), problem.batch_shape)[
-        ..., None
-    ]
+    penalty = np.broadcast_to(penalty, problem.batch_shape)[..., None]
     leakage = RoundLeakage(problem.scenario)
     budget = np.asarray(problem.budget)[..., None]
     rounds = np.arange(problem.num_rounds + 1)
@@ -84,19 +77,17 @@ def queue_limits(problem: Problem, penalty: ArrayLike) -> QueueLimits:
     def total(values: FloatArray) -> FloatArray:
         return from_zero(np.cumsum(values, axis=-1))
 
-    with np.errstate(over="ignore", invalid="ignore"):
-        full_power = np.sqrt(
-            2 * penalty * total(leakage(problem.min_noise_energy)) + rounds * budget**2
-        )
-        leaked = 2 * penalty * total(leakage(problem.min_noise_energy + budget))
+    leaked = 2 * penalty * total(leakage(problem.min_noise_energy + budget))
+    least = np.minimum.accumulate(problem.min_noise_energy, axis=-1) + budget
+    slope = from_zero(-penalty * leakage.slope(least))
+    full_power = 2 * penalty * total(leakage(problem.min_noise_energy))
+    return QueueLimits(
+        np.sqrt(full_power + rounds * budget**2),
         # the root minus nu, without the difference
-        equal = leaked / (np.sqrt(budget**2 + leaked) + budget)
-        least = np.minimum.accumulate(problem.min_noise_energy, axis=-1) + budget
-        slope = from_zero(-penalty * leakage.slope(least))
-        square = from_zero(least**2)
-        threshold = np.maximum(slope - budget, 0)
-        growth = np.cbrt(2.25 * slope * square * rounds**2.0)
-    return _require_finite(QueueLimits(full_power, equal, threshold, growth))
+        leaked / (np.sqrt(budget**2 + leaked) + budget),
+        np.maximum(slope - budget, 0),
+        np.cbrt(2.25 * slope * from_zero(least**2) * rounds**2.0),
+    )
 
 
 def queue_bound(
@@ -150,19 +141,14 @@ def regret_bound(
     best = optimum(problem.min_noise_energy, budget)
     left = np.mean(leakage(w), axis=-1) - np.mean(leakage(best), axis=-1)
     limit = queue_bound(problem, w, penalty, sharp=sharp).right[..., -1]
-    with np.errstate(over="ignore", invalid="ignore"):
-        if sharp:
-            above = np.maximum(
-                best - problem.min_noise_energy - np.asarray(budget)[..., None], 0
-            )
-            right = (
-                limit * np.mean(above, axis=-1)
-                + np.mean(above**2, axis=-1) / 2
-                + budget**2 / 2
-            ) / penalty
-        else:
-            right = (limit * budget + T * budget**2 / 2 + budget**2 / 2) / penalty
-    return _require_finite(Sides(left, np.broadcast_to(right, left.shape)))
+    if sharp:
+        spend = best - problem.min_noise_energy
+        above = np.maximum(spend - np.asarray(budget)[..., None], 0)
+        right = limit * np.mean(above, axis=-1) + np.mean(above**2, axis=-1) / 2
+    else:
+        right = limit * budget + T * budget**2 / 2
+    right = (right + budget**2 / 2) / penalty
+    return Sides(left, np.broadcast_to(right, left.shape))
 
 
 def regret_at_cost(problem: Problem, w: ArrayLike, penalty: ArrayLike) -> Sides:
@@ -179,7 +165,7 @@ def regret_at_cost(problem: Problem, w: ArrayLike, penalty: ArrayLike) -> Sides:
     right = (
         np.mean(pressure * (best - problem.min_noise_energy - spend), axis=-1) / penalty
     )
-    return _require_finite(Sides(np.broadcast_to(left, right.shape), right))
+    return Sides(np.broadcast_to(left, right.shape), right)
 
 
 class KappaLimits(NamedTuple):
@@ -200,7 +186,7 @@ def growth_constant(leakage: RoundLeakage, c: ArrayLike) -> FloatArray:
 
     It is :math:`(\frac94 c \underline\kappa)^{1/3}` (:prf:ref:`thm-growth`).
     """
-    return np.cbrt(2.25 * kappa_limits(leakage).low * check.positive("c", c))
+    return np.cbrt(2.25 * kappa_limits(leakage).low * np.asarray(c))
 
 
 def queue_from_below(problem: Problem, penalty: ArrayLike) -> FloatArray:
@@ -218,27 +204,4 @@ def queue_from_below(problem: Problem, penalty: ArrayLike) -> FloatArray:
     p = (jump + floors) / 2
     q = 0.75 * size * np.sqrt(penalty * kappa_limits(leakage).low)[..., None]
     root = 2 * np.sqrt(p) * np.sinh(np.arcsinh(q / p**1.5) / 3)
-    below: FloatArray = np.maximum(
-        np.max(root**2, axis=-1) - problem.num_rounds * nu, 0
-    )
-    return below
-
-
-_Values = TypeVar("_Values", bound=tuple[FloatArray, ...])
-
-
-def _require_finite(values: _Values) -> _Values:
-    """These values, or a ``ValueError`` that one of them is beyond floating point."""
-    check.finite(
-        "a side of this bound, for such floors, budgets and penalties", *values
-    )
-    return values
-
-
-@njit(cache=True, nogil=True)
-def _queue(spend: FloatArray, budget: FloatArray) -> FloatArray:
-    out = np.zeros((spend.shape[0], spend.shape[1] + 1))
-    for lane in range(spend.shape[0]):
-        for t in range(spend.shape[1]):
-            out[lane, t + 1] = max(out[lane, t] + spend[lane, t] - budget[lane], 0.0)
-    return out
+    return np.maximum(np.max(root**2, axis=-1) - problem.num_rounds * nu, 0)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import warnings
 from dataclasses import dataclass
 from importlib import import_module
 from typing import cast
 
 import numpy as np
+from scipy.stats import binom
 
-from adascale.accounting import kernels
 from adascale.policies.base import Policy
 from adascale.problem import Problem, RoundLeakage
 from adascale.scenario import FloatArray
@@ -50,50 +48,25 @@ def _solve(floor: FloatArray, budget: float, leakage: RoundLeakage) -> FloatArra
 
     equal = floor + budget  # w = equal / v
     v = cp.Variable(floor.size)
-    alpha = leakage.order
-    # k = 0 and 1 do not depend on v: one term
-    k = np.concatenate([[0], np.arange(2, int(alpha) + 1)])
+    alpha = int(leakage.order)
+    k = np.arange(alpha + 1)
     objective = 0
     for q, unit, count in zip(leakage.rate, leakage.unit, leakage.count, strict=True):
-        log_weights = np.concatenate(
-            [
-                [np.logaddexp(*_first_log_weights(q, alpha))],
-                kernels.moment_terms(q, alpha).log_weight[0],
-            ]
-        )
-        is_finite = np.isfinite(log_weights)  # q = 1 leaves k = alpha alone
-        exponent = np.outer(unit / equal, k * (k - 1) / 2)[:, is_finite]
-        rows = log_weights[is_finite][None, :] + cp.multiply(
-            exponent, cp.reshape(v, (floor.size, 1), order="C")
-        )
-        objective = objective + count / (alpha - 1) * cp.sum(
-            cp.log_sum_exp(rows, axis=1)
-        )
+        weight = binom.logpmf(k, alpha, q)
+        counts = np.isfinite(weight)  # q = 1 leaves k = alpha alone
+        exponent = np.outer(unit / equal, k * (k - 1) / 2)[:, counts]
+        column = cp.reshape(v, (floor.size, 1), order="C")
+        terms = weight[counts][None, :] + cp.multiply(exponent, column)
+        logarithms = cp.sum(cp.log_sum_exp(terms, axis=1))
+        objective = objective + count / (alpha - 1) * logarithms
+    # a scaled objective: Clarabel's tolerances are absolute, too
+    objective = 100 / leakage(equal).sum() * objective
     share = 1 / (budget * floor.size)
-    limits = [
-        (share * equal) @ cp.inv_pos(v) - share * floor.sum() <= 1,
-        v <= equal / floor,
-    ]
-    # Clarabel's own tolerances first; where it does not reach them, 1e-7 of an objective scaled up to 100 or 1000
-    loose = {"tol_gap_abs": 1e-7, "tol_gap_rel": 1e-7, "tol_feas": 1e-7}
-    for size, settings in ((None, {}), (100, loose), (1000, loose)):
-        scale = 1 if size is None else size / leakage(equal).sum()
-        program = cp.Problem(cp.Minimize(scale * objective), limits)
-        with warnings.catch_warnings(), contextlib.suppress(cp.SolverError):
-            # "may be inaccurate": the status says so too
-            warnings.simplefilter("ignore", UserWarning)
-            program.solve(solver=cp.CLARABEL, **settings)
-        if program.status == cp.OPTIMAL:
-            return cast(FloatArray, np.maximum(equal / v.value, floor))
-    raise RuntimeError(
-        f"Clarabel reported {program.status!r} instead of an optimum at order {leakage.order:g}"
-    )
-
-
-def _first_log_weights(q: float, alpha: float) -> FloatArray:
-    """Return the terms k = 0 and 1 that the cancellation-free form leaves out."""
-    with np.errstate(divide="ignore"):
-        log_miss = np.log1p(-q)
-    return np.array(
-        [alpha * log_miss, np.log(alpha) + np.log(q) + (alpha - 1) * log_miss]
-    )
+    cost = (share * equal) @ cp.inv_pos(v) - share * floor.sum()
+    program = cp.Problem(cp.Minimize(objective), [cost <= 1, v <= equal / floor])
+    program.solve(solver=cp.CLARABEL)
+    if program.status != cp.OPTIMAL:
+        raise RuntimeError(
+            f"Clarabel reported {program.status!r} instead of an optimum"
+        )
+    return cast(FloatArray, np.maximum(equal / v.value, floor))
