@@ -8,15 +8,14 @@ correction for their number would unsettle.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import pairwise, product
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import scipy  # which imports its modules where they are named, as they are slow to import
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import stdtr, stdtrit
 
 from adascale.statistics import interval, log_interval
@@ -115,24 +114,24 @@ def paper_claims(
 
 
 def _claims_by(
-    table: pd.DataFrame,
-    metric: str,
-    drawn: Sequence[str],
-    others: Sequence[str],
-    average: str,
-) -> pd.DataFrame:
+    table,
+    metric,
+    drawn,
+    others,
+    average,
+):
     """Evaluate every statement but *higher* by one metric."""
     leakage = table.pivot(index="seed", columns=["policy", "nu"], values=metric)
     last = table[table["nu"] == table["nu"].max()]
     own = leakage["AdaScale"]
 
-    def stepwise(step: Callable[[float, float], tuple[float, ...]]) -> pd.DataFrame:
+    def stepwise(step):
         """A row for each budget but the last, from it and the next one."""
         steps = pairwise(sorted({*table["nu"]}))
         rows = [(now, *step(now, later)) for now, later in steps]
         return pd.DataFrame(rows, columns=_COLUMNS)
 
-    def narrowed(policy: str) -> pd.DataFrame:
+    def narrowed(policy):
         top = leakage[policy]
         return stepwise(
             lambda now, later: averaged(
@@ -140,24 +139,24 @@ def _claims_by(
             )
         )
 
-    def narrowed_in_nats(policy: str) -> pd.DataFrame:
+    def narrowed_in_nats(policy):
         gap = leakage[policy] - own
         fallen = _mean if average == "ratio of means" else _share
         return stepwise(lambda now, later: fallen((gap[now] - gap[later]).dropna()))
 
-    def risen(policy: str) -> pd.DataFrame:
+    def risen(policy):
         leaked = leakage[policy]
         return stepwise(
             lambda now, later: averaged([leaked[now]], [leaked[later]], average)
         )
 
-    def over(rows: pd.DataFrame, policy: str, reference: str) -> pd.DataFrame:
+    def over(rows, policy, reference):
         return compare(rows, metric, policy, reference, average)
 
     benchmarks = (*drawn, *others)
     shown = drawn if metric == "rdp" else benchmarks  # in the paper's panels
     half = 0.0 if average == "ratio of means" else 0.5
-    claims: list[tuple[str, str, pd.DataFrame]] = []
+    claims = []
     for policy in benchmarks:
         ahead = evaluate(over(table, policy, "AdaScale"))
         claims.append(("ahead", policy, ahead))
@@ -207,7 +206,7 @@ def holm(claims: pd.DataFrame, level: float = 0.05) -> pd.DataFrame:
     return claims.assign(p=p)[~still & (claims["verdict"] != "not settled")]
 
 
-def _p_value(row: Any) -> float:
+def _p_value(row):
     """Of a row of :func:`paper_claims`, two-sided."""
     if not row.realisations > 1:
         return 1.0
@@ -273,7 +272,7 @@ def overview(claims: Mapping[tuple[str, str], pd.DataFrame]) -> pd.DataFrame:
     return table if len(datasets) > 1 else table.droplevel(1)
 
 
-def _counted(column: pd.Series) -> str:
+def _counted(column):
     counts = {mark: (column == name).sum() for name, mark in MARKS.items()}
     return "\N{NO-BREAK SPACE}".join(
         f"{count}{mark}" for mark, count in counts.items() if count
@@ -303,7 +302,7 @@ def averaged(
     if not len(values):
         return 0, *[np.nan] * 4
 
-    def over(leakages: NDArray[np.float64]) -> NDArray[np.float64]:
+    def over(leakages):
         return leakages[..., : len(tops)].prod(axis=-1) / leakages[
             ..., len(tops) :
         ].prod(axis=-1)
@@ -335,12 +334,12 @@ def averaged(
 
 
 @cache
-def _resampled(size: int) -> NDArray[np.float64]:
+def _resampled(size):
     """Return the weight of each realisation in every resample of a bootstrap, shape (10,000, size)."""
     return np.random.default_rng(0).multinomial(size, [1 / size] * size, 10_000) / size
 
 
-def _mean(step: pd.Series) -> tuple[float, ...]:
+def _mean(step):
     """By how much the mean of a value falls, with its paired bootstrap interval."""
     if len(step) < 2:
         return len(step), *[np.nan] * 4
@@ -348,7 +347,7 @@ def _mean(step: pd.Series) -> tuple[float, ...]:
     return len(step), step.mean(), *ends, (step > 0).mean()
 
 
-def _share(step: pd.Series) -> tuple[float, ...]:
+def _share(step):
     """Compute how often a value falls, with its exact 95 % interval."""
     if not len(step):
         return 0, *[np.nan] * 4

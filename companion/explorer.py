@@ -6,7 +6,6 @@ r"""What the explorer knows: channels, levels and constants, as the small script
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -79,8 +78,7 @@ def typical_floors() -> NDArray[np.float64]:
     scale = scenario.noise_scale / scenario.x_max * scenario.batch_second_moment
     floor = np.sort(float(scale) * 10 ** (codes / GAIN_STEPS)).reshape(20, -1)
     leaked = np.expm1(unit / (floor + TYPICAL_BUDGET)).mean(axis=1)
-    typical: NDArray[np.float64] = unit / np.log1p(leaked) - TYPICAL_BUDGET
-    return typical
+    return unit / np.log1p(leaked) - TYPICAL_BUDGET
 
 
 def explorer_script() -> str:
@@ -127,7 +125,7 @@ def committed() -> Made:
     yield explorer_script(), {}
 
 
-def _packed(channel: str, codes: Callable[[int], NDArray[np.int64]], width: int) -> str:
+def _packed(channel, codes, width):
     """Return all draws of a channel, each as its least code and what the others are above it."""
     draws = [codes(draw) for draw in range(DRAWS)]
     rows = [
@@ -142,8 +140,7 @@ def loss_codes(channel: str, draw: int) -> NDArray[np.int64]:
     rounds = max(scenario.num_rounds for scenario in SCENARIOS.values())
     devices = SCENARIOS["mnist"].num_devices
     least = CHANNELS[channel].draw(devices, rounds, seed=draw).gain.min(axis=-2)
-    codes: NDArray[np.int64] = np.rint(-GAIN_STEPS * np.log10(least)).astype(np.int64)
-    return codes
+    return np.rint(-GAIN_STEPS * np.log10(least)).astype(np.int64)
 
 
 def level_codes(scenario: str, channel: str, draw: int) -> NDArray[np.int64]:
@@ -155,5 +152,4 @@ def level_codes(scenario: str, channel: str, draw: int) -> NDArray[np.int64]:
     model = CHANNELS[channel]
     places = model.draw(constants.num_devices, 1, seed=draw).path_loss
     level = model.floor_law(constants, constants.mean_gain(places)).level(LEVELS)
-    codes: NDArray[np.int64] = np.rint(LEVEL_STEPS * np.log10(level)).astype(np.int64)
-    return codes
+    return np.rint(LEVEL_STEPS * np.log10(level)).astype(np.int64)

@@ -38,9 +38,7 @@ def tabulate(
     return pd.DataFrame([row for part in parts for row in part])
 
 
-def _listed(
-    rows: Callable[..., Iterator[dict[str, Any]]], arguments: tuple[Any, ...]
-) -> list[dict[str, Any]]:
+def _listed(rows, arguments):
     return [*rows(*arguments)]
 
 
@@ -61,7 +59,7 @@ def load(name: str) -> pd.DataFrame:
     return _read_wide(path) if wide else pd.read_csv(path)
 
 
-def _read_wide(path: Path) -> pd.DataFrame:
+def _read_wide(path):
     """Read what :func:`wide_csv` has written: ``policy``, the columns of the row, and what is stored of each."""
     # the row's names stand in the third line alone
     heading = pd.read_csv(path, header=None, nrows=3).iloc[[1, 2]].T
@@ -92,8 +90,7 @@ def wide_csv(
     wide = wide[[(name, value) for name in order for value in columns]].dropna(
         axis=1, how="all"
     )
-    text: str = wide.to_csv(float_format=f"%.{digits}g")
-    return text
+    return wide.to_csv(float_format=f"%.{digits}g")
 
 
 class Ratio(NamedTuple):
@@ -132,7 +129,7 @@ def ratio(
     return Ratio(*(float(end) for end in averaged([top], [bottom], mean)[1:4]))
 
 
-def _rows(table: pd.DataFrame, name: str, value: Any) -> pd.DataFrame:
+def _rows(table, name, value):
     """Return the rows with a value in a column, or an error that says which values there are."""
     rows = table[table[name] == value]
     if rows.empty:

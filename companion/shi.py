@@ -91,9 +91,7 @@ def filled_lyapunov(
     of the realisation, :math:`\tau` being their :func:`capped_level` at the rate.
     """
 
-    def build(
-        rate: FloatArray, multiple: FloatArray, *caps: FloatArray
-    ) -> LyapunovPowerControl:
+    def build(rate, multiple, *caps):
         relative = multiple[..., 0]
         rest = capped_level(caps[0], rate) if caps else rate
         return LyapunovPowerControl(

@@ -49,7 +49,7 @@ def level_value(leakage: RoundLeakage, law: FloorLaw, budget: ArrayLike) -> Leve
     budget, level = check.positive("budget", budget), law.level(budget)
     wet = law.cdf(level)
     x, step = _above(level)
-    leaked: FloatArray = np.sum(step * x * -leakage.slope(x) * law.cdf(x), axis=0)
+    leaked = np.sum(step * x * -leakage.slope(x) * law.cdf(x), axis=0)
     first, second = both_slopes(leakage, level)
     spread = np.maximum(_mean_square(law, level) - budget**2, 0)
     return LevelValue(level, wet, -first, spread, leaked, second * spread / (2 * wet))
@@ -96,19 +96,19 @@ def approach_constant(
     return np.sum(step * x * second * inner / (law.mean_cost(x) - budget), axis=0)
 
 
-def _above(level: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _above(level):
     """Return nodes above a level, on a leading axis, and their weights in the logarithm."""
     u = _EDGES[:-1, None] + _WIDTH[:, None] * _GAUSS
     weight = _WIDTH[:, None] * _GAUSS_WEIGHT
     return level * np.exp(_across(u.ravel(), level)), _across(weight.ravel(), level)
 
 
-def _across(nodes: FloatArray, values: FloatArray) -> FloatArray:
+def _across(nodes, values):
     """Return nodes on a leading axis before the lanes."""
     return nodes.reshape(nodes.shape + (1,) * values.ndim)
 
 
-def _mean_square(law: FloorLaw, level: FloatArray) -> FloatArray:
+def _mean_square(law, level):
     r"""Return :math:`\mathbb E (\ell - w_{\min})_+^2 = 2 \int_0^\ell g`, by pieces in equal ratios."""
     edges = np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 40)])
     x = (edges[:-1, None] + np.diff(edges)[:, None] * _GAUSS).ravel()

@@ -72,7 +72,7 @@ def certify_regret(
     return CertifiedRegret(*regret.T)
 
 
-def _nodes(end: float, widest: float, fineness: float) -> FloatArray:
+def _nodes(end, widest, fineness):
     """Return nodes from 0 to beyond ``end``, denser near 0."""
     nodes = [0.0]
     while nodes[-1] <= end:
@@ -139,9 +139,7 @@ class Floors:
             * 1.001
         )
 
-    def _lowered(
-        self, image: FloatArray, bend: FloatArray, b: FloatArray
-    ) -> FloatArray:
+    def _lowered(self, image, bend, b):
         """Return a polygon below a convex function with these values at the nodes and F'' at most ``bend`` in cells."""
         need = bend * np.diff(b) ** 2 / 8
         return hull(image - np.maximum(np.append(need, 0), np.append(0, need)), b)
@@ -247,15 +245,15 @@ def level_of(price: FloatArray, x: FloatArray, terms: LeakageTerms) -> FloatArra
 
 @njit(cache=True, nogil=True)
 def _image(
-    U: FloatArray,
-    x: FloatArray,
-    F: FloatArray,
-    Phi: FloatArray,
-    bend: FloatArray,
-    two: FloatArray,
-    b: FloatArray,
-    scale: float,
-) -> tuple[FloatArray, FloatArray]:
+    U,
+    x,
+    F,
+    Phi,
+    bend,
+    two,
+    b,
+    scale,
+):
     """Return the policy's recursion at the nodes from the second on, but for the first cell; the largest ``two``."""
     out = np.empty(x.size)
     largest = np.zeros(x.size)
@@ -281,14 +279,14 @@ def _image(
 
 @njit(cache=True, nogil=True)
 def _least(
-    U: FloatArray,
-    x: FloatArray,
-    F: FloatArray,
-    second: FloatArray,
-    Phi: FloatArray,
-    b: FloatArray,
-    scale: float,
-) -> tuple[FloatArray, FloatArray]:
+    U,
+    x,
+    F,
+    second,
+    Phi,
+    b,
+    scale,
+):
     """Return the optimum's recursion and a bound on its curvature, but for floors at which all is spent."""
     out = np.empty(U.size)
     bend = np.zeros(U.size)
@@ -326,7 +324,7 @@ def _least(
 
 
 @njit(cache=True, nogil=True)
-def _convex(values: FloatArray, b: FloatArray) -> FloatArray:
+def _convex(values, b):
     """Return the values, raised from the right until their polygon is convex."""
     for k in range(values.size - 3, -1, -1):
         slope = (values[k + 1] - values[k + 2]) / (b[k + 2] - b[k + 1])

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.interpolate import barycentric_interpolate
-from scipy.optimize import OptimizeResult, minimize_scalar
+from scipy.optimize import minimize_scalar
 from scipy.special import ndtr
 
 from adascale import checks as check
@@ -65,8 +65,8 @@ def delta_slopes(
     at, spread = _few(np.log(s))
 
     def moments(
-        z: ComplexArray,
-    ) -> tuple[ComplexArray, ComplexArray, ComplexArray, ComplexArray]:
+        z,
+    ):
         """Return the sum of A_z over rounds, and per noise the tilted means of p^2 and the second derivative."""
         top, share, p2, bend = (
             np.array(moment)
@@ -75,11 +75,11 @@ def delta_slopes(
         total = count @ (spread @ top) + count @ np.log(spread @ share)
         return total, spread @ p2, spread @ bend, 0.5 * z * (z - 1)
 
-    def exponent(a: float) -> float:
+    def exponent(a):
         total = moments(np.array([1.0 + a + 0j]))[0][0].real
         return float(total) - a * epsilon - math.log(a * (a + 1))
 
-    def lowest(*bounds: float) -> OptimizeResult:
+    def lowest(*bounds):
         return minimize_scalar(
             lambda x: exponent(math.exp(x)),
             bounds=bounds,
@@ -110,7 +110,7 @@ def delta_slopes(
     weight = np.exp(total) * (step / math.pi)
     weight[0] *= 0.5
 
-    def integral(values: ComplexArray) -> float:
+    def integral(values):
         return float((weight * values).real.sum())
 
     first, second = (np.array([integral(0.5 * row) for row in of]) for of in (p2, bend))
@@ -124,7 +124,7 @@ def delta_slopes(
     )
 
 
-def _few(x: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _few(x):
     """Chebyshev points, both ends among them, and the matrix that interpolates from there to x; or x itself."""
     if x.size <= _NODES:
         return x, np.eye(x.size)
@@ -135,9 +135,7 @@ def _few(x: FloatArray) -> tuple[FloatArray, FloatArray]:
     return at, np.asarray(barycentric_interpolate(at, np.eye(_NODES), x))
 
 
-def _moments(
-    q: float, s: float, z: ComplexArray
-) -> tuple[float, ComplexArray, ComplexArray, ComplexArray]:
+def _moments(q, s, z):
     """Of one round: A at the real part c, M(z) / M(c), the tilted mean of p^2, and what is behind A'' + A'^2."""
     root = math.sqrt(s)
     c = float(z[0].real)

@@ -69,12 +69,12 @@ def queue_limits(problem: Problem, penalty: ArrayLike) -> QueueLimits:
     budget = np.asarray(problem.budget)[..., None]
     rounds = np.arange(problem.num_rounds + 1)
 
-    def from_zero(values: FloatArray) -> FloatArray:
+    def from_zero(values):
         """Return a leading 0, for R = 0."""
         values = np.broadcast_to(values, problem.batch_shape + (problem.num_rounds,))
         return np.concatenate([np.zeros(problem.batch_shape + (1,)), values], axis=-1)
 
-    def total(values: FloatArray) -> FloatArray:
+    def total(values):
         return from_zero(np.cumsum(values, axis=-1))
 
     leaked = 2 * penalty * total(leakage(problem.min_noise_energy + budget))

@@ -32,7 +32,6 @@ from adascale.comparison.shi_tuning import best_lyapunov, crossings, mean_invers
 from adascale.errors import BudgetNotReached
 from adascale.policies import LyapunovPowerControl
 from adascale.problem import Problem, RoundLeakage
-from adascale.scenario import FloatArray, Scenario
 from adascale.tuning import draw_floors
 from companion.methods import METHODS
 from companion.results import Made, wide_csv
@@ -94,12 +93,12 @@ def foreseen_lyapunov(
 
 
 def _pairs(
-    scenario: Scenario,
-    floor: FloatArray,
-    budget: float,
-    level: float,
-    relative: FloatArray,
-) -> FloatArray:
+    scenario,
+    floor,
+    budget,
+    level,
+    relative,
+):
     """Penalties and rates, shape (2, P), whose mean cost over the draws is the budget."""
     caps = scenario.noise_scale / floor
     mean_floor = floor.mean()
@@ -108,7 +107,7 @@ def _pairs(
     penalties = _PENALTIES * (scenario.noise_scale / level) ** 3
     weight = np.ones(scenario.num_rounds)
 
-    def excess(_: object, penalty: FloatArray, rate: FloatArray) -> FloatArray:
+    def excess(_, penalty, rate):
         lane = np.tile(np.arange(draws), penalty.size)
         mean = mean_inverse(
             caps, weight, lane, np.repeat(penalty, draws), np.repeat(rate, draws)
@@ -123,7 +122,7 @@ def _pairs(
 def learn_with_prior(budget_mode: str, believed: ChannelModel | None) -> PolicyBuilder:
     """Return the method of :class:`~adascale.policies.Learn` whose prior is the law of the model that is believed."""
 
-    def method(problem: Problem, mean_gain: Any = None) -> policies.Policy:
+    def method(problem, mean_gain=None):
         law = (believed or Rayleigh()).floor_law(problem.scenario, mean_gain)
         return policies.Learn(budget_mode, prior=law)
 
@@ -193,8 +192,14 @@ def causal_table(
     preset = presets.load(dataset)
     policies = methods() if policies is None else policies
     levels = preset.levels if budgets is None else budgets
-    how: Any = {"progress": progress, "executor": executor}
-    table = leakage_table(preset.scenario, levels, seeds, policies, **how)
+    table = leakage_table(
+        preset.scenario,
+        levels,
+        seeds,
+        policies,
+        progress=progress,
+        executor=executor,
+    )
     return table[["policy", "nu", "seed", *_STORED]]
 
 

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import scipy
-from numpy.typing import NDArray
 
 from adascale.scenario import FloatArray
 
@@ -127,9 +126,7 @@ def evidence(gain: FloatArray) -> pd.DataFrame:
     return pd.DataFrame({"what": [*facts], "value": [*facts.values()]})
 
 
-def _growth_of_differences(
-    counts: FloatArray, row: NDArray[np.intp], when: list[NDArray[np.intp]]
-) -> FloatArray:
+def _growth_of_differences(counts, row, when):
     """By how much both directions of a pair differ more with every sample until, and since, the other's change."""
     off = counts - scipy.ndimage.uniform_filter1d(counts, 81, axis=1)
     off /= np.maximum(off.std(axis=1, keepdims=True), 0.5)
@@ -191,7 +188,7 @@ def orbit(folder: Path | str, past: int = 100) -> list[Realisation]:
     A file says by how many dB a packet was above a noise floor, put at -95 dBm as its driver, MadWifi, did;
     readings from 128 are none.  A packet that was lost leaves the last gain standing.  Transmitters send 20 dBm.
     """
-    by: dict[str, list[FloatArray]] = {}
+    by = {}
     for path in sorted(
         (Path(folder) / RUTGERS).glob("*/sdec*"),
         key=lambda path: (path.name, path.parent.name),

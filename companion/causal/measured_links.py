@@ -165,7 +165,7 @@ def links_table(
     for realisation, scale in tqdm(work, disable=not progress, unit="realisation"):
         problem, past = problem_of(realisation, scale)
         mean_gain = past.mean(axis=-1) / problem.scenario.batch_second_moment
-        best: dict[str, float] = {}
+        best = {}
         for name, method in methods(problem.scenario, past).items():
             try:
                 w = method(problem, mean_gain).schedule(problem)

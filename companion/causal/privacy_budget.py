@@ -31,12 +31,12 @@ def noise_rows(dataset: str, epsilon: float, seed: int) -> Iterator[dict[str, An
 
     ``total`` is the mean noise energy of a round, ``extra`` the part above the floors at which all devices send.
     """
-    scenario: Scenario = getattr(Scenario, dataset)()
+    scenario = getattr(Scenario, dataset)()
     realisation = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
     problem = Problem(scenario, scenario.min_gain(realisation.gain), 1.0)
     law = RayleighFloors.of(scenario, scenario.mean_gain(realisation.path_loss))
     level = EqualAlloc.budget_for(scenario, epsilon)
-    schedules: dict[str, FloatArray | Selection] = {
+    schedules: dict[str, Any] = {
         "known law": PrivacyBudget(epsilon, law=law).schedule(problem),
         "learning": PrivacyBudget(epsilon).schedule(problem),
         "one level": np.maximum(level, problem.min_noise_energy),
@@ -99,7 +99,7 @@ def path_rows(kind: str, policy: str, paths: int) -> Iterator[dict[str, Any]]:
 def committed(executor: Executor | None) -> Made:
     """Return the committed table of noise."""
     tasks = [("mnist", epsilon, seed) for epsilon in EPSILONS for seed in SEEDS]
-    text: str = tabulate(noise_rows, tasks, executor).to_csv(
+    text = tabulate(noise_rows, tasks, executor).to_csv(
         index=False, float_format="%.7g"
     )
     yield text, {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}"}
@@ -112,7 +112,5 @@ def committed_paths(executor: Executor | None) -> Made:
         for kind in HOSTILE
         for policy in ("known law", "learning")
     ]
-    text: str = tabulate(path_rows, tasks, executor).to_csv(
-        index=False, float_format="%.9g"
-    )
+    text = tabulate(path_rows, tasks, executor).to_csv(index=False, float_format="%.9g")
     yield text, {"seed": 0}

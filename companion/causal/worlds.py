@@ -11,11 +11,10 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from adascale import channel, policies
 from adascale.accounting import Accountant, OrdersTooFew
@@ -27,9 +26,7 @@ from adascale.comparison import (
     leakage_table,
 )
 from adascale.comparison.methods import SEED
-from adascale.policies import Policy
 from adascale.policies.resolve import SEEN
-from adascale.problem import Problem
 from adascale.scenario import Scenario
 from adascale.workers import map_tasks
 from companion.causal.fresh import DRAWS, online_methods
@@ -47,7 +44,7 @@ class World(NamedTuple):
     """From what the law of floors is computed, with the path losses that the server knows."""
 
 
-def _world_of(model: ChannelModel) -> World:
+def _world_of(model):
     return World(model, model)
 
 
@@ -107,9 +104,9 @@ _BLOCK_STORED = ("cost", "ratio")
 
 def remembered(method: PolicyBuilder) -> PolicyBuilder:
     """Cache the policies of a method that depends on budgets and mean gains alone."""
-    policies_by_key: dict[tuple[bytes, bytes], Policy] = {}
+    policies_by_key = {}
 
-    def again(problem: Problem, mean_gain: NDArray[np.float64] | None = None) -> Policy:
+    def again(problem, mean_gain=None):
         key = (
             np.asarray(problem.budget).tobytes(),
             np.asarray(mean_gain, dtype=float).tobytes(),
@@ -198,7 +195,7 @@ def worlds_table(
 
 def channels_table(executor: Executor | None) -> pd.DataFrame:
     """:func:`worlds_table` of all :data:`WORLDS`, at most three of one belief in a task."""
-    groups: list[dict[str, World]] = []
+    groups = []
     for belief in dict.fromkeys(world.belief for world in WORLDS.values()):
         names = [name for name, world in WORLDS.items() if world.belief == belief]
         groups += [
@@ -221,7 +218,7 @@ def exact_table(
     return table[["world", "policy", "nu", "seed", *_EXACT_STORED]]
 
 
-def _provenance(seeds: range, **more: int) -> dict[str, Any]:
+def _provenance(seeds, **more):
     return {"scenario": "mnist", "seeds": f"{seeds[0]}-{seeds[-1]}", **more}
 
 

@@ -46,7 +46,7 @@ def without_future(tables: Mapping[str, pd.DataFrame]) -> Figure:
         excess = 100 * (
             promises(table).pivot(index="policy", columns="nu", values="rdp") - 1
         )
-        names: list[str] = []
+        names = []
         for group, policies in _GROUPS.items():
             drawn_names = [
                 variant

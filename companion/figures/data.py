@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from zlib import crc32
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.collections import Collection, LineCollection, PathCollection, QuadMesh
 from matplotlib.container import ErrorbarContainer
 from matplotlib.figure import Figure
-from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 from numpy.typing import ArrayLike
-
-from adascale.scenario import FloatArray
 
 COLUMNS = ["panel", "series", "drawn_as", "x", "y", "value"]
 _SPREAD = 1.2345678  # so that the round numbers of a grid are no ties
@@ -75,24 +71,24 @@ def check_sum(values: ArrayLike) -> str:
     return f"{crc32(' '.join(f'{_SPREAD * value:.3e}' for value in numbers.tolist()).encode()):08x}"
 
 
-def _panel(number: int, axes: Axes) -> str:
+def _panel(number, axes):
     return " ".join(filter(None, [f"{number}", axes.get_title(), axes.get_ylabel()]))
 
 
-def _series(axes: Axes) -> Iterator[tuple[str, str, FloatArray]]:
+def _series(axes):
     """Name, kind and points (n, 2 or 3) of what a panel draws.
 
     The parts of an error bar have the name of the whole.  Its caps are left out, as the bar says the same.
     """
-    names: dict[int, str] = {}
-    caps: list[Any] = []
+    names = {}
+    caps = []
     for container in axes.containers:
-        parts: list[Any] = [*container]
+        parts = [*container]
         if isinstance(container, ErrorbarContainer):
             parts = [*container.get_children()]
             caps += container[1]
         names |= dict.fromkeys(map(id, parts), _visible(container.get_label()))
-    artists: list[Any] = axes.get_children()
+    artists = axes.get_children()
     for artist in artists:
         kind, points = _points(artist, axes)
         if kind == "line" and artist.get_linestyle() == "None":
@@ -102,13 +98,13 @@ def _series(axes: Axes) -> Iterator[tuple[str, str, FloatArray]]:
             yield name, kind, np.ma.filled(np.ma.asarray(points, float), np.nan)
 
 
-def _visible(label: object) -> str:
+def _visible(label):
     """Return the name that a legend shows for a label."""
     name = str(label or "")
     return "" if name.startswith("_") else name
 
 
-def _points(artist: Any, axes: Axes) -> tuple[str, Any]:
+def _points(artist, axes):
     """Return what is drawn, and its points in the data's units; none of what is no data."""
     if isinstance(artist, Patch) and artist not in axes.patches:
         return "", []  # the frame
@@ -118,7 +114,7 @@ def _points(artist: Any, axes: Axes) -> tuple[str, Any]:
     return "", []
 
 
-def _with_colours(artist: PathCollection) -> FloatArray:
+def _with_colours(artist):
     """Positions, and the values that colours stand for where each has one."""
     at = np.asarray(artist.get_offsets())
     values = artist.get_array()
@@ -126,35 +122,28 @@ def _with_colours(artist: PathCollection) -> FloatArray:
     return _beside(at, values) if coloured else at
 
 
-def _cells(artist: QuadMesh) -> FloatArray:
+def _cells(artist):
     """Return the lower left corner of every cell, and its value."""
     corners = np.asarray(artist.get_coordinates(), dtype=float)[:-1, :-1]
     return _beside(corners.reshape(-1, 2), artist.get_array())
 
 
-def _pixels(artist: AxesImage) -> FloatArray:
-    """Column and row of every pixel, and its value, which is grey of a picture in colours."""
-    values = np.asarray(artist.get_array(), dtype=float)
-    rows, columns = np.indices(values.shape[:2]).reshape(2, -1)
-    return np.column_stack([columns, rows, values.reshape(rows.size, -1).mean(axis=1)])
-
-
-def _beside(points: Any, values: Any) -> FloatArray:
+def _beside(points, values):
     """Return points and their values in one array, NaN where a value is masked."""
-    filled: FloatArray = np.ma.filled(np.ma.asarray(values, dtype=float), np.nan)
+    filled = np.ma.filled(np.ma.asarray(values, dtype=float), np.nan)
     return np.column_stack([points, filled.ravel()])
 
 
-def _line(artist: Line2D) -> FloatArray:
+def _line(artist):
     return np.column_stack([np.ma.filled(part, np.nan) for part in artist.get_data()])
 
 
-def _corners(artist: Rectangle) -> FloatArray:
+def _corners(artist):
     x, y = artist.get_xy()
     return np.array([[x, y], [x + artist.get_width(), artist.get_height()]])
 
 
-def _outlines(artist: Collection) -> FloatArray:
+def _outlines(artist):
     return np.concatenate([path.vertices for path in artist.get_paths()] or [[]])
 
 
@@ -169,7 +158,6 @@ _KINDS: list[tuple[type, str, Callable[[Any], Any]]] = [
     (QuadMesh, "cells", _cells),
     (PathCollection, "points", _with_colours),
     (Collection, "area", _outlines),
-    (AxesImage, "image", _pixels),
     (Rectangle, "bar", _corners),
     (Patch, "area", lambda artist: artist.get_path().vertices),
 ]

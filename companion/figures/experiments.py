@@ -15,7 +15,6 @@ from companion.figures.style import (
     NOISE_FREE,
     PAPER,
     STYLE,
-    Look,
     bars,
     label_budgets,
     label_of,
@@ -138,7 +137,7 @@ def lost_and_gap(rows: pd.DataFrame, marks: Mapping[str, float]) -> Figure:
             ymax=height + 0.012,
             color=PAPER["color"],
         )
-        beside: Look = {
+        beside = {
             "xycoords": ("data", "axes fraction"),
             "textcoords": "offset points",
             "ha": "right",

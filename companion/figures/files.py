@@ -41,7 +41,7 @@ def as_svg(figure: Figure) -> str:
     """Return the figure as SVG; if it is large, its artists become rasterised."""
     for number, axes in enumerate(figure.axes, 1):
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            line: Any = handle[0] if isinstance(handle, tuple) else handle
+            line = handle[0] if isinstance(handle, tuple) else handle
             if line is not None:  # of an error bar without a line
                 line.set_gid(f"{number}-{label}".replace(" ", "-"))
     svg = _saved(figure)
@@ -60,11 +60,10 @@ def packed(files: dict[str, str]) -> str:
 
 def unpacked(word: str) -> dict[str, str]:
     """Return the texts that :func:`packed` compressed."""
-    files: dict[str, str] = json.loads(zlib.decompress(base64.b64decode(word)))
-    return files
+    return json.loads(zlib.decompress(base64.b64decode(word)))
 
 
-def _saved(figure: Figure) -> str:
+def _saved(figure):
     """Return the figure as SVG, without a date, and clear, since a page is light or dark."""
     buffer = io.BytesIO()
     figure.savefig(

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from adascale.statistics import interval
@@ -15,7 +14,6 @@ from companion.figures.style import (
     NOISE_FREE,
     PAPER,
     WIDTH,
-    Look,
     bars,
     label_budgets,
     label_levels,
@@ -67,7 +65,7 @@ def accuracy(table: pd.DataFrame, quoted: tuple[float, float]) -> Figure:
     return figure
 
 
-def _bars(axis: Axes, values: pd.DataFrame, look: Look, apart: float = 1.0) -> None:
+def _bars(axis, values, look, apart=1.0):
     """Draw means of the columns at their names, with 95 % intervals where a column has several values."""
     nus = np.array(sorted(values))
     bars(axis, nus * apart, [interval(values[nu].dropna()) for nu in nus], look)

@@ -16,7 +16,7 @@ from companion.claims import QUOTED_ACCURACY
 from companion.explorer import DELTA, LEVELS, SCENARIOS, typical_floors
 from companion.figures.files import as_svg
 from companion.figures.headline import LEARNING, ratios
-from companion.figures.style import STYLE, WIDTH, Look, use_style
+from companion.figures.style import STYLE, WIDTH, use_style
 from companion.privacy import observers
 from companion.results import Made
 from companion.summary import by_seed
@@ -120,7 +120,7 @@ def small() -> tuple[Figure, Axes]:
     return plt.subplots(figsize=(3.3, 1.4))
 
 
-def _right(axis: Axes) -> Look:
+def _right(axis):
     return {"transform": axis.transAxes, "ha": "right", "fontweight": "bold"}
 
 

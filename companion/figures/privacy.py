@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from adascale.statistics import log_interval
@@ -15,7 +14,6 @@ from companion.figures.style import (
     NOT_IN_RDP,
     PAPER,
     STYLE,
-    Look,
     bars,
     label_budgets,
     label_levels,
@@ -145,7 +143,7 @@ def gap(table: pd.DataFrame, metric: str | Sequence[str] = "rdp") -> Figure:
     return figure
 
 
-def _gap(axis: Axes, table: pd.DataFrame, metric: str) -> None:
+def _gap(axis, table, metric):
     """One panel of :func:`gap`: methods next to each other at each budget."""
     labels = table.attrs.get("labels", {})
     values = table.pivot(index=["seed", "nu"], columns="policy", values=metric)
@@ -157,7 +155,7 @@ def _gap(axis: Axes, table: pd.DataFrame, metric: str) -> None:
     methods = [name for name in table["policy"].unique() if name not in omitted]
     for i, policy in enumerate(methods):
         label = policy_label(policy, table[table["policy"] == policy], labels)
-        look: Look = policy_style(policy, table["policy"]) | {
+        look = policy_style(policy, table["policy"]) | {
             "linewidth": 0.6,
             "elinewidth": 1.6,
             "label": label,

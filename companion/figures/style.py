@@ -132,7 +132,7 @@ def bars(
 
 def say(finding: str) -> None:
     """Write the finding over the current figure."""
-    title: Look = {
+    title = {
         "x": 0.01,
         "ha": "left",
         "fontsize": 11,
@@ -159,7 +159,7 @@ def name_curves(
         figure.suptitle("\n", fontsize=11)  # the room of a finding
     figure.set_layout_engine("constrained")
     figure.get_layout_engine().execute(figure)  # this gives the axes their height
-    ends: list[tuple[float, str, Any]] = []
+    ends = []
     for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
         line: Any = handle[0] if isinstance(handle, tuple) else handle
         name = (names or {}).get(label, label)
@@ -176,7 +176,7 @@ def name_curves(
         axis.text(1.02, place, text, color=dark, linespacing=1, **where)
 
 
-def _right_end(axis: Axes, line: Any) -> float:
+def _right_end(axis, line):
     """Return the height of a curve's last point, as a share of the axes."""
     data = np.column_stack(line.get_data()).astype(float)
     points = axis.transData.transform(data)
@@ -185,9 +185,7 @@ def _right_end(axis: Axes, line: Any) -> float:
     return float(axis.transAxes.inverted().transform((0, end))[1])
 
 
-def _moved_apart(
-    middles: NDArray[np.float64], heights: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _moved_apart(middles, heights):
     """Middles of boxes in rising order that touch none, near given middles, within 0 and 1."""
     stacked = np.cumsum(heights) - heights / 2
     offset = middles - stacked
@@ -197,7 +195,7 @@ def _moved_apart(
         max(min(offset[i:j].mean() for j in range(k + 1, n + 1)) for i in range(k + 1))
         for k in range(n)
     ]
-    places: NDArray[np.float64] = np.clip(rising, 0, max(1 - heights.sum(), 0))
+    places = np.clip(rising, 0, max(1 - heights.sum(), 0))
     return places + stacked
 
 

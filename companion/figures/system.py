@@ -2,7 +2,6 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from companion.figures.style import WIDTH
@@ -10,17 +9,17 @@ from companion.figures.style import WIDTH
 _KNOB = "#D55E00"  # what the server chooses
 
 
-def _block(axis: Axes, x: float, y: float, text: str, color: str = "black") -> None:
+def _block(axis, x, y, text, color="black"):
     box = {"boxstyle": "round,pad=0.4", "facecolor": "none", "edgecolor": color}
     axis.text(x, y, text, ha="center", va="center", bbox=box, color=color)
 
 
 def _arrow(
-    axis: Axes,
-    start: tuple[float, float],
-    end: tuple[float, float],
-    linestyle: str = "-",
-) -> None:
+    axis,
+    start,
+    end,
+    linestyle="-",
+):
     axis.annotate(
         "", end, start, arrowprops={"arrowstyle": "->", "linestyle": linestyle}
     )

@@ -62,12 +62,12 @@ def spent_epsilon(
     return scaled + 2 * _tail(delta) * np.sqrt(scaled)
 
 
-def _tail(delta: float) -> float:
+def _tail(delta):
     """Return c with exp(-c^2) / (c sqrt(pi)) = delta."""
     return float(np.sqrt(lambertw(2 / np.pi / delta**2).real / 2))
 
 
-def _unit(scenario: Scenario) -> float:
+def _unit(scenario):
     noise_power = scenario.noise_share * scenario.noise_power
     return float(
         noise_power

@@ -64,12 +64,12 @@ def published_plan(
     ends at a width of the second, 0 for the last digit.  With ``root``, as in the scripts for online transmission,
     :math:`\lambda` is the square root of what is halved.
     """
-    limits: FloatArray = np.asarray(caps, dtype=float)
-    shares: FloatArray = np.asarray(weights, dtype=float)
+    limits = np.asarray(caps, dtype=float)
+    shares = np.asarray(weights, dtype=float)
     if limits.sum() < budget:
         return limits
 
-    def plan(multiplier: float) -> FloatArray:
+    def plan(multiplier):
         price = np.sqrt(multiplier) if root else multiplier
         return np.minimum(shares / price, limits)
 

@@ -7,7 +7,6 @@ from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from adascale.accounting import ExactAccountant, epsilon_by
@@ -115,9 +114,7 @@ def senders_rows(
         }
 
 
-def _four_antennas(
-    scenario: Scenario, path_loss: FloatArray, seed: int
-) -> Iterator[tuple[str, int, FloatArray, Any]]:
+def _four_antennas(scenario, path_loss, seed):
     """Yield the gains of the best of four antennas and of the best beam, and how much better all four chains hear."""
     normal = np.random.default_rng((seed, 4)).standard_normal
     fading = normal((scenario.num_rounds, scenario.num_devices, 8)).view(np.complex128)
@@ -134,14 +131,11 @@ def _four_antennas(
         yield f"{name}, four chains", 0, gain, energy.sum(axis=-1).T / gain
 
 
-def _best_beam(
-    h: NDArray[np.complex128], beams: NDArray[np.complex128]
-) -> NDArray[np.complex128]:
+def _best_beam(h, beams):
     """Return the beam of each round, of several, in which the weakest device is the strongest; of length 1."""
     beams = beams / np.linalg.norm(beams, axis=-1, keepdims=True)
     weakest = abs(np.einsum("tmn,tkn->tmk", h, beams.conj())).min(axis=1)
-    best: NDArray[np.complex128] = beams[np.arange(len(h)), weakest.argmax(axis=-1)]
-    return best
+    return beams[np.arange(len(h)), weakest.argmax(axis=-1)]
 
 
 def noise_rows(nu: float, seed: int) -> Iterator[dict[str, Any]]:
@@ -151,9 +145,7 @@ def noise_rows(nu: float, seed: int) -> Iterator[dict[str, Any]]:
         model.draw(s.num_devices, s.num_rounds, seed)
         for model in (Rayleigh(), AntennaSelection(antennas=4))
     )
-    cases: list[tuple[str, int, Any, Any]] = [
-        ("one antenna", x, rayleigh.gain, 10 ** (-x / 10)) for x in PARTS
-    ]
+    cases = [("one antenna", x, rayleigh.gain, 10 ** (-x / 10)) for x in PARTS]
     cases += [
         ("best of four, equal nu", 0, selected.gain, 1.0),
         ("best of four", 0, selected.gain, 1.0),
@@ -189,7 +181,7 @@ _ABOUT = {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}"}
 def committed(executor: Executor | None) -> Made:
     """Return the committed table of senders."""
     four = AntennaSelection(antennas=4)
-    tasks: list[tuple[Any, ...]] = [
+    tasks = [
         *(("MNIST", nu, i, nu in BUDGETS) for nu in (*BUDGETS, *CURVE) for i in SEEDS),
         *(("CIFAR-10", BUDGETS[1], i, False) for i in SEEDS[:10]),
         *(("MNIST", 0.0, i, False, four, 0.05) for i in SEEDS),
@@ -203,6 +195,5 @@ def committed_noise(executor: Executor | None) -> Made:
     yield _text(tabulate(noise_rows, tasks, executor)), _ABOUT
 
 
-def _text(table: pd.DataFrame) -> str:
-    text: str = table.to_csv(index=False, float_format="%.7g")
-    return text
+def _text(table):
+    return table.to_csv(index=False, float_format="%.7g")

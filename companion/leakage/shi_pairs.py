@@ -68,7 +68,7 @@ def lyapunov_starts(
     mean_eta = problem.eta(Optimal().schedule(problem)).mean(axis=-1)
     multiples = match.penalty / match.rate**3
 
-    def empty(rate: FloatArray) -> LyapunovPowerControl:
+    def empty(rate):
         return LyapunovPowerControl(30 * rate**3, rate)
 
     policies = {

@@ -36,7 +36,7 @@ def matched_noise(
 ) -> float:
     r"""Return the :math:`\sigma` of every round that gives a training an exact :math:`\varepsilon`, to a millionth."""
 
-    def excess(log_sigma: float) -> float:
+    def excess(log_sigma):
         schedule = np.full(rounds, math.exp(log_sigma))
         return float(sharp_epsilon(sampling_rate, schedule, delta)) - epsilon
 

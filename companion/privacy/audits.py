@@ -7,13 +7,12 @@ and without one sample (:ref:`sec-audit`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
 
-from adascale.audit import Audit, audit_gradients
+from adascale.audit import audit_gradients
 from adascale.comparison import find_method
 from adascale.learning import data
 from adascale.runs.execution import problem_of
@@ -93,9 +92,7 @@ def _arguments(dataset: str, nu: float, rounds: int | None) -> Audited:
     )
 
 
-def _rows(
-    dataset: str, nu: float, audited: Sequence[Audited], audits: Sequence[Audit]
-) -> list[dict[str, Any]]:
+def _rows(dataset, nu, audited, audits):
     rows = []
     for setting, arguments, audit in zip(SETTINGS, audited, audits, strict=True):
         columns = {

@@ -74,7 +74,7 @@ class SampleCanaries:
         return loss.double().numpy()
 
     @cached_property
-    def _network(self) -> torch.nn.Module:
+    def _network(self):
         return models.build(self.training.model, 0, self.training.initialisation)
 
 

@@ -101,7 +101,7 @@ def listeners_table(
     rows = []
     rate = float(np.ravel(scenario.sampling_rate)[0])
     for nu in budgets:
-        heard: dict[str, list[FloatArray]] = {listener: [] for listener in ROWS}
+        heard = {listener: [] for listener in ROWS}
         for seed, (fade, sigma) in zip(
             all_seeds, realisations(scenario, nu, all_seeds), strict=True
         ):
@@ -155,7 +155,7 @@ def whole_device(scenario: Scenario, sigma: FloatArray) -> float:
     mu = math.sqrt(square * float((1 / sigma**2).sum()))
     delta = 1e-5
 
-    def short(epsilon: float) -> float:
+    def short(epsilon):
         # e^eps Phi(-z) through logarithms: eps may be large
         second = math.exp(epsilon + float(log_ndtr(-mu / 2 - epsilon / mu)))
         return float(ndtr(mu / 2 - epsilon / mu)) - second - delta

@@ -19,7 +19,7 @@ def sharp_epsilon(
     sigma = check.positive("noise_multiplier", noise_multiplier)
     delta = check.fraction("delta", delta)
 
-    def value(lane: NDArray[np.float64]) -> float:
+    def value(lane):
         try:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
                 return sharp(

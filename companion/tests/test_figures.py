@@ -21,7 +21,6 @@ ARTISTS = {
     "error bars": lambda axes, y: axes.errorbar(
         np.arange(y.size), 0 * y, yerr=y, linestyle="none"
     ),
-    "image": lambda axes, y: axes.imshow([y]),
     "cells": lambda axes, y: axes.pcolormesh(np.arange(y.size + 1), [0, 1], [y]),
     "steps": lambda axes, y: axes.stairs(y),
 }

@@ -160,7 +160,7 @@ def step_moments(
     }
 
 
-def _square(vector: FloatArray) -> FloatArray:
+def _square(vector):
     """Squared norm along the last axis."""
     return np.sum(vector**2, axis=-1)
 
@@ -237,7 +237,7 @@ def server_decay(
     # E e^2 = rest + (1 - rest - push) keep^t + push mean^t
     push = 2 * rate**2 * zeta * variance / (mean - keep)
 
-    def total(T: int) -> float:
+    def total(T):
         decaying = (1 - rest - push) * (1 - keep**T) / (1 - keep) + push * (
             1 - mean**T
         ) / (1 - mean)

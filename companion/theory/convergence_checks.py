@@ -71,7 +71,7 @@ def over_exact(training: Training) -> dict[str, float]:
     )
     schedule = (energy, rate, training.initial_gap)
     mean = problem.feature_variance.mean()
-    bounds: dict[str, ArrayLike] = {
+    bounds = {
         "the paper's": training.paper().total,
         "shorter form": training.halved(),
         "nearly exact": training.nearly_exact().total,

@@ -58,7 +58,7 @@ def water_level(
 ) -> FloatArray:
     """Return the noise energies, at least these floors (T,), at which epsilon is the target, or less."""
 
-    def gap(log_level: float) -> float:
+    def gap(log_level):
         reached = epsilon(c, np.maximum(np.exp(log_level), floor), rate)
         return float(np.log(reached / target))  # nearly linear
 

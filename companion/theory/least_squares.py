@@ -8,7 +8,7 @@ derives what stands here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -181,8 +181,8 @@ def empirical_constants(features: FloatArray, labels: FloatArray) -> Constants:
 
 
 def _dominate(
-    quadratics: Sequence[tuple[FloatArray, FloatArray, float]],
-) -> tuple[float, float]:
+    quadratics,
+):
     """Slope and offset of an isotropic quadratic above all of v'Pv + 2 r'v + c."""
     slope = 1.25 * max(np.linalg.eigvalsh(P).max() for P, _, _ in quadratics)
     offset = max(

@@ -23,7 +23,7 @@ class OverTheLemma(NamedTuple):
     r"""The divisor is :math:`q n`, with the size :math:`n` of the data at hand."""
 
 
-def _divergence(top: _Mixture, base: _Mixture, sigma: float, order: float) -> float:
+def _divergence(top, base, sigma, order):
     low = min(top[0].min(), base[0].min()) - 12 * sigma
     high = max(top[0].max(), base[0].max()) + 12 * sigma
     z = np.arange(low, high, sigma / 40)
@@ -51,7 +51,7 @@ def size_follows_data(
     """
     count = np.arange(size + 1).astype(float)
 
-    def with_opposite(rate: float, unit: float = 1.0) -> _Mixture:
+    def with_opposite(rate, unit=1.0):
         law = stats.binom.pmf(count, size, rate)
         return unit * np.r_[count, count - 1], np.r_[law * (1 - rate), law * rate]
 

@@ -42,7 +42,7 @@ class OptimalCvxpy(Policy):
         return np.maximum(energy, floor)
 
 
-def _solve(floor: FloatArray, budget: float, leakage: RoundLeakage) -> FloatArray:
+def _solve(floor, budget, leakage):
     """Return the optimal noise energies of one lane, at the tolerance of the interior-point method."""
     cp = import_module("cvxpy")  # an import statement would bring its partial types
 

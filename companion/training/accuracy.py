@@ -22,7 +22,6 @@ from companion.formatting import fixed
 from companion.methods import METHODS
 
 if TYPE_CHECKING:
-    from adascale.runs.specification import Run
     from adascale.runs.sweep import Entry
 
 CLOSE_POINTS = 1.0
@@ -63,7 +62,7 @@ def accuracy_claims(table: pd.DataFrame, quoted: tuple[float, float]) -> pd.Data
     last = max(own)
     fall = 100 * (quoted[0] - quoted[1])
     # statement, policy, nu, values, and between what they are to lie
-    statements: list[tuple[str, str, float, pd.Series, float, float]] = []
+    statements = []
     for nu, accuracy in zip((first, last), quoted, strict=True):
         least = 100 * accuracy - CLOSE_POINTS
         most = 100 * accuracy + CLOSE_POINTS
@@ -83,9 +82,7 @@ def accuracy_claims(table: pd.DataFrame, quoted: tuple[float, float]) -> pd.Data
     return pd.DataFrame(rows, columns=[*columns, "verdict"])
 
 
-def _evaluated(
-    values: pd.Series, least: float, most: float
-) -> tuple[int, float, float, float, str]:
+def _evaluated(values, least, most):
     """Count the values that are known, and return their mean, its interval and whether that is within two ends."""
     finished = values.dropna()
     mean = Interval(np.nan, -np.inf, np.inf)
@@ -129,7 +126,7 @@ def reading_table(
     """
     seeds = list(seeds)
     rows = []
-    runs: dict[str, dict[float, Run]] = {}
+    runs = {}
     for reading, run in entries:
         if run.policy == "AdaScale" and run.nu is not None:
             runs.setdefault(reading, {}).setdefault(run.nu, run)

@@ -7,7 +7,7 @@ with, and what can be promised before anybody knows the channel (:ref:`sec-estim
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from itertools import product
 from typing import Any, NamedTuple
@@ -241,14 +241,12 @@ def committed(executor: Executor | None) -> Made:
     yield table.to_csv(index=False, float_format="%.6g"), provenance
 
 
-def _rows(
-    dataset: str, nu: float, error: str, kind: str, seed: int
-) -> Iterator[dict[str, Any]]:
+def _rows(dataset, nu, error, kind, seed):
     """Yield the row of a case."""
     import torch
 
     torch.set_num_threads(1)
-    case: Any = {"nu": nu, "error": error, "kind": kind, "seed": seed}
+    case = {"nu": nu, "error": error, "kind": kind, "seed": seed}
     seeds, cases = TRAINED[dataset]
     trained = {"accuracy": math.nan, "measured": math.nan}
     if seed in seeds and (error, kind) in cases:

@@ -45,7 +45,7 @@ def budget_at_best_order(scenario: Scenario) -> tuple[float, float, FloatArray]:
     return best[1:]
 
 
-def _noise(leaked: float, leakage: FloatArray) -> float:
+def _noise(leaked, leakage):
     """Return ln of the noise energy at which a device leaks so much, within the range of :data:`_ENERGY`."""
     return float(np.interp(-np.log(leaked), -np.log(leakage), np.log(_ENERGY)))
 
@@ -65,7 +65,7 @@ def reactive_rows(seed: int) -> Iterator[dict[str, Any]]:
         state = digits.federation.start()
         remaining = budget
         w = np.empty(0)
-        squares: list[float] = []
+        squares = []
         for n, floor in zip(
             range(problem.num_rounds, 0, -1), problem.min_noise_energy, strict=True
         ):

@@ -42,10 +42,7 @@ def timed_rounds(run: Run, dataset: Dataset, rounds: int) -> pd.DataFrame:
 
 def whole_training(table: pd.DataFrame, rounds: int) -> pd.Series:
     """CPU hours of a training of so many rounds, extrapolated from the mean of those timed; by model."""
-    hours: pd.Series = (
-        table.groupby("model", sort=False).cpu_seconds.mean() * rounds / 3600
-    )
-    return hours
+    return table.groupby("model", sort=False).cpu_seconds.mean() * rounds / 3600
 
 
 def committed() -> Made:

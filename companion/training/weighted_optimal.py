@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.optimize.elementwise import find_root
 
 from adascale.policies.base import Policy
@@ -54,7 +54,7 @@ class WeightedOptimal(Policy):
         steepest = -leakage.slope(floor)
         most = kappa_limits(leakage).high
 
-        def energy(log_price: FloatArray, lane: NDArray[np.intp]) -> FloatArray:
+        def energy(log_price, lane):
             """Return what the rounds of some lanes buy at a price each."""
             aim = np.exp(log_price)[:, None] * weights[lane]
             # w^2 |F'(w)| is at most its limit, and may be that
@@ -66,7 +66,7 @@ class WeightedOptimal(Policy):
             )
             return np.where(steepest[lane] > aim, np.exp(found.x), floor[lane])
 
-        def excess(log_price: FloatArray, lane: NDArray[np.intp]) -> FloatArray:
+        def excess(log_price, lane):
             spend = weights[lane] * (energy(log_price, lane) - floor[lane])
             return spend.mean(axis=-1) / budget[lane, 0] - 1
 

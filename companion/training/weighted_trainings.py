@@ -171,7 +171,7 @@ def thirds_weights(table: pd.DataFrame, name: str, rounds: int) -> FloatArray:
     return _at_least_a_share(added[np.arange(rounds) * 3 // rounds])
 
 
-def _at_least_a_share(weights: FloatArray) -> FloatArray:
+def _at_least_a_share(weights):
     return np.maximum(weights, LEAST * weights.max())
 
 
@@ -187,7 +187,7 @@ def contest(
     digits = Digits.at(setting, seed, len(next(iter(weights.values()))))
     problem = digits.problem
     flat = Optimal().schedule(digits.problem)
-    schedules: dict[str, FloatArray | None] = {"none": None, "flat": flat}
+    schedules = {"none": None, "flat": flat}
     for label, counts in weights.items():
         policy = WeightedOptimal(counts)
         budget = equal_leakage(problem, policy, float(problem.rdp(flat)))
@@ -197,7 +197,7 @@ def contest(
     rows = []
     for label, schedule in schedules.items():
         energy = np.zeros(problem.num_rounds) if schedule is None else schedule
-        row: dict[str, Any] = {"setting": name, "seed": seed, "schedule": label}
+        row = {"setting": name, "seed": seed, "schedule": label}
         if schedule is not None:
             spend = problem.spend(schedule)
             part = problem.num_rounds // 3

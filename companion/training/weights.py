@@ -123,7 +123,7 @@ def compare(
 def equal_leakage(problem: Problem, policy: WeightedOptimal, leakage: float) -> float:
     """Find the weighted budget at which a policy's RDP is ``leakage`` in nats, on one lane."""
 
-    def above(log_budget: float) -> float:
+    def above(log_budget):
         tried = Problem(problem.scenario, problem.min_gain, np.exp(log_budget))
         return float(np.log(problem.rdp(policy.schedule(tried)) / leakage))
 
