@@ -44,13 +44,8 @@ def test_ablation_changes_only_the_queue(problem):
     np.testing.assert_allclose(
         policy.initial_queue, policy.penalty / policy.rate**2, rtol=1e-12
     )
-    np.testing.assert_allclose(
-        problem.cost(policy.schedule(problem)) / problem.budget, 1, rtol=1e-9
-    )
-    common = filled_lyapunov(problem, multiple=30.0)
-    np.testing.assert_allclose(common.penalty / common.rate**3, 30, rtol=1e-12)
-    with pytest.raises(ValueError, match="multiple"):
-        filled_lyapunov(problem, multiple=-1.0)
+    cost = problem.cost(policy.schedule(problem))
+    np.testing.assert_allclose(cost / problem.budget, 1, rtol=1e-9)
 
 
 def test_starts_are_compared_at_equal_cost(
@@ -67,6 +62,3 @@ def test_starts_are_compared_at_equal_cost(
         ratio = problem.epsilon(policy.schedule(problem)) / optimal
         mean = np.exp(np.log(ratio).mean(axis=-1))
         np.testing.assert_allclose(table.ratio[name], mean, rtol=1e-9)
-    excess = table.ratio - 1
-    gone = 1 - excess["filled"] / excess["empty"]
-    np.testing.assert_allclose(table.gone["filled"], gone, rtol=1e-9)

@@ -36,8 +36,6 @@ def test_a_row_holds_the_sides_of_the_bounds():
     nu = guarantees.BUDGET
     cases = [(20.0, 0.5), (20.0, 1.5)]
     table = guarantees.scaling_table(cases, (100, 250), [2])
-    assert table["T"].tolist() == [100, 100, 250, 250]
-    assert table["penalty"][3] / table["penalty"][1] == pytest.approx(2.5**1.5)
     gain = MNIST.min_gain(channel.draw(10, 250, 2).gain)
     ends = end_limits(table)
     for row in table.itertuples():
@@ -51,9 +49,8 @@ def test_a_row_holds_the_sides_of_the_bounds():
         assert row.leakage - row.optimum == pytest.approx(float(regret), rel=1e-9)
         assert row.above == pytest.approx(np.maximum(spend - nu, 0).mean(), rel=1e-9)
         assert row.square == pytest.approx((spend**2).mean(), rel=1e-9)
-        limits = bounds.queue_limits(problem, row.penalty)
-        for end, limit in zip(ends, limits, strict=True):
-            assert end[row.Index] == pytest.approx(float(limit[-1]))
+        last = [limit[-1] for limit in bounds.queue_limits(problem, row.penalty)]
+        assert [end[row.Index] for end in ends] == pytest.approx(last)
 
 
 def test_every_row_keeps_every_bound():

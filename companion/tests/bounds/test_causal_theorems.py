@@ -69,6 +69,3 @@ def test_surplus_is_the_integral_of_the_slope_above_the_price(case):
     slopes = F.slope(steady[0] + width * (node[:, None] + 1) / 2) + value.price
     tolerance = {"rel": 1e-6, "abs": 1e-9 * F(energy).max()}
     assert extra[0] == pytest.approx(width / 2 * (weight @ slopes), **tolerance)
-    # below a floor, where no policy can go, it can be negative
-    below = np.maximum(floor - 0.3 * value.level, 0.3 * value.level)
-    assert surplus(F, value, floor, below).min() < -1e-3 * value.price * value.level
