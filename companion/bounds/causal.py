@@ -6,22 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.integrate import cumulative_simpson, simpson
 
-from adascale import checks as check
 from adascale.channel import FloorLaw
 from adascale.problem import RoundLeakage, slopes
 from adascale.scenario import FloatArray
 
-_GAUSS, _GAUSS_WEIGHT = np.polynomial.legendre.leggauss(4)
-_GAUSS = (_GAUSS + 1) / 2
-_GAUSS_WEIGHT = _GAUSS_WEIGHT / 2
-# integrals from 0 to each node of the polynomial through the values at the nodes: of powers, times the coefficients
-_PARTIAL = (
-    np.vander(_GAUSS, 5, increasing=True)[:, 1:] / np.arange(1, 5)
-) @ np.linalg.inv(np.vander(_GAUSS, increasing=True))
-# of ln(x / level), for integrals above the level
-_EDGES = np.concatenate([[0.0], np.geomspace(1e-3, 40.0, 160)])
-_WIDTH = np.diff(_EDGES)
+# nodes of Simpson's rule: of ln(x / level) above the level, and of x / level below it
+_ABOVE = np.append(1e-9, np.geomspace(1e-4, 40, 2000))
+_BELOW = np.append(1e-9, np.geomspace(1e-4, 1, 2000))
 
 
 class LevelValue(NamedTuple):
@@ -46,12 +39,14 @@ def level_value(leakage: RoundLeakage, law: FloorLaw, budget: ArrayLike) -> Leve
 
     See :prf:ref:`thm-hard-budget`; ``budget`` is :math:`\nu > 0`, and broadcasts against the lanes of the law.
     """
-    budget, level = check.positive("budget", budget), law.level(budget)
+    budget, level = np.asarray(budget), law.level(budget)
     wet = law.cdf(level)
-    x, step = _above(level)
-    leaked = np.sum(step * x * -leakage.slope(x) * law.cdf(x), axis=0)
+    below = np.multiply.outer(_BELOW, level)
+    square = 2 * level * simpson(law.mean_cost(below), x=_BELOW, axis=0)
+    x = np.multiply.outer(np.exp(_ABOVE), level)
+    leaked = simpson(x * -leakage.slope(x) * law.cdf(x), x=_ABOVE, axis=0)
     first, second = both_slopes(leakage, level)
-    spread = np.maximum(_mean_square(law, level) - budget**2, 0)
+    spread = np.maximum(square - budget**2, 0)
     return LevelValue(level, wet, -first, spread, leaked, second * spread / (2 * wet))
 
 
@@ -67,7 +62,7 @@ def empty_queue_regret(
     An expansion for large V and T/V, not a bound: the first term is the way of the queue from 0 to :math:`V\mu`, the
     second its scatter there.
     """
-    penalty = check.positive("penalty", penalty)
+    penalty = np.asarray(penalty)
     approach = approach_constant(leakage, law, budget)
     spread = level_value(leakage, law, budget).spread
     return approach * penalty + spread * rounds / (4 * penalty)
@@ -77,49 +72,14 @@ def approach_constant(
     leakage: RoundLeakage, law: FloorLaw, budget: ArrayLike
 ) -> FloatArray:
     r"""Return :math:`c_1` of :func:`empty_queue_regret`, in square nats."""
-    budget, level = check.positive("budget", budget), law.level(budget)
+    budget, level = np.asarray(budget), law.level(budget)
     price = -both_slopes(leakage, level)[0]
-    x, step = _above(level)
+    x = np.multiply.outer(np.exp(_ABOVE), level)
     first, second = both_slopes(leakage, x)
-    # the inner integral up to each node: whole pieces, and part of its own
-    rise = ((first + price) * law.cdf(x) * x).reshape(
-        len(_WIDTH), len(_GAUSS), *level.shape
-    )
-    pieces = np.sum(
-        step.reshape(len(_WIDTH), len(_GAUSS), *(1,) * level.ndim) * rise, axis=1
-    )
-    before = np.cumsum(pieces, axis=0) - pieces
-    within = (
-        np.einsum("ij,kj...->ki...", _PARTIAL, rise) * _across(_WIDTH, level)[:, None]
-    )
-    inner = (before[:, None] + within).reshape(x.shape)
-    return np.sum(step * x * second * inner / (law.mean_cost(x) - budget), axis=0)
-
-
-def _above(level):
-    """Return nodes above a level, on a leading axis, and their weights in the logarithm."""
-    u = _EDGES[:-1, None] + _WIDTH[:, None] * _GAUSS
-    weight = _WIDTH[:, None] * _GAUSS_WEIGHT
-    return level * np.exp(_across(u.ravel(), level)), _across(weight.ravel(), level)
-
-
-def _across(nodes, values):
-    """Return nodes on a leading axis before the lanes."""
-    return nodes.reshape(nodes.shape + (1,) * values.ndim)
-
-
-def _mean_square(law, level):
-    r"""Return :math:`\mathbb E (\ell - w_{\min})_+^2 = 2 \int_0^\ell g`, by pieces in equal ratios."""
-    edges = np.concatenate([[0.0], np.geomspace(1e-4, 1.0, 40)])
-    x = (edges[:-1, None] + np.diff(edges)[:, None] * _GAUSS).ravel()
-    weight = (np.diff(edges)[:, None] * _GAUSS_WEIGHT).ravel()
-    return (
-        2
-        * level
-        * np.sum(
-            _across(weight, level) * law.mean_cost(_across(x, level) * level), axis=0
-        )
-    )
+    rise = (first + price) * law.cdf(x) * x
+    inner = cumulative_simpson(rise, x=_ABOVE, axis=0, initial=0)
+    over = law.mean_cost(x) - budget
+    return simpson(x * second * inner / over, x=_ABOVE, axis=0)
 
 
 def both_slopes(

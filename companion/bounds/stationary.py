@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
+from scipy.integrate import cumulative_simpson
 
 from adascale.channel import RayleighFloors
 from adascale.problem import RoundLeakage
@@ -45,27 +46,19 @@ def stationary_regret_bound(
 def stationary_queue_bound(
     leakage: RoundLeakage, scale: float, budget: float, penalty: ArrayLike
 ) -> FloatArray:
-    """Bound AdaScale's expected queue after any number of rounds: the least over 512 levels (:prf:ref:`thm-queue-iid`).
+    """Bound AdaScale's expected queue after any number of rounds: the least over levels (:prf:ref:`thm-queue-iid`).
 
     V must be chosen without the floors; the bound has the shape of ``penalty``.
     """
     top = float(stationary_level(scale, budget))
-    lower = top * (1 - np.geomspace(1e-6, 1 - 1e-3, 513))  # downwards from the level
-    node, weight = np.polynomial.legendre.leggauss(8)
-    upper = np.append(top, lower[:-1])
-    x = (upper + lower)[:, None] / 2 + (upper - lower)[:, None] / 2 * node
-    share = np.exp(-scale / x) * weight * (upper - lower)[:, None] / 2
-    saved = np.cumsum(share.sum(axis=-1))
-    leaked = np.cumsum((-leakage.slope(x) * share).sum(axis=-1))
-    square = (
-        stationary_square(scale, np.maximum(lower - budget, np.finfo(float).tiny))
-        + budget**2
-    )
-    positive = saved > np.finfo(float).tiny
-    bounds = (
-        np.asarray(penalty)[..., None] * leaked[positive] + square[positive] / 2
-    ) / saved[positive]
-    return np.min(bounds, axis=-1)
+    level = top * special.expit(np.linspace(14, -7, 2049))
+    share = np.exp(-scale / level)
+    saved = cumulative_simpson(share, x=-level)
+    leaked = cumulative_simpson(-leakage.slope(level) * share, x=-level)
+    above = np.maximum(level[1:] - budget, np.finfo(float).tiny)
+    square = stationary_square(scale, above) + budget**2
+    cost = np.multiply.outer(penalty, leaked) + square / 2
+    return np.min(cost / saved, axis=-1)
 
 
 def correlated_regret_bound(
