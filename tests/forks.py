@@ -1,9 +1,9 @@
 """Runs of the command ``adascale`` in forks of one process, where all is imported and compiled, with faults.
 
-A fault of any run is ``signal``, sent before the change of the file system that has the number ``at``, or ``after`` so
-many seconds; ``torn``, the number of bytes after which the system kills the process while it writes a file, from the
-change ``at`` on; ``largest``, the size in bytes that no file may exceed; ``frozen``, a folder that is read-only; and
-``slow``, where it writes slowly.
+A fault of any run is ``signal``, sent before the change of the file system that has the number ``at``; ``after``, the
+seconds after which it is killed; ``torn``, the number of bytes after which the system kills the process while it writes
+a file, from the change ``at`` on; ``largest``, the size in bytes that no file may exceed; and ``frozen``, a folder that
+is read-only.
 """
 
 import errno
@@ -53,22 +53,6 @@ class Forks:
 # In the process -------------------------------------------------------------------------------------------------------
 
 
-def slowly():
-    """Write a few bytes at a time, with pauses, so that a kill at any moment is likely to interrupt a write."""
-    write, sync = os.write, os.fsync
-
-    def writing(file, data):
-        time.sleep(0.0005)
-        return write(file, data[:5])
-
-    def syncing(file):
-        time.sleep(0.01)
-        sync(file)
-        time.sleep(0.01)
-
-    os.write, os.fsync = writing, syncing
-
-
 def changed(event, arguments):
     """The path that an audited event changes, or None."""
     if event in CHANGES:
@@ -111,8 +95,6 @@ def child(task, *streams):
         os.dup2(file, number)
     if "largest" in task:
         resource.setrlimit(resource.RLIMIT_FSIZE, (task["largest"], task["largest"]))
-    if "slow" in task:
-        slowly()
     code, made = 99, []
     sys.addaudithook(hook_of(task, made))
     try:
@@ -138,7 +120,7 @@ def finished(task):
     os.close(pipes[0][0])
     if "after" in task:
         time.sleep(task["after"])
-        os.kill(process, task["signal"])  # it is a zombie at least
+        os.kill(process, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     result = {"code": code, "process": process}
     for name, (read, write) in zip(("out", "err", "made"), pipes[1:], strict=True):

@@ -10,8 +10,6 @@ import pytest
 from ..command import overridden, run
 from .streams import NU, write_inputs
 
-LINE_END = "\n"
-
 
 @contextlib.contextmanager
 def forgotten(folder):
@@ -63,7 +61,7 @@ def stream(place, monkeypatch, capsys):
 
     def call(text, *arguments, state="s", scenario="my.toml", nu=NU):
         if isinstance(text, str):
-            text = f"{text}{LINE_END * (text[-1:] != LINE_END)}".encode()
+            text = (text.removesuffix("\n") + "\n").encode()
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
         usual = f"stream --scenario {scenario} --state {state}"
         usual += "" if nu is None else f" --nu {nu}"

@@ -141,14 +141,11 @@ SIGNALS = [signal.SIGKILL, signal.SIGINT, signal.SIGTERM]
 HUNDRED = [pytest.param(100, how, marks=pytest.mark.fuzz) for how in (*SIGNALS, "torn")]
 
 
-def fault_of(how, rng, name, changes):
-    """A kill before a random change of a file, at a random time, or in the middle of a write."""
+def fault_of(how, rng, changes):
+    """A kill before a random change of a file, or in the middle of a write."""
     at = rng.randint(1, changes)
     if how == "torn":
         return {"at": at, "torn": int(10 ** rng.uniform(0, 4.95))}
-    longest = {"train": 0.3, "sweep": 0.5, "schedule": 0.05}[name]
-    if how == signal.SIGKILL and rng.random() < 0.5:
-        return {"signal": how, "after": longest * rng.random() ** 3}
     return {"signal": how, "at": at}
 
 
@@ -162,7 +159,7 @@ def test_killed_command_keeps_finished_runs(
     for _attempt in range(10 * kills):
         place, before = prepared(tmp_path / "place"), {}
         for _ in range(rng.randint(1, 3)):
-            fault = fault_of(how, rng, name, undisturbed[name][1])
+            fault = fault_of(how, rng, undisturbed[name][1])
             halves = hidden(place)
             result = victim.run(COMMANDS[name][0], place, **fault)
             assert result["code"] in codes, result
@@ -187,7 +184,7 @@ def test_a_sweep_in_two_processes_leaves_none_and_goes_on(
     place = prepared(tmp_path / "sweep")
     command = [*SWEEPING, "--jobs", "2"]
     # that no process is left is seen in Forks.run
-    result = victim.run(command, place, signal=signal.SIGKILL, after=1.0)
+    result = victim.run(command, place, after=1.0)
     assert result["code"] == -signal.SIGKILL
     assert_recovers("sweep", place, victim, undisturbed)
 
