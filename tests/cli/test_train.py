@@ -81,13 +81,3 @@ def test_refuted_epsilon_is_one_line_and_exit_1(monkeypatch, capsys):
     assert run(*AUDIT) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert "the training leaks more than accounted: epsilon " in line
-
-
-def test_honest_training_is_not_refuted_by_its_audit(capsys):
-    assert run(*AUDIT, "--canaries", 200, "--json") == 0
-    result = json.loads(capsys.readouterr().out)
-    expected = {"dataset": "digits", "policy": "Learn", "canaries": 200}
-    assert result.items() >= expected.items()
-    assert result["lower"] == max(result["one_run"], result["rates"])
-    assert 0 <= result["lower"] < result["epsilon"] <= result["renyi"]
-    assert result["scaled"] < result["epsilon"]

@@ -5,16 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from scipy.stats import norm
 
 from adascale import channel, policies
-from companion.leakage.liu_simeone import (
-    OfflinePowerControl,
-    scaling_budget,
-    spent_epsilon,
-)
 
-from ..problems import MIXED, MNIST, drawn
+from ..problems import MNIST, drawn
 
 SMALL = replace(MNIST, name="small", num_rounds=25)
 READINGS = pytest.mark.parametrize("reading", ["devices", "minimum"])
@@ -84,17 +78,6 @@ def test_power_control_plans_like_a_plain_loop(reading, contraction, share, subt
         left -= eta[t] if subtract else 0
 
 
-def test_offline_power_control_without_contraction_is_the_paper_s_optimum():
-    problem, _ = drawn(MNIST, np.array([[0.01], [0.16]]), seeds=range(3))
-    optimal = policies.Optimal().schedule(problem)
-    total = problem.eta(optimal).sum(axis=-1)
-    w = OfflinePowerControl(total).schedule(problem)
-    np.testing.assert_allclose(w, optimal, rtol=1e-12)
-    # the control: contraction matters
-    other = OfflinePowerControl(total, 0.99).schedule(problem)
-    assert not np.allclose(other, optimal, rtol=0.1)
-
-
 @pytest.mark.parametrize("contraction", [1.0, 0.9])
 def test_lyapunov_power_control_minimises_noise_and_queue_pressure(contraction):
     problem, _ = drawn(SMALL, 0.04)
@@ -112,26 +95,6 @@ def test_lyapunov_power_control_minimises_noise_and_queue_pressure(contraction):
         best = grid[np.argmin(penalty * contraction**-t / grid + queue * grid)]
         assert abs(best - eta[t]) <= cap * 1e-4  # the grid's step
         queue = max(queue + eta[t] - rate, 0.0)
-
-
-def gaussian_delta(spent, epsilon):
-    """The exact delta of a Gaussian mechanism of sum (sensitivity / noise)^2 = 2 spent (Balle and Wang, 2018)."""
-    mu = np.sqrt(2 * spent)
-    log_tail = epsilon + norm.logcdf(-epsilon / mu - mu / 2)
-    return norm.cdf(mu / 2 - epsilon / mu) - np.exp(log_tail)
-
-
-@pytest.mark.parametrize("delta", [1e-3, 1e-10])
-@pytest.mark.parametrize("epsilon", [0.1, 10.0, 100.0])
-@pytest.mark.parametrize("scenario", [MNIST, MIXED])
-def test_the_scaling_budget_keeps_its_promise(scenario, epsilon, delta):
-    budget = scaling_budget(scenario, epsilon, delta)
-    reach = scenario.num_devices * np.min(scenario.batch_size) / scenario.clip_norm
-    spent = budget / (scenario.noise_power * reach**2)
-    assert 0 < gaussian_delta(spent, epsilon) <= delta
-    # sufficient, not necessary: it bounds the chance of a large loss, and by a two-sided tail
-    assert gaussian_delta(6 * spent, epsilon) > delta
-    assert spent_epsilon(scenario, budget, delta) == pytest.approx(epsilon, rel=1e-12)
 
 
 CONTRACTING = [

@@ -223,15 +223,3 @@ def test_training_of_a_selection_resumes_and_a_round_without_senders_leaks_nothi
     assert expected.history.noise_energy[1] == np.inf
     before = Selection(run.scenario, eta[:2], senders[:, :2])
     assert expected.history.epsilon[1] == pytest.approx(before.epsilon())
-
-
-def test_noise_that_does_not_protect_changes_the_leakage_alone():
-    noises = [{}, {"privacy_noise_power": 5e-13}]
-    (row, history), (less, other) = (perform(short(**noise)) for noise in noises)
-    columns = ["epsilon", "epsilon_mean"]
-    pd.testing.assert_frame_equal(
-        other.drop(columns=columns), history.drop(columns=columns), check_exact=True
-    )
-    problem, _, w = decided(short(**noises[1]))
-    assert less["rdp"] == problem.rdp(w) > row["rdp"]
-    assert less["epsilon"] == problem.epsilon(w) > row["epsilon"]
