@@ -112,20 +112,6 @@ def test_wrong_parameter_is_refused(model, name, value):
     assert_refused(model, name, value)
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("ricean", "unknown"),
-        ("rayleigh:K=3", "unknown key 'K'"),
-        ("adascale.channel:ChannelModel", "must define fading"),
-        ("numpy:pi", "must be a subclass of"),
-    ],
-)
-def test_wrong_name_of_a_model_is_refused(name, message):
-    with pytest.raises(ValueError, match=message):
-        channel.find(name)
-
-
 def test_model_without_fading_draws_nothing():
     with pytest.raises(NotImplementedError):
         ChannelModel().draw(1, 1, 0)

@@ -32,15 +32,6 @@ def table(place, capsys):
     return call
 
 
-def test_own_policy_of_a_registered_name_is_not_mixed_up_with_it(place, capsys, answer):
-    (place / "same.py").write_text(CONSTANT.replace("Constant", "AdaScale"))
-    how = ["--scenario", "my.toml", "--nu", 0.01, "--policy", "same:AdaScale"]
-    totals = answer("schedule", *how, "--gains", "gains.csv", "--hindsight")
-    assert "penalty" not in totals
-    message = refused(capsys, "leakage", *how, "--policy", "adascale")
-    assert "duplicate --policy" in message
-
-
 def test_json_has_no_nan_where_a_budget_is_out_of_reach(capsys, answer, place):
     how = [*LEAKAGE, "--nu", 1e9, "--policy", "lyapunovpowercontrol"]
     how += ["--realisations", 3]

@@ -63,14 +63,6 @@ def test_axes_show_the_means_and_intervals_of_the_table(linear, mean):
     assert figure.get_figwidth() == 3.5
 
 
-def test_points_without_a_place_are_left_out_with_a_warning():
-    table = TABLE.assign(epsilon=TABLE.epsilon.where(TABLE.seed > 0))
-    table.loc[(table.policy == "A") & (table.nu == 0.1), "epsilon"] = np.inf
-    with pytest.warns(UserWarning, match=r"^4 rows or points are not in the figure"):
-        shown = points(report.draw(table))
-    assert [line[:, 0].tolist() for line in shown] == [[0.01], [0.01, 0.1]]
-
-
 def test_command_writes_the_same_bytes_from_the_same_table(place, monkeypatch):
     assert run(*LEAKAGE, "--out", "t.csv", "--plot", "a.pdf") == 0
     assert run("plot", "t.csv", "a.png") == run("plot", "t.csv", "a.svg") == 0
