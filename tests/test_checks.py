@@ -12,6 +12,7 @@ from adascale import Problem, Scenario, errors, policies
 from adascale import checks as check
 from adascale.files import from_mapping
 from adascale.problem import RoundLeakage
+from adascale.statistics import interval
 
 from .problems import MIXED
 
@@ -105,6 +106,8 @@ ENTRIES = [
     ("w", partial(PROBLEM.rdp, [1e-12, 1e-12, 0, 1e-12])),
     ("penalty", partial(policies.AdaScale, 0)),
     ("initial_queue", partial(policies.AdaScale, 0.1, [1.0, -1.0])),
+    ("values", partial(interval, [1.0, NAN])),
+    ("values", partial(interval, [])),
     ("batchsize", partial(from_mapping, Scenario, {"batchsize": 3})),
 ]
 

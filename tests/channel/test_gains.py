@@ -262,6 +262,7 @@ REFUSED_BY = [
     (Reading("csi"), 1, "h2_1,h2_2\n1,1\n"),
     (Reading("db"), 1, "h_1,h_2\n1,1\n"),
     (Reading("db"), 2, "min_gain\n1e5\n"),
+    (Reading(round_time=1), None, "link,round,value\na,0,1\nb,0,1\n"),
     # no earlier value
     (HELD, 2, "h2_1,h2_2\n1,\n1,1\n"),
     (HELD, None, "link,time,value\na,.5,1\nb,.7,1\n"),

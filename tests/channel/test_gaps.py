@@ -61,3 +61,11 @@ def test_gaps_of_lines_are_counted_over_the_rounds_of_the_scenario(
     how = Reading(**FAR, gaps="hold", max_gaps=max_gaps)
     lines, _, refused = by_line(table, SITE, unit=how)
     assert (len(lines), refused) == (good, [*range(good + 2, 62)])
+
+
+@pytest.mark.parametrize("power", [0.2, 100])
+def test_power_that_looks_like_another_unit_is_noted(tmp_path, power):
+    content = wide_form(aligned(), range(60), "round")
+    how = Reading(**FAR | {"transmit_power": power})
+    assert f"{power:g} dBm" in read(tmp_path, content, SITE, unit=how).notes[0]
+    assert read(tmp_path, content, SITE, unit=Reading(**FAR)).notes == ()

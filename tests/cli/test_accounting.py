@@ -174,3 +174,13 @@ def test_log_of_a_training_has_the_same_epsilon(written, answer, name):
     more = ["--columns", "rate=q,sigma=noise,count=n"] if name == "wide.csv" else []
     for command in ("epsilon", "advantage"):
         assert answer(command, path, *more) == answer(command, *GIVEN)
+
+
+def test_a_wide_interval_is_noted(written, capsys, monkeypatch):
+    wide = accounting.CertifiedInterval(
+        1.0, 2.0, ("threshold", "hits"), "add", 1.5, 2.0
+    )
+    monkeypatch.setattr(accounting, "epsilon", lambda *_: wide)
+    assert run("epsilon", written("sigma,rate\n1,0.1\n")) == 0
+    note = "not certified within one per cent: its proofs are threshold, hits"
+    assert note in capsys.readouterr().err

@@ -113,7 +113,7 @@ def test_realisations_of_a_trace_are_its_blocks(trace):
 @pytest.mark.parametrize(
     "policy",
     [
-        *("adascale", "powercontrol", "estimfuture"),
+        *("adascale", "learn", "powercontrol", "estimfuture"),
         *("mine:Constant", "truncated:threshold=1e-12", "lyapunovpowercontrol"),
     ],
 )
@@ -205,3 +205,11 @@ def test_error_of_own_policy_names_it_and_its_line_alone(
 )
 def test_options_that_do_not_fit_a_trace_are_refused(trace, capsys, more, message):
     assert message in refused(capsys, "leakage", *trace[1], *more)
+
+
+def test_a_privacy_budget_needs_no_hindsight(table):
+    how = ["--scenario", "my.toml", "--realisations", 1, "--epsilon", 2]
+    printed, _ = table(*how, "--accountant", "exact", "--policy", "privacybudget")
+    row = printed.loc["PrivacyBudget"]
+    assert 0.98 * 2 < row["epsilon"] <= 2
+    assert row["knows"] == "nothing"

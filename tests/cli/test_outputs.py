@@ -107,3 +107,12 @@ def test_output_is_no_other_output(place):
 def test_a_place_that_cannot_be_written_is_named(place, path, reason):
     with pytest.raises(ValueError, match=f"--out '.*' cannot be written: {reason}"):
         common.check_outputs({}, {"--out": Path(path)})
+
+
+@pytest.mark.parametrize("closed", ["past.csv", "."])
+def test_a_read_only_place_is_named(place, monkeypatch, closed):
+    # as the system answers who is not root, to whom nothing is read-only
+    target = (place / closed).resolve()
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != target)
+    with pytest.raises(ValueError, match=r"cannot be written: '.*' is read-only"):
+        common.check_outputs({}, {"--out": Path("past.csv")})

@@ -31,6 +31,10 @@ PLOTTED = "".join(
     f"{p},{nu},{s},{1 / nu + s}\n" for p in "AB" for nu in (0.01, 0.1) for s in (0, 1)
 )
 PLOTTED = f"policy,nu,seed,epsilon\n{PLOTTED}"
+MARK = "scenario=x|nu={}|digest=1"
+MARKED = (
+    f"policy,nu,epsilon,made_with\nA,1,1,{MARK.format(1)}\nA,2,1,{MARK.format(2)}\n"
+)
 FILES = {
     "mine_too.py": OWN,
     "base.toml": 'base = "digits"\n',
@@ -97,6 +101,7 @@ REFUSED = {
         ("--eta eta.csv", "--eta needs --scenario"),
     ],
     "epsilon --scenario my.toml --eta": [
+        ("given", "got the columns 'sigma', expected", "sigma\n1\n"),
         (
             "given",
             "line 2: expected a number that is finite and >= 0, got -1 in eta",
@@ -167,6 +172,9 @@ REFUSED = {
             "--json cannot be combined with --format csv",
         ),
         ("--nu 1 --gains least.csv", "gains of every device"),
+        ("--nu 1 --jobs 2 --scheduler x", "--jobs cannot be combined with --scheduler"),
+        ("--nu 1 --policy learn:budget_mod=1", "Learn has no parameter 'budget_mod'"),
+        ("--nu 1 --policy best", "Best needs number, as in Best:number=VALUE"),
         ("--nu 1 --variable H", "--variable applies only to --gains"),
     ],
     "plot": [
@@ -175,6 +183,8 @@ REFUSED = {
         ("t.csv f.pdf --y eps", "unknown column 'eps'; the table has policy, nu, seed"),
         ("t.csv f.pdf --x policy", "column 'policy' must be numeric, got 'A'"),
         ("t.csv f.pdf --by seed", "several rows have seed = 0.0, nu = 0.01"),
+        ("t.csv f.pdf --x epsilon", "--x epsilon differs in all seeds"),
+        ("given f.pdf", "a line has rows made with 'nu=1' and 'nu=2'", MARKED),
         ("given f.pdf", "no row has a place on the axes", "nu,epsilon,policy\n1,,a\n"),
         ("given f.pdf", "given has no rows", "nu,epsilon\n"),
         ("given f.pdf", "given: duplicate column 'nu'", "nu,nu\n1,2\n"),

@@ -170,3 +170,17 @@ def test_stream_answers_who_sends_over_several_starts(stream, kind):
     assert [float(fields[1]) for fields in answers] == selection.eta.tolist()
     for fields, sends in zip(answers, selection.senders.T, strict=True):
         assert [int(m) - 1 for m in fields[5].split()] == np.flatnonzero(sends).tolist()
+
+
+def test_an_epsilon_that_full_power_keeps_is_noted(schedule):
+    totals, _, notes = schedule("--epsilon", 1e4, nu="")
+    assert totals["cost"] == 0
+    assert "full power keeps epsilon = 10000: PrivacyBudget" in notes
+
+
+def test_senders_take_the_total_that_is_nu_above_the_floor_of_the_past(schedule):
+    totals, *_ = schedule("--policy", TRUNCATED, "--nu", 9.0, *PAST)
+    gain = channel.read_gains("past.csv", SMALL).gain[:, -12:]
+    total = 9.0 + float(SMALL.floor(SMALL.min_gain(gain)).mean())
+    policy = Truncated.of_total(SMALL, gain, total)
+    assert totals["threshold"] == pytest.approx(float(policy.threshold), rel=1e-12)

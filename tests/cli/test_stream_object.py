@@ -108,3 +108,24 @@ def test_what_was_answered_before_a_clean_close_is_not_given_again(tmp_path):
         raise BrokenPipeError
     with opened(tmp_path / "s") as stream:
         assert stream.pending
+
+
+def test_a_round_that_can_neither_be_written_nor_taken_back_ends_the_stream(
+    tmp_path, monkeypatch
+):
+    def fails(*_):
+        raise OSError(5, "Input/output error")
+
+    with opened(tmp_path / "s") as stream:
+        answers = [stream.answer(FLOORS[0])]
+        stream.passed_on()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", fails)
+            patch.setattr(os, "ftruncate", fails)
+            with pytest.raises(OSError, match="Input/output error"):
+                stream.answer(FLOORS[1])
+        with pytest.raises(ValueError, match="s is closed"):
+            stream.answer(FLOORS[1])
+    with opened(tmp_path / "s") as stream:  # the line is whole, or is not there
+        assert stream.last == answers[0] or stream.pending
+        assert stream.answer(FLOORS[1]).round == 1

@@ -29,6 +29,7 @@ from .streams import (
     WHOLE,
     measured,
     opened,
+    rows,
 )
 
 LINES = WHOLE.splitlines(keepends=True)
@@ -218,3 +219,14 @@ def test_restarts_change_no_answer(events, seed, kind):
         if pair.one.round:
             assert (pair.one.last.senders is not None) == (kind in SELECTING)
             assert Path(folder, "1").read_bytes() == Path(folder, "2").read_bytes()
+
+
+def test_after_a_lost_answer_its_line_comes_again_and_a_new_one_needs_a_second(stream):
+    """A state that is closed without passing an answer on is that of a killed process."""
+    lost = opened("first", scenario=SMALL)
+    lost.answer(1e-12)
+    lost.close()
+    _, answered, messages = stream("min_gain\n1e-12\n1e-12\n", state="first")
+    assert [answer.round for answer in rows(answered)] == [0, 1]
+    again = "if this line was a new round with the same gains, send it once more"
+    assert sum(again in message for message in messages) == 1

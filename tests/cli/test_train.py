@@ -52,6 +52,14 @@ def waves(place):
 
 
 @pytest.mark.usefixtures("waves")
+def test_own_data_and_network_need_no_preset(capsys):
+    assert run(*OWN, "--model", "waves:net") == 0
+    notes = capsys.readouterr().err
+    assert "note: squares is trained like the digits" in notes
+    assert "note: the network has 34 parameters" in notes
+
+
+@pytest.mark.usefixtures("waves")
 @pytest.mark.parametrize(
     ("options", "message"),
     [

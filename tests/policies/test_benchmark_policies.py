@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 
 from adascale import channel, policies
 
-from ..problems import MNIST, drawn
+from ..problems import MIXED, MNIST, drawn
 
 SMALL = replace(MNIST, name="small", num_rounds=25)
 READINGS = pytest.mark.parametrize("reading", ["devices", "minimum"])
@@ -109,3 +109,17 @@ def test_a_contraction_too_small_for_the_horizon_is_refused(of):
     with pytest.raises(ValueError, match=r"at least 0\.301 over 500 rounds"):
         of(0.05).schedule(problem)
     assert np.isfinite(of(0.31).schedule(problem)).all()
+
+
+def test_a_round_left_out_lets_the_queue_of_shi_et_al_fall():
+    policy = policies.LyapunovPowerControl(1.0, 0.25, initial_queue=0.4)
+    state = policy.skip(policy.start(MIXED, 0.1))
+    assert (state.queue, state.round) == (pytest.approx(0.15), 1)
+    assert policy.skip(state).queue == 0
+
+
+def test_a_contraction_ends_a_stream_without_a_horizon():
+    policy = policies.LyapunovPowerControl(1.0, 1.0, 0.5)
+    state = replace(policy.start(MIXED, 0.1), round=900)
+    with pytest.raises(ValueError, match="contraction must be at least"):
+        policy.decide(state, MIXED.floor(1e-10))
