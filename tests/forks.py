@@ -25,7 +25,7 @@ class Forks:
 
     def __init__(self, loaded):
         self.process = subprocess.Popen(
-            [sys.executable, "-P", __file__, loaded],
+            [sys.executable, "-B", "-P", __file__, loaded],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
