@@ -206,7 +206,7 @@ def test_moments_of_very_many_rounds_are_bounded_as_near_as_one():
 def test_gathered_rounds_leak_more_or_less_each(above):
     u, n = np.geomspace(0.4, 3.0, 2500), np.arange(2500.0) % 3 + 1
     many = rounds.Rounds((0.01, 0.2), (u, u[:7]), (n, n[:7]), 0.0, 1)
-    few = discretisation.gathered(many, above)
+    few = discretisation.gathered(many, above, 150)
     assert few.energies[0].size <= 75
     for old, new in zip(many.by_rate(), few.by_rate(), strict=True):
         (_, u, n), (_, v, k) = old, new
@@ -238,8 +238,28 @@ def test_shares_of_many_rounds_are_right_relative_to_themselves():
     assert line.off[7] < 0.1 * line.off[0]
 
 
+def test_moments_are_left_out_where_others_make_the_product_negligible(monkeypatch):
+    """They are computed at the other points; the bounds hold at every one."""
+    u, n, q, c, h = np.array([0.5, 2.0]), np.array([40.0, 20_000.0]), 0.3, 1.01, 0.04
+    schedule = rounds.Rounds((q, 0.2), (u[1:], u[:1]), (n[1:], n[:1]), 0.0, 20_040)
+    sizes, whole = [], rounds.line
+    monkeypatch.setattr(
+        rounds, "line", lambda *args: sizes.append(args[-1]) or whole(*args)
+    )
+    found = rounds.moments_on_line(schedule, c, h, 8, 27.0)
+    assert 1 < sizes[1] < sizes[0] == 8
+    with mp.workdps(40):
+        for k in range(8):
+            share = 1
+            for rate, each, number in ((q, 2.0, 20_000), (0.2, 0.5, 40)):
+                at = moment(each, rate, mp.mpc(c, k * mp.mpf(h)))
+                share *= (at / moment(each, rate, mp.mpf(c))) ** number
+            assert abs(complex(share) - found.share[k]) <= found.off[k]
+    assert found.off[7] < 1e-24
+
+
 def fine_cut(schedule, above, log_lost, reach=math.inf, seldom=1e-300):
-    options = {"width": 0.02, "log_lost": log_lost, "seldom": seldom}
+    options = {"width": 0.02, "log_lost": log_lost, "seldom": seldom, "most": 200}
     return discretisation.cut(schedule, above, reach, **options)
 
 

@@ -184,3 +184,31 @@ def test_a_point_at_which_a_moment_is_unsure_is_bounded_by_its_modulus():
     assert (found.off <= np.abs(found.share) + discrete.most(found.log_moment)).all()
     with pytest.raises(CannotCertify):
         discrete.line_of_atoms(schedule, 5.0, True, 1.0, 10)
+
+
+def test_rounds_are_left_out_where_others_make_the_moment_negligible(monkeypatch):
+    """They are computed at the other points; the bounds hold at every one."""
+    kinds = []
+    for y, n in ((0.3, 400.0), (0.001, 30.0)):
+        loss = np.array([np.log1p(-np.expm1(y)), y])
+        kinds.append((Atoms(loss, np.full(2, 0.5), *np.zeros((2, 2)), 0.0, 0.0), n))
+    schedule = Rounds((), (), (), 0.0, 430, tuple(kinds))
+    sizes, whole = [], discrete.excess
+
+    def counted(atom, line):
+        sizes.append(sum(part.z.size for part in line))
+        return whole(atom, line)
+
+    monkeypatch.setattr(discrete, "excess", counted)
+    found = discrete.line_of_atoms(schedule, 0.5, True, 0.125, 40)
+    assert 1 < sizes[1] < sizes[0] == 40
+    with mp.workdps(40):
+        for k in range(40):
+            moment = mp.mpf(1)
+            for atom, n in kinds:
+                powers = [mp.exp(mp.mpc(1.5, k / 8) * mp.mpf(y)) for y in atom.loss]
+                lost = 1 - mp.fsum(mp.exp(mp.mpf(y)) / 2 for y in atom.loss)
+                moment *= (mp.fsum(powers) / 2 + mp.mpc(1.5, k / 8) * lost) ** n
+            share = (moment - 1) / mp.exp(found.log_moment)
+            assert abs(complex(share) - found.share[k]) <= found.off[k] + found.error
+    assert found.off[-1] < 1e-13

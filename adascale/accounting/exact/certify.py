@@ -36,8 +36,9 @@ from adascale.errors import CannotCertify
 _NO_EPSILON = 1e-6  # an epsilon proven to be below this needs no lower bound above 0
 _NO_DELTA = 1e-290  # nor does such a delta
 _WIDTH = 9e-4  # the relative width to aim for
-# cell width in L, mass beyond the cells over delta, and chance of losses that count as one
-_CUTS = (0.02, 1e-3, 1e-2), (0.01, 1e-4, 1e-4), (0.01, 1e-4, 1e-300)
+# cell width in L, mass beyond the cells over delta, chance of losses that count as one, and distinct rounds
+_CUTS = (0.02, 1e-3, 1e-2, 200), (0.01, 1e-4, 1e-4, 600), (0.01, 1e-4, 1e-300, 600)
+_FEW_KINDS = 40  # distinct rounds of a first look
 _REACH = 2.0  # times epsilon: larger losses may count as one
 _MOST_REACHES = 8  # that are tried
 _FAR = 100, 2.0  # steps from an epsilon of 1e-6, and their growth: beyond 1e24
@@ -211,7 +212,8 @@ class EpsilonProof(Proof):
         rest = self.delta - lost_in(above, direction)
         least = self.delta - lost_in(below, direction, -1)
         scale = max(value, 0.1 / slope)
-        aim = _WIDTH if below is above else 3 * _WIDTH  # atoms are not nearer
+        # atoms are not nearer, and longer sums of them are hardly slower
+        aim, first = (_WIDTH, 0.8) if below is above else (3 * _WIDTH, 0.5)
         largest_tau = largest_smoothing(value, slope)
 
         def prove(width: float) -> tuple[float, float, bool]:
@@ -226,7 +228,7 @@ class EpsilonProof(Proof):
             self.reduce_upper(upper * (1 + _OUTWARD), name, direction)
             return lower, upper, True
 
-        refine(prove, 0.8 * aim, aim, 0.1 * _NO_EPSILON)
+        refine(prove, first * aim, aim, 0.1 * _NO_EPSILON)
 
 
 class DeltaProof(Proof):
@@ -297,12 +299,12 @@ def by_inversion(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
 
 def by_discretisation(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
     """Prove bounds by discrete rounds that lower delta and by others that raise it."""
-    for width, lost, seldom in _CUTS:
+    for width, lost, seldom, most in _CUTS:
         log_lost = math.log(proof.least_delta()) + math.log(lost)
         cut_at = partial(cut, rounds, width=width, log_lost=log_lost, seldom=seldom)
-        reach = _REACH * proof.near_epsilon(partial(cut_at, False))
-        below = cut_at(False, reach)
-        above = cut_at(True, reach)
+        reach = _REACH * proof.near_epsilon(partial(cut_at, False, most=_FEW_KINDS))
+        below = cut_at(False, reach, most=most)
+        above = cut_at(True, reach, most=most)
         proof.invert(below, above, "minus one")
         if not proof.is_wide():
             break

@@ -18,6 +18,8 @@ from adascale.errors import CannotCertify
 
 _TERMS = 18  # of the Taylor series where |z y| <= 1, whose remainder is 1 / 18!
 _RATIO = 4.0  # of |z| on a segment of the line
+_NOTHING = -50.0  # ln of a G that may count as 0, which is 2e-22
+_ZERO = -1000.0  # and what its ln counts as
 _MOST_POINTS = 60_000  # on the line: some seconds for a round of a thousand losses
 
 
@@ -52,6 +54,19 @@ def segments(tilt: float, add: bool, h: float, count: int) -> list[Segment]:
         kernel = s[part] * (s[part] + 1)
         parts.append(Segment(first, step, z[part], kernel, reach, ladder))
         first = last
+    return parts
+
+
+def _until(line: list[Segment], end: int) -> list[Segment]:
+    """Return the first points of a line."""
+    parts = []
+    for part in line:
+        if part.first < end:
+            first = slice(end - part.first)
+            ladder = part.ladder[:, first]
+            parts.append(
+                part._replace(z=part.z[first], kernel=part.kernel[first], ladder=ladder)
+            )
     return parts
 
 
@@ -126,19 +141,25 @@ def line_of_atoms(rounds: Rounds, tilt: float, add: bool, h: float, count: int) 
     is_known = np.ones(count, dtype=bool)
     off, log_above = np.zeros((2, count))
     line = segments(tilt, add, h, count)
-    for atom, number in rounds.atoms:
-        v, v_off = excess(atom, line)
+    end = count  # from here on the rounds so far make G nothing
+    for atom, number in sorted(rounds.atoms, key=variance, reverse=True):
+        v, v_off = excess(atom, _until(line, end))
         size = np.abs(v)
         modulus = np.abs(1 + v)
         near = 0.5 * np.log1p(v.real * (2 + v.real) + v.imag**2)
         angle = np.arctan2(v.imag, 1 + v.real)
         log_moment = np.where(size < 0.5, near, np.log(modulus)) + 1j * angle
-        log += number * log_moment
-        is_known &= v_off < 0.04 * modulus
-        log_above += number * np.log(modulus + v_off)
+        log[:end] += number * log_moment
+        is_known[:end] &= v_off < 0.04 * modulus
+        above = number * np.log(modulus + v_off)
+        log_above[:end] += above
+        log_above[end:] += above[0]  # a moment is largest on the real axis
         rounding = 4 * size * (2 + size) / modulus**2
         rounding = rounding + (4 + len(rounds.atoms)) * np.abs(log_moment)
-        off += number * (1.03 * v_off / modulus + ULP * rounding)
+        off[:end] += number * (1.03 * v_off / modulus + ULP * rounding)
+        end = 1 + int(np.flatnonzero(log_above[:end] > _NOTHING).max(initial=0))
+    log[end:] = _ZERO
+    is_known[end:] = False
     lead = float(log[0].real)
     if not (is_known[0] and off[0] < 0.05 and abs(lead) < 690):
         raise CannotCertify(TOO_MUCH)
@@ -210,6 +231,12 @@ def apart(rounds: Rounds) -> float:
         total += n * float((atom.mass * (1 + atom.mass_off) * change).sum())
         total += n * (atom.null_lost + atom.null_lost_off)
     return min(total * (1 + 1e-9), 1.0)
+
+
+def variance(kind: tuple[Atoms, float]) -> float:
+    """Approximate the chi-squared divergence of a round of atoms, times how often it appears."""
+    atom, number = kind
+    return number * float((atom.mass * np.expm1(atom.loss) ** 2).sum())
 
 
 def log_moment_of_atoms(rounds: Rounds, c: FloatArray) -> FloatArray:

@@ -15,7 +15,6 @@ _START = -9.5  # the null has a mass of 1e-21 below this
 _WIDEST = 0.03  # largest width of a cell, in standard deviations
 _FARTHEST = 37.0  # up to here the mass of a cell of the null keeps all its digits
 _RULE = np.polynomial.legendre.leggauss(12)
-_MOST_KINDS = 150  # distinct rounds that are cut
 _MOST_ENERGY = 100.0  # of a round that is cut
 
 
@@ -27,18 +26,19 @@ def cut(
     width: float,
     log_lost: float,
     seldom: float,
+    most: int,
 ) -> Rounds:
     """Discretise: if ``above``, delta plus ``lost`` does not fall; else delta does not rise.
 
     The last cell of a round begins where at most e^log_lost can be lost, or already at a loss of ``reach`` if the
-    null has larger ones in ``seldom`` of all schedules at most.
+    null has larger ones in ``seldom`` of all schedules at most. At most about ``most`` distinct rounds remain.
     """
     if max(float(u[-1]) for u in rounds.energies) > _MOST_ENERGY:
         raise CannotCertify(TOO_MUCH)
     end = max(-float(ndtri_exp(min(log_lost - math.log(rounds.expected), -0.7))), 0.0)
     # u was rounded, and delta increases with it
     factor = 1 + (4 if above else -4) * MOVED
-    kinds = gathered(rounds, above).kinds
+    kinds = gathered(rounds, above, most).kinds
     atoms = []
     for q, u, n in kinds:
         last = min(end, _end(q, u, reach, seldom / (n * len(kinds))))
@@ -57,11 +57,11 @@ def _end(q: float, u: float, reach: float, chance: float) -> float:
     return max(x - root, seldom - root, 0.0)
 
 
-def gathered(rounds: Rounds, above: bool) -> Rounds:
+def gathered(rounds: Rounds, above: bool, most: int) -> Rounds:
     """Replace many energies by few that are no smaller, or no larger: delta increases with each."""
     energies = []
     counts = []
-    most = max(_MOST_KINDS // max(len(rounds.rates), 1), 1)
+    most = max(most // max(len(rounds.rates), 1), 1)
     for u, n in zip(rounds.energies, rounds.counts, strict=True):
         if u.size > most:
             # steps are shorter where more depends on them; that the power is 3 is by trial
@@ -137,7 +137,9 @@ def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms
 def replaced(rounds: Rounds, delta: float) -> Rounds:
     """Discretise rounds of batches of fixed size, in one of which a sample may be replaced; delta does not fall."""
     log_lost = math.log(1e-4 * delta)
-    above = cut(rounds, True, 600.0, width=0.01, log_lost=log_lost, seldom=1e-300)
+    above = cut(
+        rounds, True, 600.0, width=0.01, log_lost=log_lost, seldom=1e-300, most=200
+    )
     atoms = tuple((symmetric(atom), n) for atom, n in above.atoms)
     return above._replace(atoms=atoms)
 

@@ -151,15 +151,9 @@ def scan_tilts(
 
 def _variance(rounds: Rounds, u: FloatArray, q: FloatArray, n: FloatArray) -> float:
     """Compute the sum of the chi-squared divergences, those of the few rounds at most their energies."""
-    variance = float((n * np.minimum(q * q * np.expm1(np.minimum(u, 50.0)), u)).sum())
-    return (
-        variance
-        + rounds.gaussian
-        + sum(
-            count * float((atom.mass * np.expm1(atom.loss) ** 2).sum())
-            for atom, count in rounds.atoms
-        )
-    )
+    sampled = n * np.minimum(q * q * np.expm1(np.minimum(u, 50.0)), u)
+    of_atoms = sum(map(discrete.variance, rounds.atoms))
+    return float(sampled.sum()) + rounds.gaussian + of_atoms
 
 
 def _approximate_log_moments(

@@ -28,6 +28,7 @@ _DIGITS_OF_U = 48  # binary
 # Change of M(z) from this rounding, over u |z (z - 1)| M(c), where dM/du = z (z - 1) E[p^2 (1 - q + q e^L)^z] / 2
 MOVED = 0.505 * (2.0**-_DIGITS_OF_U + 4 * ULP)
 TOO_MUCH = "the moments of a round would take too many nodes, or overflow"
+_NOTHING = 1e-25  # a product that may be off by itself
 _BLOCK = 2048  # rounds at a time, to bound the memory
 # multiplications in each product of matrices: for larger ones OpenBLAS uses several threads
 _ONE_CORE = 2**17
@@ -188,29 +189,28 @@ def moments_on_line(
     """Multiply the moments of all rounds; ``digits`` is -ln of the interpolation error, where there is one."""
     share = np.ones(count, dtype=complex)
     least = np.ones(count)
+    end = count  # from here on the rounds so far make the product nothing
     log_moment = error = drift = magnitude = moved = worst = worst_k = 0.0
-    for q, energies, counts in rounds.by_rate():
-        logs = np.log(energies)
-        for part, low, high, nodes in _parts(q, logs, c, digits):
-            if nodes:
-                matrix, values, scale, off, off_k = interpolated(
-                    q, low, high, logs[part], nodes, c, h, count
-                )
-            else:
-                matrix = np.empty((0, 0))
-                values, scale, off, off_k = line(energies[part], q, c, h, count)
-            if not (math.isfinite(off.sum()) and (values[:, 0].real > 0).all()):
-                raise CannotCertify(TOO_MUCH)
-            u = energies[part]
-            n = counts[part]
-            terms = n * (np.log(_multiply(share, least, matrix, values, n)) + scale)
-            log_moment += float(terms.sum())
-            magnitude += float(np.abs(terms).sum())
-            worst = max(worst, float(off.max()))
-            worst_k = max(worst_k, float(off_k.max()))
-            error += float((n * (2.1 * off + 8 * ULP)).sum())
-            moved += 2.1 * float((n * u).sum()) * MOVED
-            drift += float((n * 2.1 * off_k).sum())
+    for q, u, n, low, high, nodes in _parts(rounds, c, digits):
+        if nodes:
+            matrix, values, scale, off, off_k = interpolated(
+                q, low, high, np.log(u), nodes, c, h, end
+            )
+        else:
+            matrix = np.empty((0, 0))
+            values, scale, off, off_k = line(u, q, c, h, end)
+        if not (math.isfinite(off.sum()) and (values[:, 0].real > 0).all()):
+            raise CannotCertify(TOO_MUCH)
+        real = _multiply(share[:end], least[:end], matrix, values, n)
+        terms = n * (np.log(real) + scale)
+        log_moment += float(terms.sum())
+        magnitude += float(np.abs(terms).sum())
+        worst = max(worst, float(off.max()))
+        worst_k = max(worst_k, float(off_k.max()))
+        error += float((n * (2.1 * off + 8 * ULP)).sum())
+        moved += 2.1 * float((n * u).sum()) * MOVED
+        drift += float((n * 2.1 * off_k).sum())
+        end = 1 + int(np.flatnonzero(np.abs(share[:end]) > _NOTHING).max(initial=0))
     if not math.isfinite(log_moment):
         raise CannotCertify(TOO_MUCH)
     k = np.arange(count)
@@ -220,6 +220,7 @@ def moments_on_line(
     with np.errstate(divide="ignore"):
         of_share = np.expm1(np.minimum(total / least, 700.0)) * np.abs(share)
     off = np.minimum(np.expm1(np.minimum(total, 700.0)), of_share)
+    off[end:] += 2 * np.abs(share[end:])  # the other rounds can only make it smaller
     # a larger error of a quotient of two is not covered by the 2.1; both are at most 1 and the computed value
     largest = max((u[-1] for u in rounds.energies), default=0.0)
     unsure = worst + worst_k * k + MOVED * largest * order > 0.04
@@ -228,13 +229,22 @@ def moments_on_line(
 
 
 def _parts(
-    q: float, logs: FloatArray, c: float, digits: float
-) -> Iterator[tuple[slice, float, float, int]]:
-    """Yield slices of not too many rounds, the ends of their panel in ln u, and its number of nodes."""
-    for first, last, nodes in _panels(q, logs, c, digits):
-        for start in range(first, last, _BLOCK):
-            part = slice(start, min(start + _BLOCK, last))
-            yield part, float(logs[first]), float(logs[last - 1]), nodes
+    rounds: Rounds, c: float, digits: float
+) -> list[tuple[float, FloatArray, FloatArray, float, float, int]]:
+    """Return rate, u and counts of runs of rounds, those that leak most first.
+
+    A run has not too many rounds; with it are the ends of its panel in ln u and the number of nodes of the panel.
+    """
+    parts = []
+    for q, u, n in rounds.by_rate():
+        logs = np.log(u)
+        for first, last, nodes in _panels(q, logs, c, digits):
+            ends = float(logs[first]), float(logs[last - 1])
+            for start in range(first, last, _BLOCK):
+                part = slice(start, min(start + _BLOCK, last))
+                parts.append((q, u[part], n[part], *ends, nodes))
+    leak = [q * q * n @ np.expm1(np.minimum(u, 50.0)) for q, u, n, *_ in parts]
+    return [parts[i] for i in np.argsort(leak)[::-1]]
 
 
 def _multiply(
