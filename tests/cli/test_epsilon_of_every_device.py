@@ -55,9 +55,8 @@ def exact_upper(eta, scenario=UNEQUAL):
 
 
 @pytest.mark.parametrize("policy", ["equalalloc", "best:number=2,level=0.5"])
-def test_schedule_and_stream_print_the_largest_epsilon_and_the_mean(
-    capsys, monkeypatch, answer, printed, policy
-):
+def test_schedule_prints_the_largest_epsilon_and_the_mean(answer, printed, policy):
+    """A stream does so after every round: ``test_stream.py``."""
     how = ["--scenario", "my.toml", "--policy", policy]
     how += ["--nu", 0.01] * (policy == "equalalloc")
     totals = answer("schedule", *how, "--gains", "gains.csv")
@@ -72,12 +71,6 @@ def test_schedule_and_stream_print_the_largest_epsilon_and_the_mean(
     assert (
         totals["epsilon"] <= Decimal(shown) <= Decimal(totals["epsilon"] * (1 + 1e-5))
     )
-    with open("gains.csv", "rb") as file:
-        monkeypatch.setattr("sys.stdin", type("In", (), {"buffer": file}))
-        assert run("stream", *how, "--state", "s") == 0
-    header, *_, last = capsys.readouterr().out.splitlines()
-    row = dict(zip(header.split(","), last.split(","), strict=True))
-    assert_epsilons(row, expected)
 
 
 def test_epsilon_of_a_schedule_is_that_of_the_device_that_leaks_most(answer):
