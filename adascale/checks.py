@@ -11,7 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from adascale.errors import InvalidInput
 from adascale.text import shown
 
+BoolArray = NDArray[np.bool_]
+ComplexArray = NDArray[np.complex128]
 FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
 MOST_ENTRIES = 100_000_000
 """Largest size of an array made from a few numbers (1.6 GB of complex numbers)."""
 
@@ -59,7 +62,7 @@ def _checked(
     name: str,
     value: ArrayLike,
     expected: str,
-    good: Callable[[FloatArray], NDArray[np.bool_]],
+    good: Callable[[FloatArray], BoolArray],
 ) -> FloatArray:
     """Return ``value`` as floats if all of them are good."""
     array = as_floats(name, value)
@@ -77,7 +80,7 @@ def _one(
     name: str,
     value: ArrayLike,
     expected: str,
-    good: Callable[[FloatArray], NDArray[np.bool_]],
+    good: Callable[[FloatArray], BoolArray],
 ) -> float:
     """Return ``value`` as a float if it is one good number."""
     array = _checked(name, value, expected, good)

@@ -8,7 +8,7 @@ import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 _numba: Any = None
 _FunctionCache: Any = object
@@ -35,7 +35,7 @@ def njit(*, cache: bool, **options: Any) -> Callable[[Compiled], Compiled]:
         # with NUMBA_DISABLE_JIT, the plain function comes back
         if cache and hasattr(dispatcher, "py_func"):
             dispatcher._cache = _Cache(function)
-        return cast("Compiled", dispatcher)
+        return dispatcher
 
     return decorate
 

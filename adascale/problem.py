@@ -2,10 +2,10 @@ r"""Floors, cost, leakage and noise budget in :math:`w_t = d \sigma_n^2 / \eta_t
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import accounting
 from adascale import checks as check
@@ -16,9 +16,10 @@ from adascale.accounting.kernels import (
     log_moment_slopes,
     moment_terms,
 )
+from adascale.checks import BoolArray, FloatArray, IndexArray
 from adascale.compiled import inlined, njit
 from adascale.errors import InvalidInput
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 
 RENYI = accounting.RenyiAccountant()
 """The accountant of the paper and of Opacus, at Opacus' orders."""
@@ -68,13 +69,13 @@ class RoundLeakage:
         return value
 
 
-def kind_of_device(scenario: Scenario) -> NDArray[np.intp]:
+def kind_of_device(scenario: Scenario) -> IndexArray:
     """Return the index of each device's kind in the arrays of :class:`LeakageTerms`, shape (M,)."""
     kind = np.unique(_pairs(scenario), axis=0, return_inverse=True)[1].ravel()
     return np.broadcast_to(kind, scenario.num_devices)
 
 
-def kinds_that_may_leak_most(leakage: RoundLeakage) -> NDArray[np.intp]:
+def kinds_that_may_leak_most(leakage: RoundLeakage) -> IndexArray:
     """Return the indices of the kinds that no other one dominates by as large a rate and as little noise."""
     order = np.lexsort((-leakage.unit, -leakage.rate))
     unit = leakage.unit[order]  # w / sigma^2
@@ -219,7 +220,7 @@ class Problem:
     def cost(self, w: ArrayLike) -> FloatArray:
         r"""Compute the mean of :math:`w_t - w_{\min,t}`, which :math:`\nu` limits (:eq:`eq:surrogate`), shape (...)."""
         spend = self._energy(w) - self.min_noise_energy
-        return cast("FloatArray", spend.mean(axis=-1))
+        return spend.mean(axis=-1)
 
     def spend(self, w: ArrayLike) -> FloatArray:
         r"""Compute :math:`y_t = w_t - w_{\min,t} \ge 0`, shape (..., T)."""
@@ -233,7 +234,7 @@ class Problem:
         if self.exposure is not None:
             rate = np.ravel(self.scenario.sampling_rate)[:, None]
             by_round = accounting.rdp(rate, self.noise_multiplier(w), leakage.order)
-            return np.asarray(accounting.compose(by_round).mean(axis=-1))
+            return accounting.compose(by_round).mean(axis=-1)
         return accounting.compose(leakage(self._energy(w))) / self.scenario.num_devices
 
     def epsilon(
@@ -277,7 +278,7 @@ def over_devices(epsilon: FloatArray) -> dict[str, FloatArray]:
     return {"epsilon": largest, "epsilon_mean": mean}
 
 
-def first_of(bad: NDArray[np.bool_], values: FloatArray, limits: FloatArray) -> str:
+def first_of(bad: BoolArray, values: FloatArray, limits: FloatArray) -> str:
     """Name the first bad value of a schedule, its limit, and its round."""
     place = np.unravel_index(bad.argmax(), bad.shape)
     value = np.broadcast_to(values, bad.shape)[place]

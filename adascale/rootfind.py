@@ -6,12 +6,12 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from adascale.checks import FloatArray, IndexArray
 from adascale.compiled import inlined
 
-FloatArray = NDArray[np.float64]
-Lanewise = Callable[[FloatArray, NDArray[np.intp]], FloatArray]
+Lanewise = Callable[[FloatArray, IndexArray], FloatArray]
 """A function of points ``x`` and indices that returns the value of each indexed function at its point."""
 
 

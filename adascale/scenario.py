@@ -8,15 +8,15 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
+from adascale.checks import FloatArray as FloatArray
 from adascale.errors import InvalidFile, InvalidInput
 from adascale.files import from_mapping, read_preset, read_toml
 from adascale.text import shown
 from adascale.units import in_watts
 
-FloatArray = NDArray[np.float64]
 MOST_DEVICES = 1_000_000
 """Largest M of a scenario."""
 MOST_COUNT = 2**53
@@ -182,18 +182,18 @@ class Scenario:
         if self.weights is None:
             return np.ones(())
         weights = self._array("weights")
-        return np.asarray(weights / weights.mean())
+        return weights / weights.mean()
 
     @property
     def weighted_batch_size(self) -> FloatArray:
         r""":math:`B_m / (M p_m)`, shape () or (M,): a sample moves the mean gradient by :math:`p_m G / B_m` at most."""
-        return np.asarray(self._array("batch_size") / self.relative_weight)
+        return self._array("batch_size") / self.relative_weight
 
     @property
     def power_share(self) -> FloatArray:
         r""":math:`P_m / (P_{\max} (M p_m)^2)`, shape () or (M,): how power and weight scale a gain."""
         power = self._array("max_power")
-        return np.asarray(power / power.max() / self.relative_weight**2)
+        return power / power.max() / self.relative_weight**2
 
     def _array(self, name: str) -> FloatArray:
         return np.asarray(getattr(self, name), dtype=float)
@@ -223,11 +223,11 @@ class Scenario:
 
     def min_gain(self, gain: ArrayLike) -> FloatArray:
         r"""Compute :math:`h_{\min,t}^2`, the smallest scaled gain, of linear gains (..., M, T), shape (..., T)."""
-        return np.asarray(self.scaled_gain(gain).min(axis=-2))
+        return self.scaled_gain(gain).min(axis=-2)
 
     def floor(self, min_gain: ArrayLike) -> FloatArray:
         r"""Compute the noise energy at full power, :math:`w_{\min,t} = d \sigma_n^2 / (x_{\max} h_{\min,t}^2)`."""
-        return np.asarray(self.noise_scale / (self.x_max * np.asarray(min_gain)))
+        return self.noise_scale / (self.x_max * np.asarray(min_gain))
 
     def scaled_gain(self, gain: ArrayLike) -> FloatArray:
         r"""Compute :math:`|h_{m,t}|^2 P_m / (P_{\max} k_m^2 (M p_m)^2)` of linear gains, both of shape (..., M, T)."""

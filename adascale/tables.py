@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from adascale.checks import BoolArray, FloatArray
 from adascale.errors import InvalidFile
 from adascale.text import short, to_number, to_power
 
-FloatArray = NDArray[np.float64]
 Choice = dict[str, Callable[[str], float | None]]
 """The columns to read, in this order, with functions that convert a field to a number or None."""
 
@@ -49,7 +49,7 @@ class Table(NamedTuple):
         return error_at(self.path, line, message)
 
     def column(
-        self, name: str, good: Callable[[FloatArray], NDArray[np.bool_]], expected: str
+        self, name: str, good: Callable[[FloatArray], BoolArray], expected: str
     ) -> FloatArray:
         """Return a column, or raise an error unless all its entries are ``good``."""
         values = self.values[:, self.names.index(name)]

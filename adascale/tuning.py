@@ -7,19 +7,18 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.channel import FloorLaw
+from adascale.checks import FloatArray, IndexArray
 from adascale.errors import BudgetNotReached as BudgetNotReached
 from adascale.errors import FlatCost
 from adascale.policies.adascale import NoRoot
 from adascale.policies.base import scheduled
 from adascale.problem import Problem
 from adascale.rootfind import find_roots, widen
-from adascale.scenario import FloatArray, Scenario
-
-Index = NDArray[np.intp]
+from adascale.scenario import Scenario
 
 # largest logarithm of a parameter: its exponential is far from overflow
 _FARTHEST = 600.0
@@ -145,10 +144,10 @@ def _log_guess(
         else:
             values = check.positive("guess", guess)
             start = np.log(np.broadcast_to(values, instances.shape).ravel())
-    return np.asarray(np.clip(np.nan_to_num(start), -_FARTHEST, _FARTHEST))
+    return np.clip(np.nan_to_num(start), -_FARTHEST, _FARTHEST)
 
 
-def _why_missed(instances: "Instances", index: Index, tolerance: float) -> str:
+def _why_missed(instances: "Instances", index: IndexArray, tolerance: float) -> str:
     problem = instances.problem(index)
     budget = float(problem.budget.flat[0])
     floor = float(problem.min_noise_energy.max())
@@ -191,7 +190,7 @@ class Instances:
         entries = np.broadcast_to(array, (*self.shape, *inner_shape))
         return entries.reshape(-1, *inner_shape)
 
-    def problem(self, index: Index) -> Problem:
+    def problem(self, index: IndexArray) -> Problem:
         """Return the problem of these instances, in one row."""
         if not np.array_equal(index, self._last[0]):
             budget = self._budget[index]
@@ -200,7 +199,7 @@ class Instances:
         return self._last[1]
 
     def policy(
-        self, policy: Callable[..., Any], log_parameter: FloatArray, index: Index
+        self, policy: Callable[..., Any], log_parameter: FloatArray, index: IndexArray
     ) -> Any:
         """Return the policy of these instances with these parameters."""
         statistics = [rows[index] for rows in self._statistics]
@@ -208,16 +207,16 @@ class Instances:
         return policy(parameter, *statistics)
 
     def excess(
-        self, policy: Callable[..., Any], log_parameter: FloatArray, index: Index
+        self, policy: Callable[..., Any], log_parameter: FloatArray, index: IndexArray
     ) -> FloatArray:
         r"""Return :math:`\mathrm{cost} / \nu - 1` of these instances with these parameters."""
         problem = self.problem(index)
         w = scheduled(self.policy(policy, log_parameter, index), problem)
         with np.errstate(over="ignore"):  # the cost may be infinitely above the budget
             cost = np.mean(w - problem.min_noise_energy, axis=tuple(range(1, w.ndim)))
-            return np.asarray(cost / self._budget[index].ravel() - 1)
+            return cost / self._budget[index].ravel() - 1
 
-    def name(self, index: Index) -> str:
+    def name(self, index: IndexArray) -> str:
         """Name the cost of the first of these instances in a message."""
         cost = "the mean cost" if self.draws_axis else "the cost"
         if not self.shape:

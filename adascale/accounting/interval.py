@@ -30,7 +30,7 @@ def _by_safe_end(
     def compare(interval: "CertifiedInterval", other: Any) -> bool:
         if isinstance(other, Real | CertifiedInterval):
             return operation(interval.safe, float(other))
-        return NotImplemented  # type: ignore[no-any-return]
+        return NotImplemented
 
     return compare
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import optimize, stats
 
 from adascale import accounting
-from adascale.scenario import FloatArray
+from adascale.checks import FloatArray
 
 LARGEST = 100.0
 """Largest epsilon that can be refuted."""

@@ -4,13 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from adascale import checks as check
-from adascale.learning.data import Index
+from adascale.checks import BoolArray, FloatArray, IndexArray
 from adascale.learning.seeding import stream
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 
 AUDIT = 5
 """Purpose of the audit's random streams, see :mod:`adascale.learning.seeding`."""
@@ -24,14 +23,14 @@ def unit(scenario: Scenario) -> float:
     return scenario.clip_norm / (scenario.num_devices * size)
 
 
-def coins(count: int, seed: int) -> NDArray[np.bool_]:
+def coins(count: int, seed: int) -> BoolArray:
     """Toss a fair coin per canary: True where it is in the data."""
     return stream(seed, AUDIT, COINS).random(count) < 0.5
 
 
 def batch_of(
-    present: NDArray[np.bool_], rate: float, seed: int, round_index: int
-) -> Index:
+    present: BoolArray, rate: float, seed: int, round_index: int
+) -> IndexArray:
     """Draw the canaries of a round's batches from those in the data."""
     rng = stream(seed, AUDIT, BATCHES, round_index)
     return np.flatnonzero((rng.random(present.size) < rate) & present)
@@ -50,9 +49,9 @@ class GradientCanaries:
     norm : float, :math:`c > 0`
     """
 
-    coordinate: Index
+    coordinate: IndexArray
     sign: FloatArray
-    present: NDArray[np.bool_]
+    present: BoolArray
     norm: float = 1.0
 
     @classmethod
@@ -66,7 +65,9 @@ class GradientCanaries:
         coordinate = rng.permutation(scenario.num_parameters)[:count]
         return cls(coordinate, rng.choice([-1.0, 1.0], count), coins(count, seed), norm)
 
-    def signal(self, scenario: Scenario, batch: Index, parameters: Tensor) -> Tensor:
+    def signal(
+        self, scenario: Scenario, batch: IndexArray, parameters: Tensor
+    ) -> Tensor:
         r"""Return what the chosen canaries add to :math:`\mathbf s_t`, shape (d,)."""
         total = torch.zeros_like(parameters)
         values = self.norm * unit(scenario) * self.sign[batch]

@@ -3,13 +3,13 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.accounting import ExactAccountant, RenyiAccountant
 from adascale.audit.bounds import Counts, one_run_bound, rates_bound, scaled_bound
+from adascale.checks import BoolArray, FloatArray
 from adascale.problem import Problem
-from adascale.scenario import FloatArray
 
 # shares of the canaries that a plan considers guessing
 _SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
@@ -167,7 +167,7 @@ def from_scores(
     claim: Claim,
     plan: Plan,
     score: FloatArray,
-    present: NDArray[np.bool_],
+    present: BoolArray,
     accuracy: float,
 ) -> Audit:
     """Compute all bounds from the scores and coins of independent trials, each of shape (m,)."""
@@ -192,7 +192,7 @@ def from_scores(
     return Audit(*counted, *claim[2:], bound, max(by_rates), max(by_scale), accuracy)
 
 
-def alarms(score: FloatArray, present: NDArray[np.bool_], threshold: float) -> Counts:
+def alarms(score: FloatArray, present: BoolArray, threshold: float) -> Counts:
     """Count the canaries, and those whose score is above a threshold, in the data and not in it."""
     inside = score[present]
     outside = score[~present]
@@ -201,7 +201,7 @@ def alarms(score: FloatArray, present: NDArray[np.bool_], threshold: float) -> C
     return Counts(inside.size, true, outside.size, false)
 
 
-def right_guesses(score: FloatArray, present: NDArray[np.bool_], highest: int) -> int:
+def right_guesses(score: FloatArray, present: BoolArray, highest: int) -> int:
     """Count the canaries that are in among the ``highest`` scores."""
     order = np.argsort(score, kind="stable")
     return int(present[order[score.size - highest :]].sum())

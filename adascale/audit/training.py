@@ -15,10 +15,10 @@ from adascale.audit.conclusions import (
     log_likelihood_ratio,
     plan,
 )
+from adascale.checks import FloatArray
 from adascale.learning import Dataset, FedSGD, Training
 from adascale.learning.fedsgd import State
 from adascale.problem import Problem
-from adascale.scenario import FloatArray
 
 
 def audit_gradients(

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from adascale.channel.multi_gain import effective_gain
 from adascale.channel.reading import AXES, DECIBELS, Reading
+from adascale.checks import FloatArray
 from adascale.scenario import Scenario
-from adascale.tables import FloatArray, Table, error_at
+from adascale.tables import Table, error_at
 from adascale.text import short
 
 Array = NDArray[Any]
@@ -103,7 +104,7 @@ def _variable(arrays: dict[str, Array], name: str | None) -> Array:
     if name is None and "" in arrays:
         return arrays[""]
     if name in arrays:
-        return np.asarray(arrays[name])
+        return arrays[name]
     raise ValueError(f"--variable must name one of the arrays, here {listed}")
 
 

@@ -4,14 +4,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from adascale.channel.floors import FloorLaw, RayleighFloors
 from adascale.channel.model import Channel, ChannelModel, Seeds
-from adascale.scenario import FloatArray, Scenario
-
-ComplexArray = NDArray[np.complex128]
+from adascale.checks import ComplexArray, FloatArray
+from adascale.scenario import Scenario
 
 # a matrix product of this shape makes _LONG * _SHORT rounds of a sum of waves
 _LONG, _SHORT = 32, 16
@@ -50,7 +49,7 @@ class Rician(ChannelModel):
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
         sight = np.sqrt(self.K) * np.exp(2j * np.pi * rng.spawn(1)[0].random())
         total = sight + complex_normal(rng, num_rounds)
-        return np.asarray(total / np.sqrt(self.K + 1))
+        return total / np.sqrt(self.K + 1)
 
     def survival(self, power: FloatArray) -> FloatArray:
         r"""Return :math:`Q_1(\sqrt{2K}, \sqrt{2(K+1)x})`; :math:`2(K+1)|f|^2` is noncentral :math:`\chi^2_2`."""
@@ -61,7 +60,7 @@ class Rician(ChannelModel):
         middle = np.sqrt(2 * self.K)
         low, high = max(middle - 10, 0) ** 2, (middle + 30) ** 2
         squared = np.clip(2 * (self.K + 1) * power, low, high)
-        return np.asarray(stats.ncx2.sf(squared, 2, 2 * self.K))
+        return stats.ncx2.sf(squared, 2, 2 * self.K)
 
 
 @dataclass(frozen=True)
@@ -82,10 +81,10 @@ class Nakagami(ChannelModel):
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
         phase = rng.spawn(1)[0].random(num_rounds)
         power = rng.gamma(self.m, 1 / self.m, num_rounds)
-        return np.asarray(np.sqrt(power) * np.exp(2j * np.pi * phase))
+        return np.sqrt(power) * np.exp(2j * np.pi * phase)
 
     def survival(self, power: FloatArray) -> FloatArray:
-        return np.asarray(special.gammaincc(self.m, self.m * power))
+        return special.gammaincc(self.m, self.m * power)
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ class GaussMarkov(Rayleigh, same_law=True):
         fresh = np.full(num_rounds, np.sqrt(1 - self.correlation**2))
         fresh[0] = 1
         noise = complex_normal(rng, num_rounds) * fresh
-        return np.asarray(signal.lfilter([1.0], [1.0, -self.correlation], noise))
+        return signal.lfilter([1.0], [1.0, -self.correlation], noise)
 
 
 @dataclass(frozen=True)
@@ -142,7 +141,7 @@ class Jakes(Rayleigh, same_law=True):
 
 def complex_normal(rng: np.random.Generator, num: int) -> ComplexArray:
     r"""Draw ``num`` independent numbers from :math:`\mathcal{CN}(0, 1)`."""
-    return np.asarray(rng.standard_normal((num, 2)).view(complex)[..., 0] / np.sqrt(2))
+    return rng.standard_normal((num, 2)).view(complex)[..., 0] / np.sqrt(2)
 
 
 def waves(
@@ -157,7 +156,7 @@ def waves(
     start = np.arange(0, num_rounds, steps)[:, None] + np.arange(0, steps, _SHORT)
     long = height * np.exp(omega * start[..., None])
     short = np.exp(omega[:, None] * np.arange(_SHORT))
-    return np.asarray((long @ short).reshape(-1)[:num_rounds])
+    return (long @ short).reshape(-1)[:num_rounds]
 
 
 def draw(

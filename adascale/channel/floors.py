@@ -5,15 +5,16 @@ A level costs :math:`g(\ell) = \mathbb E[\max(\ell - w_{\min}, 0)] = \int_0^\ell
 
 import math
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from adascale import checks as check
+from adascale.checks import FloatArray, IndexArray
 from adascale.errors import InvalidInput
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 
 # FadingFloors tabulates this many levels from H = 1e-14 to 1 - H = 1e-8
 _KNOTS, _LEAST, _MOST = 600, 1e-14, 1e-8
@@ -30,15 +31,15 @@ class FloorLaw:
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
         r"""Return :math:`H(w) = P(w_{\min} \le w)` for w > 0."""
-        raise NotImplementedError(f"{type(self).__name__} has no cdf")
+        raise NotImplementedError("the class defines no cdf")
 
     def mean_cost(self, level: ArrayLike) -> FloatArray:
         r"""Return :math:`g(\ell) = \int_0^\ell H`, the mean cost of a round at the level :math:`\ell > 0`."""
-        raise NotImplementedError(f"{type(self).__name__} has no mean_cost")
+        raise NotImplementedError("the class defines no mean_cost")
 
     def quantile(self, share: ArrayLike) -> FloatArray:
         """Return :math:`H^{-1}(p)` for p in (0, 1)."""
-        raise NotImplementedError(f"{type(self).__name__} has no quantile")
+        raise NotImplementedError("the class defines no quantile")
 
     def level(self, budget: ArrayLike) -> FloatArray:
         r"""Return the constant level at which :math:`g(\ell) = \nu` for a budget > 0, to a relative 1e-12."""
@@ -129,7 +130,7 @@ class FloorLaw:
         floor = self.quantile(np.moveaxis(share, front, back))
         return np.ascontiguousarray(np.moveaxis(floor, back, front))
 
-    def _row(self, value: FloatArray) -> NDArray[np.intp]:
+    def _row(self, value: FloatArray) -> IndexArray:
         number = np.arange(math.prod(self.batch_shape)).reshape(self.batch_shape)
         return np.broadcast_to(
             number, np.broadcast_shapes(value.shape, self.batch_shape)
@@ -158,12 +159,10 @@ class RayleighFloors(FloorLaw):
         return cls(scenario.noise_scale / scenario.x_max * (1 / gain).sum(axis=-1))
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
-        return cast("FloatArray", np.exp(-self.scale / np.asarray(floor)))
+        return np.exp(-self.scale / np.asarray(floor))
 
     def mean_cost(self, level: ArrayLike) -> FloatArray:
-        return cast(
-            "FloatArray", level * special.expn(2, self.scale / np.asarray(level))
-        )
+        return level * special.expn(2, self.scale / np.asarray(level))
 
     def quantile(self, share: ArrayLike) -> FloatArray:
         return self.scale / -np.log(share)
@@ -245,7 +244,7 @@ class FadingFloors(FloorLaw):
             half = (low + high) / 2
             above = self._log_product(half[:, None])[:, 0] > target
             low, high = np.where(above, low, half), np.where(above, half, high)
-        return np.asarray(high)
+        return high
 
     def _at(self, level: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return :math:`g` and :math:`H` at levels that broadcast against the leading axes."""
@@ -304,9 +303,7 @@ class EmpiricalFloors(FloorLaw):
         r"""Make the distribution from bottleneck gains :math:`h_{\min}^2 > 0` of earlier rounds, shape (..., N)."""
         return cls(scenario.floor(check.positive("min_gain", min_gain)))
 
-    def _under(
-        self, level: ArrayLike
-    ) -> tuple[FloatArray, NDArray[np.intp], NDArray[np.intp]]:
+    def _under(self, level: ArrayLike) -> tuple[FloatArray, IndexArray, IndexArray]:
         """Return the levels, the flat index of their distribution, and the number of its floors up to each level."""
         level = np.asarray(level, dtype=float)
         row = self._row(level)
@@ -318,18 +315,18 @@ class EmpiricalFloors(FloorLaw):
         return level, row, count
 
     def cdf(self, floor: ArrayLike) -> FloatArray:
-        return cast("FloatArray", self._under(floor)[2] / self._rows.shape[1])
+        return self._under(floor)[2] / self._rows.shape[1]
 
     def mean_cost(self, level: ArrayLike) -> FloatArray:
         level, row, count = self._under(level)
         cost = (count * level - self._below[row, count]) / self._rows.shape[1]
-        return np.asarray(np.maximum(cost, 0))
+        return np.maximum(cost, 0)
 
     def quantile(self, share: ArrayLike) -> FloatArray:
         share = np.asarray(share, dtype=float)
         row, size = self._row(share), self._rows.shape[1]
         rank = (np.broadcast_to(share, row.shape) * size).astype(np.intp)
-        return np.asarray(self._rows[row, np.minimum(rank, size - 1)])
+        return self._rows[row, np.minimum(rank, size - 1)]
 
 
 class SelectionFloors(FloorLaw):
@@ -353,15 +350,15 @@ class SelectionFloors(FloorLaw):
     def cdf(self, floor: ArrayLike) -> FloatArray:
         share = np.exp(-self.scale / np.asarray(floor))
         with np.errstate(divide="ignore"):
-            return np.asarray(-np.expm1(self.antennas * np.log1p(-share)))
+            return -np.expm1(self.antennas * np.log1p(-share))
 
     def mean_cost(self, level: ArrayLike) -> FloatArray:
         number = np.arange(1, self.antennas + 1)
         weight = special.binom(self.antennas, number) * (-1.0) ** (number + 1)
         ratio = np.asarray(self.scale / np.asarray(level))[..., None]
         cost = weight * special.expn(2, number * ratio)
-        return np.asarray(level * cost.sum(axis=-1))
+        return level * cost.sum(axis=-1)
 
     def quantile(self, share: ArrayLike) -> FloatArray:
         above = np.log1p(-np.asarray(share, dtype=float)) / self.antennas
-        return np.asarray(self.scale / -np.log(-np.expm1(above)))
+        return self.scale / -np.log(-np.expm1(above))

@@ -20,12 +20,12 @@ from adascale.channel.rounds import (
     too_many,
     wide_entries,
 )
+from adascale.checks import FloatArray
 from adascale.errors import InvalidInput
 from adascale.scenario import Scenario
 from adascale.tables import (
     Choice,
     Clock,
-    FloatArray,
     Lines,
     error_at,
     read_table,

@@ -6,7 +6,7 @@ Each device has its own random stream, so that more rounds or devices extend a r
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,9 +14,10 @@ from numpy.typing import ArrayLike, NDArray
 from adascale import checks as check
 from adascale import registry
 from adascale.channel.floors import EmpiricalFloors, FadingFloors, FloorLaw
+from adascale.checks import ComplexArray, FloatArray
 from adascale.errors import InvalidInput
 from adascale.files import from_mapping
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 from adascale.text import shown
 
 Seeds = int | Sequence[int] | range
@@ -28,22 +29,22 @@ _LAW_SEED, _LAW_ROUNDS = 20_000_017, 20_000
 class Channel(NamedTuple):
     """Drawn channels of M devices over T rounds; a sequence of seeds adds a leading axis R."""
 
-    distance: NDArray[np.float64]
+    distance: FloatArray
     """:math:`d_m` in metres, shape (..., M)."""
-    path_loss: NDArray[np.float64]
+    path_loss: FloatArray
     r""":math:`\mathrm{PL}_m`, transmitted over received power (linear) before the first round, shape (..., M)."""
-    coefficient: NDArray[np.complex128]
+    coefficient: ComplexArray
     """:math:`h_{m,t}`, complex, shape (..., M, T)."""
-    exposure: NDArray[np.float64] | None = None
+    exposure: FloatArray | None = None
     r""":math:`\kappa_{m,t} \ge 1`, by which more receive chains divide :math:`\sigma_{m,t}^2`; None if all are 1."""
 
     @property
-    def gain(self) -> NDArray[np.float64]:
+    def gain(self) -> FloatArray:
         """Squared channel norms :math:`|h_{m,t}|^2` (linear), shape (..., M, T)."""
-        return np.asarray(self.coefficient.real**2 + self.coefficient.imag**2)
+        return self.coefficient.real**2 + self.coefficient.imag**2
 
 
-def cost_hata_path_loss(distance: ArrayLike) -> NDArray[np.float64]:
+def cost_hata_path_loss(distance: ArrayLike) -> FloatArray:
     r"""Compute the linear path loss at distances > 0 by COST Hata (paper, "Numerical Experiments").
 
     .. math:: \mathrm{PL}\,[\mathrm{dB}] = 33.44 + 35.22 \log_{10}(d / 1\,\mathrm m)
@@ -110,22 +111,20 @@ class ChannelModel:
             return float(rng.uniform(nearest, farthest))
         return float(np.sqrt(rng.uniform(nearest**2, farthest**2)))
 
-    def path_loss(self, distance: NDArray[np.float64]) -> NDArray[np.float64]:
+    def path_loss(self, distance: FloatArray) -> FloatArray:
         """Compute the ratio of transmitted to received power (linear) at distances in metres."""
         return cost_hata_path_loss(distance)
 
-    def fading(
-        self, rng: np.random.Generator, num_rounds: int
-    ) -> NDArray[np.complex128]:
+    def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
         r"""Draw ``num_rounds`` complex coefficients of one device, with :math:`\mathbb E|h|^2 = 1`.
 
         More rounds must not change the first ones: draw a second series from ``rng.spawn(1)[0]``.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no fading")
+        raise NotImplementedError("the class defines no fading")
 
-    def survival(self, power: NDArray[np.float64]) -> NDArray[np.float64]:
+    def survival(self, power: FloatArray) -> FloatArray:
         """Return :math:`S(x) = P(|f|^2 > x)` of the fading, from which ``floor_law`` is computed; optional."""
-        raise NotImplementedError(f"{type(self).__name__} has no survival function")
+        raise NotImplementedError("the class defines no survival function")
 
     def floor_law(self, scenario: Scenario, mean_gain: ArrayLike) -> FloorLaw:
         r"""Return the distribution of the floors for devices with known mean gains.
@@ -227,9 +226,7 @@ class ChannelModel:
         unit /= np.sqrt(path_loss)[:, None]
         return Channel(distance, path_loss, unit)
 
-    def _fade(
-        self, rng: np.random.Generator, num_rounds: int
-    ) -> NDArray[np.complex128]:
+    def _fade(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
         unit = np.asarray(self.fading(rng, num_rounds))
         if unit.shape != (num_rounds,) or not np.isfinite(unit).all():
             expected = f"must return {num_rounds} finite coefficients"
@@ -252,7 +249,7 @@ def each_device(
     num_devices: int,
     purpose: int,
     draw: Callable[[np.random.Generator], ArrayLike],
-) -> NDArray[np.float64]:
+) -> FloatArray:
     """Call ``draw`` with one generator per device, and stack the values to ``(..., M, *shape)``.
 
     ``purpose`` is a number that keeps two draws of one device apart.
@@ -279,7 +276,7 @@ def find(name: str, **parameters: Any) -> ChannelModel:
         for key, value in (options | parameters).items()
     }
     where = f" of channel {name!r}"
-    return cast("ChannelModel", from_mapping(model, arguments, where))
+    return from_mapping(model, arguments, where)
 
 
 def specification(model: ChannelModel) -> dict[str, Any]:

@@ -7,10 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adascale import checks as check
-from adascale.channel.fading import ComplexArray, Rayleigh
+from adascale.channel.fading import Rayleigh
 from adascale.channel.floors import FloorLaw, RayleighFloors, SelectionFloors
 from adascale.channel.model import Channel, ChannelModel, Seeds, each_device
-from adascale.scenario import FloatArray, Scenario
+from adascale.checks import ComplexArray, FloatArray
+from adascale.scenario import Scenario
 
 TAPS: dict[str, FloatArray] = {
     profile: np.array([tap.split() for tap in taps.split(",")], dtype=float).T
@@ -48,8 +49,8 @@ def effective_gain(power: FloatArray, energy: str) -> FloatArray:
     """
     check.one_of("energy", energy, *_ENERGY)
     if energy == "anywhere":
-        return np.asarray(power.min(axis=-1))
-    return np.asarray(1 / np.mean(1 / power, axis=-1))
+        return power.min(axis=-1)
+    return 1 / np.mean(1 / power, axis=-1)
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class TappedDelayLine(ChannelModel):
         frequency = np.arange(self.subcarriers) * spacing
         turns = np.outer(delay * self.delay_spread, frequency)
         amplitude = np.sqrt(power / power.sum())
-        return np.asarray(amplitude[:, None] * np.exp(-2j * np.pi * turns))
+        return amplitude[:, None] * np.exp(-2j * np.pi * turns)
 
     def subcarrier_fading(
         self, rng: np.random.Generator, num_rounds: int
@@ -134,7 +135,7 @@ class TappedDelayLine(ChannelModel):
         normal = np.zeros((chunks * _CHUNK, 2 * len(response)))
         rng.standard_normal(out=normal[:num_rounds])
         taps = normal.view(complex).reshape(chunks, _CHUNK, -1) / np.sqrt(2)
-        return np.asarray((taps @ response).reshape(-1, self.subcarriers)[:num_rounds])
+        return (taps @ response).reshape(-1, self.subcarriers)[:num_rounds]
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
         unit = self.subcarrier_fading(rng, num_rounds)
@@ -185,7 +186,7 @@ class AntennaSelection(Rayleigh):
         """Return the coefficients of the signal that the server decodes, shape (..., M, T)."""
         least = (antennas.real**2 + antennas.imag**2).min(axis=-3, keepdims=True)
         best = least.argmax(axis=-1, keepdims=True)
-        return np.asarray(np.take_along_axis(antennas, best, axis=-1)[..., 0])
+        return np.take_along_axis(antennas, best, axis=-1)[..., 0]
 
     def floor_law(self, scenario: Scenario, mean_gain: ArrayLike) -> FloorLaw:
         scale = RayleighFloors.of(scenario, mean_gain).scale
@@ -228,7 +229,7 @@ class Beamforming(AntennaSelection):
                 share = (least / power) ** 2 / power * trial
                 step = (share[..., None] * pair).sum(axis=0).sum(axis=-3)
                 b = b + step / (2 * np.sqrt((step * step).sum(axis=-1, keepdims=True)))
-        return np.asarray(response[0] + 1j * response[1])
+        return response[0] + 1j * response[1]
 
     def floor_law(self, scenario: Scenario, mean_gain: ArrayLike) -> FloorLaw:
         raise NotImplementedError("Beamforming has no known distribution of floors")

@@ -8,8 +8,9 @@ from numpy.typing import ArrayLike
 from adascale import checks as check
 from adascale.channel.floors import EmpiricalFloors, FloorLaw
 from adascale.channel.model import Channel, ChannelModel, Seeds
+from adascale.checks import FloatArray
 from adascale.errors import InvalidInput
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

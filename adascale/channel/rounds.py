@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from adascale import checks as check
+from adascale.checks import BoolArray, FloatArray
 from adascale.errors import InvalidFile
-from adascale.tables import FloatArray, Table, error_at
+from adascale.tables import Table, error_at
 from adascale.text import short
 
 IntArray = NDArray[np.int64]
@@ -40,13 +41,13 @@ class Rounds(NamedTuple):
         where = "" if self.lines[t, m] else f" in round {t} (the first is 0)"
         return f"{text} in {self.links[m]}{where}"
 
-    def require(self, good: NDArray[np.bool_], expected: str, more: str = "") -> None:
+    def require(self, good: BoolArray, expected: str, more: str = "") -> None:
         """Raise an error for the first value that is not good."""
         for t, m in np.argwhere(~good)[:1].tolist():
             got = f"expected {expected}, got {self.text(t, m)}{more}"
             raise self.error(t, m, got)
 
-    def note(self, where: NDArray[np.bool_], message: str) -> list[str]:
+    def note(self, where: BoolArray, message: str) -> list[str]:
         """Return a note on the first of these values, if there is one."""
         return [
             str(self.error(t, m, f"{self.text(t, m)}: {message}"))
@@ -164,7 +165,7 @@ def _by_round_time(entries: Entries, interval: float) -> FloatArray:
         away = f"is {off[i] * interval:.3g} from the middle of its round"
         message = f"the time {when[i]:.15g} {away}, and so in none of {interval:g}"
         raise entries.error(i, message)
-    return np.asarray(number - number.min(initial=math.inf))
+    return number - number.min(initial=math.inf)
 
 
 def _check_clocks(rounds: Rounds, times: FloatArray) -> None:

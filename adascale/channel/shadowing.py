@@ -6,10 +6,10 @@ from typing import ClassVar
 import numpy as np
 
 from adascale import checks as check
-from adascale.channel.fading import ComplexArray, Rayleigh, waves
+from adascale.channel.fading import Rayleigh, waves
 from adascale.channel.model import Channel, Seeds, each_device
+from adascale.checks import ComplexArray, FloatArray
 from adascale.errors import InvalidInput
-from adascale.scenario import FloatArray
 
 LIGHT = 299_792_458.0
 """Speed of light in metres per second."""
@@ -129,7 +129,7 @@ class Moving(Rayleigh, same_law=True):
         way = np.abs(along) - near + step * np.arange(num_rounds)
         # a device turns round at near and far: a triangle wave of the way
         reflected = near + length - np.abs(way % (2 * length) - length)
-        return np.asarray(np.hypot(aside, reflected))
+        return np.hypot(aside, reflected)
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class UrbanMicro(Rayleigh):
     def sight_probability(self, distance: FloatArray) -> FloatArray:
         r"""Compute the probability :math:`\frac{18}{d} + e^{-d/36} (1 - \frac{18}{d})` of sight, 1 within 18 m."""
         near = np.minimum(18 / distance, 1)
-        return np.asarray(near + np.exp(-distance / 36) * (1 - near))
+        return near + np.exp(-distance / 36) * (1 - near)
 
     def path_loss(self, distance: FloatArray) -> FloatArray:
         r"""Compute the linear path loss in sight, with :math:`r^2 = d^2 + (h - 10)^2` and f in GHz.
@@ -176,7 +176,7 @@ class UrbanMicro(Rayleigh):
         beyond = 40 * log - 9.5 * np.log10(edge**2 + up**2)
         slope = np.where(distance <= edge, 21 * log, beyond)
         decibels = 32.4 + 20 * np.log10(self.carrier / 1e9) + slope
-        return np.asarray(10 ** (decibels / 10))
+        return 10 ** (decibels / 10)
 
     def hidden_path_loss(self, distance: FloatArray) -> FloatArray:
         r"""Compute the linear path loss out of sight, at least that in sight.
@@ -186,7 +186,7 @@ class UrbanMicro(Rayleigh):
         r = np.hypot(distance, _SERVER_HEIGHT - self.height)
         decibels = 22.4 + 35.3 * np.log10(r) + 21.3 * np.log10(self.carrier / 1e9)
         decibels = decibels - 0.3 * (self.height - 1.5)
-        return np.asarray(np.maximum(10 ** (decibels / 10), self.path_loss(distance)))
+        return np.maximum(10 ** (decibels / 10), self.path_loss(distance))
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         distance, clear, coefficient, _ = super().draw(num_devices, num_rounds, seed)

@@ -35,11 +35,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import adascale
+from adascale.checks import FloatArray
 from adascale.cli import common, marks
 from adascale.cli import options as shared
 from adascale.cli.events import add_events, events_from
 from adascale.files import json_text
-from adascale.tables import Choice, Choose, FloatArray, read_table
+from adascale.tables import Choice, Choose, read_table
 from adascale.text import short, to_number
 
 _COLUMNS = ("eta", "min_gain", "floor", "noise_energy")

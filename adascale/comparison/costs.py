@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from adascale.accounting import Accountant
+from adascale.checks import FloatArray
 from adascale.policies import Policy, Selecting
 from adascale.policies.base import scheduled
 from adascale.problem import RENYI, Problem, over_devices
-from adascale.scenario import FloatArray
 
 PER_ROUND = ("noise_energy", "eta", "senders")
 """Names of what :func:`measure` returns with the rounds on its last axis."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from adascale import checks as check
 from adascale.accounting import Accountant, RenyiAccountant
 from adascale.channel import ChannelModel, Rayleigh
+from adascale.checks import FloatArray, IndexArray
 from adascale.comparison.costs import PER_ROUND, measure
 from adascale.comparison.methods import (
     Method,
@@ -25,7 +25,7 @@ from adascale.errors import BudgetNotReached
 from adascale.policies import EqualAlloc, Policy
 from adascale.problem import Problem
 from adascale.rootfind import widen
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -293,13 +293,13 @@ class _Realisations:
         # rounding and the tolerance exceed no epsilon
         aim = np.log(levels).repeat(R) - _TOLERANCE
 
-        def excess(x: FloatArray, instance: NDArray[np.intp]) -> FloatArray:
+        def excess(x: FloatArray, instance: IndexArray) -> FloatArray:
             spend = np.exp(start[instance] + x)
             table, _ = self._take(instance % R).measure(method, spend)
             epsilon = table["epsilon"].fillna(np.inf).to_numpy()
             with np.errstate(divide="ignore"):
                 value = np.log(epsilon) - aim[instance]
-            return np.asarray(np.clip(value, -1e300, 1e300))
+            return np.clip(value, -1e300, 1e300)
 
         low, high = widen(excess, np.zeros(start.size), 2.0, _FARTHEST)
         result = elementwise.find_root(
@@ -313,7 +313,7 @@ class _Realisations:
         # epsilon is met for every nu, or falls below it at a jump
         x = np.where(abs(result.f_x) <= _TOLERANCE, result.x, upper_end)
         x = np.where(result.f_bracket[0] <= 0, low, x)
-        return np.asarray(np.exp(start + x).reshape(-1, R))
+        return np.exp(start + x).reshape(-1, R)
 
     def measure(
         self, method: Method, spend: FloatArray
@@ -369,7 +369,7 @@ class _Realisations:
         }
         return pd.DataFrame(columns), policy
 
-    def _take(self, rows: NDArray[np.intp]) -> "_Realisations":
+    def _take(self, rows: IndexArray) -> "_Realisations":
         """Return these realisations, which may repeat."""
         problem = self.problem
         exposure = None if problem.exposure is None else problem.exposure[rows]

@@ -7,9 +7,10 @@ from typing import Any
 
 from adascale import registry, tuning
 from adascale.channel import ChannelModel, Rayleigh
+from adascale.checks import FloatArray
 from adascale.policies import OnlinePolicy, Policy, Selecting
 from adascale.problem import Problem
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 
 Arguments = dict[str, Any]
 PolicyBuilder = Callable[..., Policy]

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from adascale.channel import EmpiricalFloors
+from adascale.checks import FloatArray
 from adascale.comparison.methods import Method, TunedOnModel, TunedOnRealisation
 from adascale.errors import InvalidInput
 from adascale.policies import Learn, Policy
 from adascale.problem import Problem
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 
 
 def with_past(method: Method, scenario: Scenario, gain: FloatArray) -> Method:

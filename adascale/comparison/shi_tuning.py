@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.accounting import OrdersTooFew
+from adascale.checks import FloatArray, IndexArray
 from adascale.comparison.methods import Method
 from adascale.compiled import njit
 from adascale.errors import BudgetNotReached
@@ -22,8 +23,6 @@ from adascale.tuning import Instances
 if TYPE_CHECKING:
     import pandas as pd
 
-FloatArray = NDArray[np.float64]
-Index = NDArray[np.intp]
 
 _RATES = np.array(
     [0.05, 0.2, 0.5, 0.7, 0.85, 0.95, 1.0, 1.05, 1.15, 1.3, 1.7, 3.0, 6.0]
@@ -139,10 +138,10 @@ def _pairs_at_budget(
     weight = np.array([contraction ** -float(t) for t in range(problem.num_rounds)])
     mean_floor = floor.mean(axis=-1)
 
-    def excess(index: Index, penalty: FloatArray, rate: FloatArray) -> FloatArray:
+    def excess(index: IndexArray, penalty: FloatArray, rate: FloatArray) -> FloatArray:
         mean = mean_inverse(problem.max_eta, weight, index, penalty, rate)
         cost = mean * noise_scale - mean_floor[index]
-        return np.asarray(cost / problem.budget[index] - 1)
+        return cost / problem.budget[index] - 1
 
     mean_eta = problem.eta(Optimal().schedule(problem)).mean(axis=-1)
     rates = relative * mean_eta[:, None]
@@ -168,11 +167,11 @@ def _pairs_at_budget(
 
 
 def crossings(
-    excess: Callable[[Index, FloatArray, FloatArray], FloatArray],
+    excess: Callable[[IndexArray, FloatArray, FloatArray], FloatArray],
     penalties: FloatArray,
     rates: FloatArray,
     tolerance: float,
-) -> tuple[Index, Index, FloatArray]:
+) -> tuple[IndexArray, IndexArray, FloatArray]:
     """Find the penalties at which costs cross their budgets, between neighbours on a grid of penalties.
 
     Parameters
@@ -207,7 +206,7 @@ def crossings(
 def mean_inverse(
     caps: FloatArray,
     scale: FloatArray,
-    lane: Index,
+    lane: IndexArray,
     penalty: FloatArray,
     rate: FloatArray,
 ) -> FloatArray:

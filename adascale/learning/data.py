@@ -13,9 +13,9 @@ from torch import Tensor
 
 from adascale import checks as check
 from adascale import registry
+from adascale.checks import IndexArray
 from adascale.learning.seeding import PARTITION, stream
 
-Index = NDArray[np.intp]
 FILES = {
     "mnist": {
         "MNIST/raw/train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
@@ -176,7 +176,7 @@ def partition(
     seed: int,
     least: ArrayLike = 1,
     sizes: ArrayLike | None = None,
-) -> list[Index]:
+) -> list[IndexArray]:
     """Split the training samples among M devices; return the ascending positions for each.
 
     Parameters
@@ -210,7 +210,7 @@ def partition(
     return [np.sort(part) for part in parts]
 
 
-def _ends(sizes: ArrayLike, num_devices: int, num_samples: int) -> Index:
+def _ends(sizes: ArrayLike, num_devices: int, num_samples: int) -> IndexArray:
     """Return the position behind the last sample of each device, if there are ``most`` samples."""
     counts = np.broadcast_to(sizes, num_devices)
     ends = np.cumsum(counts)
@@ -226,7 +226,7 @@ def _ends(sizes: ArrayLike, num_devices: int, num_samples: int) -> Index:
 
 def two_classes(
     rng: np.random.Generator, labels: NDArray[Any], num_devices: int
-) -> list[Index]:
+) -> list[IndexArray]:
     """Give device m half of class m and half of the class before it, on a ring of the classes in random order."""
     classes = rng.permutation(np.unique(labels))
     if len(classes) != num_devices or num_devices < 3:  # two would get the same classes
@@ -249,7 +249,7 @@ def dirichlet_shares(
     num_devices: int,
     concentration: float,
     least: ArrayLike,
-) -> list[Index]:
+) -> list[IndexArray]:
     """Give every device a random share of each class, drawn again until each has ``least`` samples."""
     classes = shuffled_classes(rng, labels, np.unique(labels))
     sizes = np.array([[positions.size] for positions in classes])
@@ -268,7 +268,7 @@ def dirichlet_shares(
 
 def shuffled_classes(
     rng: np.random.Generator, labels: NDArray[Any], classes: NDArray[Any]
-) -> list[Index]:
+) -> list[IndexArray]:
     """Return the positions of the samples of each class, in random order."""
     return [rng.permutation(np.flatnonzero(labels == label)) for label in classes]
 

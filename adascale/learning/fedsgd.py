@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 import torch.nn.functional as F
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from adascale import checks as check
+from adascale.checks import FloatArray, IndexArray
 from adascale.errors import Diverged
 from adascale.learning import data, models
 from adascale.learning.data import Dataset
@@ -43,7 +44,7 @@ class RoundRecord(NamedTuple):
     """Mean cross entropy of these samples before the step, in nats; NaN without samples."""
     clipped: float
     """Share of these samples whose gradient norm exceeds C; NaN without samples."""
-    power: NDArray[np.float64] | None = None
+    power: FloatArray | None = None
     """Transmit power of each device in watts, shape (M,); only where signals are simulated."""
 
 
@@ -106,7 +107,7 @@ class FedSGD:
         """Return the state before round 0."""
         return State(0, self._initial, torch.zeros_like(self._initial))
 
-    def batches(self, round_index: int) -> list[NDArray[np.intp]]:
+    def batches(self, round_index: int) -> list[IndexArray]:
         """Draw the Poisson batch of every device in a round, as positions in the training set."""
         return [
             part[poisson_batch(self.seed, m, round_index, part.size, self._rates[m])]
@@ -194,9 +195,7 @@ class FedSGD:
             raise Diverged(f"the test loss is {loss}")
         return loss / size, correct / size
 
-    def gradient(
-        self, positions: NDArray[np.intp], weights: NDArray[np.float64]
-    ) -> ClippedSum:
+    def gradient(self, positions: IndexArray, weights: FloatArray) -> ClippedSum:
         """Sum the clipped gradients of samples at positions of the training set, at the parameters assigned last."""
         batch = torch.as_tensor(positions, device=self.device)
         factors = torch.as_tensor(weights, dtype=torch.float32, device=self.device)
@@ -211,14 +210,14 @@ class FedSGD:
 
 def real_receiver_noise(
     rng: np.random.Generator, size: int, noise_power: float
-) -> NDArray[np.float64]:
+) -> FloatArray:
     r"""Draw the real part of the receiver noise, :math:`\mathcal N(0, \sigma_n^2/2 \, \mathbb I^d)`, shape (d,)."""
     check.at_least("noise_power", noise_power, 0)
     return math.sqrt(noise_power / 2) * rng.standard_normal(size)
 
 
 def effective_update(
-    mean_gradient: Tensor, eta: float, real_noise: NDArray[np.float64]
+    mean_gradient: Tensor, eta: float, real_noise: FloatArray
 ) -> Tensor:
     r"""Return the update of the same round without the channel (:eq:`eq:decomposition`).
 

@@ -1,9 +1,9 @@
 """One random stream for each purpose, device and round, so that runs share draws and can resume anywhere."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from adascale import checks as check
+from adascale.checks import IndexArray
 
 PARTITION, MODEL, BATCH, NOISE, DROPOUT = range(5)
 
@@ -21,7 +21,7 @@ def stream(
 
 def poisson_batch(
     seed: int, device: int, round_index: int, size: int, rate: float
-) -> NDArray[np.intp]:
+) -> IndexArray:
     """Draw a Poisson batch: ascending positions in 0 ... size - 1, each included with probability ``rate``."""
     check.sampling_rate("rate", rate)
     return np.flatnonzero(stream(seed, BATCH, device, round_index).random(size) < rate)

@@ -12,13 +12,13 @@ from tqdm import tqdm
 
 from adascale.accounting import Accountant, RenyiAccountant
 from adascale.accounting.interval import round_outward
+from adascale.checks import FloatArray
 from adascale.errors import Diverged as Diverged
 from adascale.learning.data import Dataset
 from adascale.learning.fedsgd import FedSGD, State
 from adascale.learning.settings import Training
 from adascale.policies import Selection
 from adascale.problem import Problem, over_devices
-from adascale.scenario import FloatArray
 
 COLUMNS = (
     "round",

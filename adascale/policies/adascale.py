@@ -9,13 +9,14 @@ from numpy.typing import ArrayLike
 from adascale import checks as check
 from adascale.accounting.kernels import are_few
 from adascale.channel import FloorLaw
+from adascale.checks import FloatArray
 from adascale.compiled import compiled, inlined
 from adascale.errors import AdaScaleError
 from adascale.policies.base import CompiledPolicy, State, find_law, in_rows
 from adascale.policies.optimal import water_level
 from adascale.problem import LeakageTerms, Problem, RoundLeakage, slopes
 from adascale.rootfind import Search, power_law_step, search_from
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 
 
 class NoRoot(AdaScaleError, RuntimeError):

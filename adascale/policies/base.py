@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.channel import FloorLaw, RayleighFloors
+from adascale.checks import FloatArray
 from adascale.errors import AdaScaleError, InvalidInput, PolicyFailed
 from adascale.problem import Problem
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 
 _ROUNDING = 1e-9  # relative distance below the floor that passes for a rounding error
 
@@ -120,8 +121,7 @@ def started(policy: Any, *arguments: Any) -> Any:
 
 def scheduled(policy: Policy, problem: Problem) -> FloatArray:
     """Return the noise energies of a policy in all rounds; see :func:`called`."""
-    w: FloatArray = called(policy, "in its schedule", policy.schedule, problem)
-    return w
+    return called(policy, "in its schedule", policy.schedule, problem)
 
 
 def checked_decision(

@@ -6,8 +6,9 @@ from typing import ClassVar
 import numpy as np
 
 from adascale.channel import FloorLaw
+from adascale.checks import FloatArray
 from adascale.policies.base import CompiledPolicy, State, find_law
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 
 
 @dataclass(frozen=True)

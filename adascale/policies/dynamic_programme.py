@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from adascale import checks as check
 from adascale.accounting.kernels import are_few
 from adascale.channel import FloorLaw
+from adascale.checks import FloatArray, IndexArray
 from adascale.compiled import compiled, inlined
 from adascale.policies.base import (
     CompiledPolicy,
@@ -20,7 +20,7 @@ from adascale.policies.base import (
 )
 from adascale.problem import LeakageTerms, RoundLeakage, slopes
 from adascale.rootfind import power_law_step, search_from
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 
 _STEP = 0.05  # budgets of a table are in ratios of 5 %
 _LEAST = 1e-3  # the smallest of them, in budgets of one round
@@ -44,7 +44,7 @@ class ProgrammeState(HorizonState):
 
     table: FloatArray
     r""":math:`\ell_n(b)`, shape (tables, T, points), for n later rounds and budgets b in equal ratios."""
-    table_of: NDArray[np.intp]
+    table_of: IndexArray
     """The table of every instance, in one row."""
 
 
@@ -95,7 +95,7 @@ class DynamicProgramme(CompiledPolicy):
 
 def _tables(
     scenario: Scenario, law: FloorLaw, horizon_budget: FloatArray
-) -> tuple[FloatArray, NDArray[np.intp]]:
+) -> tuple[FloatArray, IndexArray]:
     """Return one table for each pair of a distribution and a budget of all rounds, and the table of every instance."""
     laws = _tabulated(law)
     number = np.arange(len(laws)).reshape(law.batch_shape)
@@ -169,8 +169,7 @@ def _last_price(b: float, law: FloorTable, terms: LeakageTerms, few: bool) -> fl
         width = weight * stride * law.step * w
         total += width * law.share[i] * slopes(b + w, terms, few)[1]
     highest = np.exp(law.start + last * law.step)
-    price: float = total - slopes(b + highest, terms, few)[0]
-    return price
+    return total - slopes(b + highest, terms, few)[0]
 
 
 @compiled
@@ -234,8 +233,7 @@ def _inverse(price: float, guess: float, terms: LeakageTerms, few: bool) -> floa
 def _at(b: float, points: int, horizon_budget: float) -> float:
     """Return the position of a budget among those of a table."""
     x = np.log(max(b / horizon_budget, 1e-300)) / _STEP + (points - 1)
-    inside: float = min(max(x, 0.0), points - 1.0)
-    return inside
+    return min(max(x, 0.0), points - 1.0)
 
 
 @inlined
@@ -263,8 +261,7 @@ def _share(floor: float, law: FloorTable) -> float:
     if x >= law.share.size - 1:
         return 1.0
     i = int(x)
-    between: float = law.share[i] + (x - i) * (law.share[i + 1] - law.share[i])
-    return between
+    return law.share[i] + (x - i) * (law.share[i + 1] - law.share[i])
 
 
 @compiled
@@ -299,7 +296,7 @@ def _spend_of_round(
 def _spend(
     floor: FloatArray,
     table: FloatArray,
-    table_of: NDArray[np.intp],
+    table_of: IndexArray,
     horizon_budget: FloatArray,
     remaining: FloatArray,
     later: int,

@@ -3,9 +3,10 @@
 import numpy as np
 
 from adascale.accounting import calibrate
+from adascale.checks import FloatArray
 from adascale.policies.base import CompiledPolicy, State
 from adascale.problem import RoundLeakage
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 
 
 class EqualAlloc(CompiledPolicy):

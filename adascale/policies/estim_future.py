@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adascale import checks as check
+from adascale.checks import FloatArray
 from adascale.policies.base import HorizonState, OnlinePolicy
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 
 
 def estimated_min_gain(mean_gain: ArrayLike, estimate: str) -> FloatArray:
@@ -24,8 +25,8 @@ def estimated_min_gain(mean_gain: ArrayLike, estimate: str) -> FloatArray:
     gain = check.positive("mean_gain", mean_gain, "devices")
     check.one_of("estimate", estimate, "devices", "minimum")
     if estimate == "devices":
-        return np.asarray(gain.min(axis=-1))
-    return np.asarray(1 / (1 / gain).sum(axis=-1))
+        return gain.min(axis=-1)
+    return 1 / (1 / gain).sum(axis=-1)
 
 
 @dataclass(frozen=True)

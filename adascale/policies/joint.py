@@ -4,13 +4,14 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
+from adascale.checks import BoolArray, FloatArray
 from adascale.errors import BudgetNotReached, InvalidInput
 from adascale.policies.selection import Selecting, check_equal_weights, rank_of
 from adascale.problem import RoundLeakage, scaling
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 
 _GRID = np.geomspace(1e-6, 1e8, 8192)  # in units of w / sigma^2
 _ADAPTATION = 0.1  # per round that spends twice what it should
@@ -78,13 +79,13 @@ class Joint(Selecting):
 
     def decide(
         self, state: JointState, gain: FloatArray
-    ) -> tuple[JointState, FloatArray, NDArray[np.bool_]]:
+    ) -> tuple[JointState, FloatArray, BoolArray]:
         check.between("gain", gain, *state.scenario.gain_limits)
         if self.total is None:
             return state, *_best(state, gain)
         rounds = gain.shape[-1]
         eta: list[FloatArray] = []
-        senders: list[NDArray[np.bool_]] = []
+        senders: list[BoolArray] = []
         for t in range(rounds):
             eta_t, senders_t = _best(state, gain[..., t : t + 1])
             noise = state.scenario.noise_scale / eta_t[..., 0]
@@ -118,7 +119,7 @@ class Joint(Selecting):
 
         def noise(log_price: FloatArray) -> FloatArray:
             eta, _ = _best(state._replace(log_price=log_price), scaled)
-            return np.asarray(scenario.noise_scale * (1 / eta).mean(axis=-1))
+            return scenario.noise_scale * (1 / eta).mean(axis=-1)
 
         if (noise(high) > total).any():
             raise BudgetNotReached(f"total must be at least {noise(high)}, got {total}")
@@ -130,7 +131,7 @@ class Joint(Selecting):
         return cls(np.exp(high))
 
 
-def _best(state: JointState, gain: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
+def _best(state: JointState, gain: FloatArray) -> tuple[FloatArray, BoolArray]:
     """Return eta (..., T) and senders (..., M, T) for scaled gains (..., M, T), at the price of the state."""
     scenario = state.scenario
     M = scenario.num_devices

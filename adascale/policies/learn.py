@@ -7,6 +7,7 @@ import numpy as np
 
 from adascale import checks as check
 from adascale.channel import FloorLaw
+from adascale.checks import FloatArray
 from adascale.compiled import compiled
 from adascale.policies.base import (
     CompiledPolicy,
@@ -16,7 +17,7 @@ from adascale.policies.base import (
     quantiles,
 )
 from adascale.policies.resolve import check_options, next_coherence
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adascale import checks as check
+from adascale.checks import FloatArray
 from adascale.compiled import compiled
 from adascale.policies.base import CompiledPolicy, State, in_rows
 from adascale.policies.power_control import check_contraction, energy_of
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adascale import checks as check
+from adascale.checks import FloatArray
 from adascale.policies.base import Policy
 from adascale.problem import Problem
-from adascale.scenario import FloatArray
 
 
 def water_level(min_noise_energy: ArrayLike, budget: ArrayLike) -> FloatArray:
@@ -38,7 +38,7 @@ def water_level(min_noise_energy: ArrayLike, budget: ArrayLike) -> FloatArray:
     lowest_dry = np.where(wet < T, lowest_dry, np.inf)
     wet_floors = np.take_along_axis(below, wet - 1, axis=-1)
     level = np.clip((total + wet_floors) / wet, highest_wet, lowest_dry)
-    return np.asarray(level[..., 0])
+    return level[..., 0]
 
 
 class Optimal(Policy):

@@ -6,13 +6,14 @@ from typing import ClassVar
 import numpy as np
 
 from adascale import checks as check
+from adascale.checks import FloatArray
 from adascale.compiled import compiled
 from adascale.errors import InvalidInput
 from adascale.policies.base import CompiledPolicy, HorizonState, in_rows
 from adascale.policies.estim_future import estimated_min_gain
 from adascale.policies.optimal import Optimal
 from adascale.problem import Problem
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class PowerControl(CompiledPolicy):
 
     @classmethod
     def guess(cls, problem: Problem) -> FloatArray:
-        return np.asarray(problem.eta(Optimal().schedule(problem)).sum(axis=-1))
+        return problem.eta(Optimal().schedule(problem)).sum(axis=-1)
 
     def start(self, scenario: Scenario, budget: FloatArray) -> PowerControlState:
         check_contraction(self.contraction, scenario.num_rounds)

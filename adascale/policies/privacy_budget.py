@@ -10,11 +10,12 @@ import numpy as np
 from adascale import checks as check
 from adascale.accounting import Accountant, ExactAccountant, epsilon_by
 from adascale.channel import FloorLaw
+from adascale.checks import FloatArray
 from adascale.errors import BudgetNotReached
 from adascale.policies.base import OnlinePolicy, PlanState, check_law, quantiles
 from adascale.problem import RoundLeakage, kinds_that_may_leak_most
 from adascale.rootfind import solve
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 
 _RESERVE = 4.0  # multiple of the level to which later rounds may have to go
 _SIGMAS = 0.05, 1e9  # noise multipliers between which a level is

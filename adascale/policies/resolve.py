@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.channel import FloorLaw
+from adascale.checks import FloatArray
 from adascale.compiled import compiled
 from adascale.policies.base import HorizonState, OnlinePolicy, find_law
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 
 BUDGET_MODES = ("average", "hard")
 """Budget modes, by which the budget is met on average, or never exceeded in any realisation."""

@@ -4,16 +4,17 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.accounting import Accountant, epsilon_by, rdp
+from adascale.checks import BoolArray, FloatArray, IndexArray
 from adascale.errors import BudgetNotReached, InvalidInput
 from adascale.policies.base import Policy, called, started
 from adascale.policies.equal_alloc import EqualAlloc
 from adascale.policies.optimal import water_level
 from adascale.problem import RENYI, Problem, over_devices, scaling
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 
 
 class State(NamedTuple):
@@ -37,7 +38,7 @@ class Selection(NamedTuple):
     scenario: Scenario
     eta: FloatArray
     r""":math:`\eta_t` in watts, shape (..., T), whose limit is not checked; 0 in a round without a sender."""
-    senders: NDArray[np.bool_]
+    senders: BoolArray
     r"""Whether :math:`m \in \mathcal S_t`, shape (..., M, T); bool, not 0 and 1."""
     exposure: FloatArray | float = 1.0
     r""":math:`\kappa_{m,t}` of :class:`~adascale.channel.Channel`; guarantees on every channel assume 1."""
@@ -59,7 +60,7 @@ class Selection(NamedTuple):
     @property
     def participation(self) -> FloatArray:
         """Share of the rounds in which each device sends, shape (..., M)."""
-        return np.asarray(self.senders.mean(axis=-1))
+        return self.senders.mean(axis=-1)
 
     @property
     def noise_multiplier(self) -> FloatArray:
@@ -83,7 +84,7 @@ class Selection(NamedTuple):
         """Compute the Rényi leakage in nats, the sum over its own rounds and the mean over devices, shape (...)."""
         sigma = np.where(self.senders, self.noise_multiplier, 1.0)
         leakage = rdp(self._rate[:, None], sigma, self.scenario.order)
-        return np.asarray(leakage.sum(axis=-1, where=self.senders).mean(axis=-1))
+        return leakage.sum(axis=-1, where=self.senders).mean(axis=-1)
 
     def epsilon(
         self, accountant: Accountant = RENYI, delta: float = 1e-5
@@ -109,7 +110,7 @@ class Selection(NamedTuple):
         return np.broadcast_to(self.scenario.sampling_rate, self.scenario.num_devices)
 
 
-def rank_of(gain: FloatArray) -> NDArray[np.intp]:
+def rank_of(gain: FloatArray) -> IndexArray:
     """Return the rank of each device in its round, 0 for the largest gain, shape (..., M, T)."""
     order = np.argsort(-gain, axis=-2, kind="stable")
     return np.argsort(order, axis=-2)
@@ -138,9 +139,7 @@ class Selecting(Policy):
         """Return the state before round 0."""
         raise NotImplementedError
 
-    def decide(
-        self, state: Any, gain: FloatArray
-    ) -> tuple[Any, FloatArray, NDArray[np.bool_]]:
+    def decide(self, state: Any, gain: FloatArray) -> tuple[Any, FloatArray, BoolArray]:
         """Return the state, eta (..., T) and senders (..., M, T) of rounds with scaled gains (..., M, T)."""
         raise NotImplementedError
 
@@ -206,7 +205,7 @@ class Truncated(Selecting):
 
     def decide(
         self, state: State, gain: FloatArray
-    ) -> tuple[State, FloatArray, NDArray[np.bool_]]:
+    ) -> tuple[State, FloatArray, BoolArray]:
         scenario = state.scenario
         threshold = state.value[..., None]
         senders = gain >= threshold[..., None]
@@ -291,7 +290,7 @@ class Best(Selecting):
 
     def decide(
         self, state: State, gain: FloatArray
-    ) -> tuple[State, FloatArray, NDArray[np.bool_]]:
+    ) -> tuple[State, FloatArray, BoolArray]:
         scenario = state.scenario
         level = state.value[..., None]
         check.between("gain", gain, *scenario.gain_limits)

@@ -5,12 +5,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 
 from adascale import accounting
+from adascale.checks import FloatArray
 from adascale.comparison import find_method, reported_parameters
 from adascale.learning import Dataset, data, train
 from adascale.learning.devices import find_device
@@ -33,7 +32,7 @@ class Finished(NamedTuple):
     history: pd.DataFrame
 
 
-def problem_of(run: Run) -> tuple[Problem, NDArray[np.float64]]:
+def problem_of(run: Run) -> tuple[Problem, FloatArray]:
     """Return the problem of a run's realisation, and its ``mean_gain`` of shape (M,)."""
     scenario = run.scenario
     channel = run.channel.draw(scenario.num_devices, scenario.num_rounds, run.seed)
@@ -100,7 +99,7 @@ def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
 
 
 def _cost(
-    problem: Problem, schedule: NDArray[np.float64] | Selection | None
+    problem: Problem, schedule: FloatArray | Selection | None
 ) -> dict[str, float | None]:
     """Return the cost and the RDP of a schedule, and the participation where not all devices send."""
     order = problem.scenario.order
@@ -126,7 +125,7 @@ def _device_name(device: str) -> str:
 
 def decided(
     run: Run,
-) -> tuple[Problem, Policy | None, NDArray[np.float64] | Selection | None]:
+) -> tuple[Problem, Policy | None, FloatArray | Selection | None]:
     """Return the problem of a run's realisation, the tuned policy and its schedule; None for ``NoiseFree``.
 
     A policy that chooses who sends gets the total noise energy of the others: the mean floor plus the budget.

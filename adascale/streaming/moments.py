@@ -1,15 +1,16 @@
 """The leakage of a stream: log-moments of its rounds at every Rényi order, which add up, and their epsilon."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.accounting.kernels import MomentTerms, log_moment, moment_terms
 from adascale.accounting.renyi import as_orders, conversion_offset
+from adascale.checks import BoolArray, FloatArray
 from adascale.compiled import njit
 from adascale.policies import Selection
 from adascale.problem import RoundLeakage, kind_of_device, over_devices
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 
 
 class Leakage:
@@ -34,7 +35,7 @@ class Leakage:
         self.nothing = np.zeros((self._count.size, self.orders.size))
         """The log-moments of no round."""
 
-    def of_round(self, eta: float, senders: NDArray[np.bool_] | None) -> FloatArray:
+    def of_round(self, eta: float, senders: BoolArray | None) -> FloatArray:
         """Compute the log-moments of a round in which the server scales by eta > 0."""
         if senders is None:
             noise_energy = self._scenario.noise_scale / eta

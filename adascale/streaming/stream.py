@@ -6,10 +6,11 @@ import os
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import checks as check
 from adascale.accounting import DEFAULT_ORDERS
+from adascale.checks import BoolArray, FloatArray
 from adascale.errors import InvalidInput
 from adascale.policies import OnlinePolicy, Selecting
 from adascale.policies.base import called, checked_decision, started
@@ -28,7 +29,7 @@ class _Decision(NamedTuple):
 
     state: Any
     eta: float = 0.0
-    senders: NDArray[np.bool_] | None = None
+    senders: BoolArray | None = None
     """Whether each device sends; None if the policy does not choose."""
 
 
@@ -37,7 +38,7 @@ class _Progress(NamedTuple):
 
     answer: Answer
     state: Any
-    moments: NDArray[np.float64]
+    moments: FloatArray
     """Log-moments of the rounds so far, a row per kind of device (if they select: per device), a column per order."""
     spent: float = 0.0
     offset: int | None = None
@@ -234,7 +235,7 @@ class Stream:
         )
         return _Decision(state, float(scaling(energy, floor, max_eta, noise_scale)))
 
-    def _select(self, gain: NDArray[np.float64]) -> _Decision:
+    def _select(self, gain: FloatArray) -> _Decision:
         scaled = self.scenario.scaled_gain(gain[:, None])
         when = f"in round {self.round}"
         state, etas, sending = called(
