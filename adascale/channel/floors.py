@@ -18,7 +18,6 @@ from adascale.scenario import Scenario
 
 # FadingFloors tabulates this many levels from H = 1e-14 to 1 - H = 1e-8
 _KNOTS, _LEAST, _MOST = 600, 1e-14, 1e-8
-_LARGEST = float(np.finfo(float).max)
 _NODES = (np.polynomial.legendre.leggauss(5)[0] + 1) / 2
 _WEIGHTS = np.polynomial.legendre.leggauss(5)[1] / 2
 
@@ -70,58 +69,31 @@ class FloorLaw:
         Raises
         ------
         RuntimeError
-            If ``cdf`` and ``mean_cost`` contradict each other.
+            If ``cdf``, ``mean_cost`` and ``quantile`` contradict each other.
         """
         budget = np.asarray(budget, dtype=float)
         rounds = np.asarray(rounds, dtype=float)
         with np.errstate(all="ignore"):
             # this round alone would reach its floor plus b, and g(l) >= (l - m) / 2 at the median m
-            most: Any = np.inf
-            if floor is not None:
-                floor = np.asarray(floor, dtype=float)
-                most = np.minimum(floor + budget, _LARGEST)
+            most: Any = np.inf if floor is None else np.asarray(floor) + budget
             later = np.where(rounds > 0, 2 * budget / rounds + self.quantile(0.5), most)
-            high = np.minimum(most, later)
-            low = np.minimum(budget / (1 + rounds), high)  # as g(l) <= l
-            level = high.copy() if start is None else np.clip(start, low, high)
-            for turn in range(300):
-                spent, slope = self._spent(level, floor, rounds)
-                over = spent > budget
-                # in case the median is wrong
-                beyond = ~over & (level >= high) & (high < most)
-                low, high = np.where(over, low, level), np.where(over, level, high)
-                high = np.where(beyond, np.minimum(2 * high, most), high)
-                step = (spent - budget) / slope
+            highest = np.minimum(most, later)
+            level = highest if start is None else np.minimum(start, highest)
+            # Newton's steps on a convex function: from above they never reach beyond the root, from below one does
+            for _ in range(1000):
+                spent = rounds * self.mean_cost(level)
+                slope = rounds * self.cdf(level)
+                if floor is not None:
+                    spent = spent + np.maximum(level - floor, 0)
+                    slope = slope + (level > floor)
+                step = np.where(slope > 0, (spent - budget) / slope, -np.inf)
                 precise = np.abs(spent - budget) <= 1e-13 * budget
-                narrow = (np.abs(step) <= 4e-16 * level) | (high - low <= 1e-15 * high)
-                done = precise | (budget == 0) | (~beyond & narrow)
-                done &= np.isfinite(spent)
+                done = precise | (np.abs(step) <= 4e-16 * level) | (budget == 0)
                 if done.all():
                     return np.where(budget > 0, level, 0.0)
-                # Newton's steps on a convex function from above are never too long; from below and far above, where the
-                # left side is about exp(-1 / l), the steps are in logarithms
-                close = over & (spent <= 10 * budget)
-                # a ufunc: ** of a scalar rounds differently
-                factor = np.power(budget / spent, spent / (level * slope))
-                proposal = np.where(close, level - step, level * factor)
-                inside = (proposal > low) & (proposal < high)
-                if turn % 3 == 2:
-                    # far from the root the two kinds of steps can alternate for ever
-                    inside &= close | (spent > budget / 2) & ~over
-                proposal = np.where(inside, proposal, np.sqrt(low) * np.sqrt(high))
-                level = np.where(done, level, np.where(beyond, high, proposal))
-        name = type(self).__name__
-        contradiction = "its cdf and mean_cost contradict each other"
-        raise RuntimeError(f"no level found by {name}: {contradiction}")
-
-    def _spent(
-        self, level: FloatArray, floor: FloatArray | None, rounds: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return what this round and n later ones spend at a level, and its slope."""
-        spent, slope = rounds * self.mean_cost(level), rounds * self.cdf(level)
-        if floor is None:
-            return spent, slope
-        return spent + np.maximum(level - floor, 0), slope + (level > floor)
+                level = np.where(done, level, np.minimum(level - step, highest))
+        contradiction = "its cdf, mean_cost and quantile contradict each other"
+        raise RuntimeError(f"no level found by {type(self).__name__}: {contradiction}")
 
     def draw(self, rng: np.random.Generator, *shape: int) -> FloatArray:
         """Draw independent floors; the result has the shape ``(*batch_shape, *shape)``."""

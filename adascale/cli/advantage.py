@@ -9,14 +9,14 @@ example:
 
 import argparse
 
-from adascale.cli import options as shared
 from adascale.cli.events import add_events, print_bound
+from adascale.cli.options import Parser
 
 
-def add_options(parser: shared.Parser) -> None:
+def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     add_events(parser)
-    shared.add_json(parser)
+    parser.share("json")
 
 
 def run(options: argparse.Namespace) -> None:

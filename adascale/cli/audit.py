@@ -22,17 +22,16 @@ import importlib
 
 import adascale
 from adascale.cli import common
-from adascale.cli import options as shared
+from adascale.cli.options import Parser
 
 
-def add_options(parser: shared.Parser) -> None:
+def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     add = parser.add_argument
-    shared.add_dataset(parser)
-    shared.add_policy(parser, default="learn")
-    shared.add_budget(parser, required=True)
-    shared.add_seed(parser)
-    shared.add_rounds(parser)
+    parser.share("dataset")
+    parser.share("policy", default="learn")
+    parser.share("nu", required=True)
+    parser.share("seed", "rounds")
     add(
         "--canaries",
         help="number of canaries per training run",
@@ -53,8 +52,7 @@ def add_options(parser: shared.Parser) -> None:
         type=float,
         default=0.95,
     )
-    shared.add_delta(parser)
-    shared.add_json(parser)
+    parser.share("delta", "json")
 
 
 def run(options: argparse.Namespace) -> None:

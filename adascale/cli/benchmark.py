@@ -24,7 +24,7 @@ import numpy as np
 
 import adascale
 from adascale.cli import common, report
-from adascale.cli import options as shared
+from adascale.cli.options import Parser
 from adascale.files import read_toml
 
 if TYPE_CHECKING:
@@ -40,19 +40,19 @@ _INTERFERENCE = -6.0  # dB of the noise that a stronger server cannot cancel
 _LEAST_NOISE = 1.001  # times W: more noise would be no fair ratio, and W is met to 1e-9
 
 
-def add_options(parser: shared.Parser) -> None:
+def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     add = parser.add_argument
     added = "; added to those of the version; may be repeated"
-    shared.add_policy(parser, added, action="append")
+    parser.share("policy", more=added, action="append")
     add("--version", help="version of the benchmark", choices=("1",), required=True)
     add(
         "--train",
         help="add the scenario digits, with test accuracies",
         action="store_true",
     )
-    shared.add_accountant(parser, " (default: the version's)", None)
-    shared.add_jobs(parser)
+    parser.share("accountant", more=" (default: the version's)")
+    parser.share("jobs", "scheduler")
     add("--out", help="folder of the files", required=True, metavar="DIR", type=Path)
 
 

@@ -51,8 +51,9 @@ def choose(
             other = "--hindsight" if hindsight else "--split"
             raise ValueError(f"--past cannot be combined with {other}")
         trace = common.read_trace(options.past, options, scenario)
-    _check_needs(options, scenario, name, method, trace)
-    policy = _build(options, scenario, method, trace, hindsight)
+    if trace is None and method.needs:
+        raise ValueError(_missing_past(options, method))
+    policy = _build(options.nu, scenario, method, trace, hindsight)
     return name, policy, BUDGET_MODES[_budget_mode(policy, method, hindsight)]
 
 
@@ -64,8 +65,8 @@ def _find(options: Namespace, hindsight: bool) -> tuple[str, Method]:
     own = method.policy
     if ":" in kind and own.label:
         name = own.label + name.removeprefix(own.__name__)
-    has_from_law = hasattr(method.policy, "from_law")
-    if has_from_law and "future" in method.needs and not hindsight:
+    has_law = hasattr(method.policy, "from_law")
+    if has_law and "future" in method.needs and not hindsight:
         method = adascale.comparison.TunedOnModel(method.policy, **method.fixed)
     return name, method
 
@@ -83,30 +84,6 @@ def guarantee_epsilon(options: Namespace) -> tuple[str, Method]:
     separator = "," if method.fixed else ":"
     label = f"{name}{separator}epsilon={options.epsilon},delta={options.delta}"
     return adascale.comparison.find_method(label)
-
-
-def _check_needs(
-    options: Namespace,
-    scenario: adascale.Scenario,
-    name: str,
-    method: Method,
-    trace: Trace | None,
-) -> None:
-    """Raise a ``ValueError`` unless the trace has what the method needs."""
-    is_tuned = "future" in method.needs
-    needs_gains = "mean_gain" in method.needs or (is_tuned and method.chooses_senders)
-    if trace is None:
-        if method.needs:
-            raise ValueError(_missing_past(options, method))
-    elif needs_gains and trace.mean_gain is None:
-        raise ValueError(
-            f"{name} needs the gains of every device, which the trace does not have"
-        )
-    elif is_tuned and trace.min_gain.size < scenario.num_rounds:
-        raise ValueError(
-            f"--policy {options.policy} has a parameter to tune on {scenario.num_rounds} rounds, "
-            f"but the past has {trace.min_gain.size}"
-        )
 
 
 def _missing_past(options: Namespace, method: Method) -> str:
@@ -128,35 +105,24 @@ def _missing_past(options: Namespace, method: Method) -> str:
 
 
 def _build(
-    options: Namespace,
+    nu: Any,
     scenario: adascale.Scenario,
     method: Method,
     trace: Trace | None,
     hindsight: bool,
 ) -> Any:
     """Build the policy, from what it needs of the trace."""
-    arguments: dict[str, Any] = {}
-    T, nu = scenario.num_rounds, options.nu
     if trace is not None:
-        if "future" in method.needs:
-            min_gain = trace.min_gain[-T:]
-            problem = adascale.Problem(scenario, min_gain, nu)
-            if not method.chooses_senders:
-                return method(problem, trace.mean_gain)
-            total = problem.min_noise_energy.mean() + nu
-            return method(scenario, trace.gain[:, -T:], total)  # type: ignore[index]
-        law = adascale.channel.EmpiricalFloors.of(scenario, trace.min_gain)
-        if method.policy is adascale.policies.Learn and not hindsight:
-            arguments["prior"] = law
-        if method.policy is adascale.policies.PrivacyBudget:
-            arguments["law"] = law
-        statistics = {"law": law, "mean_gain": trace.mean_gain}
-        arguments |= {need: statistics[need] for need in method.needs}
-    if method.constructor is not None:
-        arguments |= {"scenario": scenario, "budget": nu}
-    return adascale.comparison.construct(
-        method.policy, {**method.fixed, **arguments}, method.constructor
-    )
+        method = adascale.comparison.with_past(method, scenario, trace, hindsight)
+    if trace is None or method.past is None:
+        has_law = method.constructor is not None
+        return method.told(**{"scenario": scenario, "budget": nu} if has_law else {})
+    min_gain = method.last(trace.min_gain, scenario.num_rounds)
+    problem = adascale.Problem(scenario, min_gain, nu)
+    if not method.chooses_senders:
+        return method(problem, trace.mean_gain)
+    total = problem.min_noise_energy.mean() + nu
+    return method(scenario, min_gain, total)
 
 
 def _budget_mode(policy: Any, method: Method, hindsight: bool) -> str:

@@ -39,6 +39,7 @@ from adascale.checks import FloatArray
 from adascale.cli import common, marks
 from adascale.cli import options as shared
 from adascale.cli.events import add_events, events_from
+from adascale.cli.options import Parser
 from adascale.files import json_text
 from adascale.tables import Choice, Choose, read_table
 from adascale.text import short, to_number
@@ -51,7 +52,7 @@ _REPEATED = 10_000_000  # most rounds of the Renyi accountant at one rate
 _FAST_ROUNDS, _FAST_KINDS, _FAST_COMMAS = 5000, 12, 36
 
 
-def add_options(parser: shared.Parser) -> None:
+def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     add_events(parser)
     add = parser.add_argument
@@ -60,7 +61,7 @@ def add_options(parser: shared.Parser) -> None:
         help=f"{shared.PRESETS} or a TOML file, with --eta",
         metavar="NAME|FILE",
     )
-    shared.add_interference(parser)
+    parser.share("interference")
     add(
         "--eta",
         help="file written by 'adascale schedule --out' or 'adascale stream'",
@@ -74,8 +75,7 @@ def add_options(parser: shared.Parser) -> None:
         nargs="?",
         const="text",
     )
-    shared.add_delta(parser)
-    shared.add_json(parser)
+    parser.share("delta", "json")
 
 
 class _Kind(NamedTuple):

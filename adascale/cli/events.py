@@ -11,10 +11,11 @@ import numpy as np
 import adascale
 from adascale.cli import common
 from adascale.cli import options as shared
+from adascale.cli.options import Parser
 from adascale.text import short, to_number
 
 
-def add_events(parser: shared.Parser) -> None:
+def add_events(parser: Parser) -> None:
     """Add the mechanisms, as options and as a file."""
     add = parser.add_argument
     add(
@@ -39,7 +40,7 @@ def add_events(parser: shared.Parser) -> None:
     )
 
 
-def add_search(parser: shared.Parser) -> None:
+def add_search(parser: Parser) -> None:
     """Add the mechanisms, the epsilon to be met by a search, and what is also released."""
     add_events(parser)
     parser.add_argument(
@@ -53,8 +54,7 @@ def add_search(parser: shared.Parser) -> None:
         action="append",
         default=[],
     )
-    shared.add_delta(parser)
-    shared.add_json(parser)
+    parser.share("delta", "json")
 
 
 def events_from(options: argparse.Namespace) -> Any:

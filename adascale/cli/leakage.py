@@ -50,11 +50,12 @@ import adascale
 from adascale import registry
 from adascale.cli import common, marks, plot, report, summary
 from adascale.cli import options as shared
+from adascale.cli.options import Parser
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from adascale.channel import ChannelModel
+    from adascale.channel import ChannelModel, Trace
     from adascale.comparison import Method
     from adascale.presets import Preset
 
@@ -68,16 +69,16 @@ REALISATIONS = 20
 _RECONSTRUCTED = {"LyapunovPowerControl": "Shi et al., reconstructed, no RIS"}
 
 
-def add_options(parser: shared.Parser) -> None:
+def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     add = parser.add_argument
     repeated: Any = {"action": "append"}
-    shared.add_scenario(parser)
+    parser.share("scenario", "interference")
     more = (
         "; may be repeated (default: the paper's, or on a trace some of them and learn)"
     )
-    shared.add_policy(parser, more, **repeated)
-    shared.add_budget(parser, "; may be repeated", **repeated)
+    parser.share("policy", more=more, **repeated)
+    parser.share("nu", more="; may be repeated", **repeated)
     add(
         "--total",
         help="total noise energy per round, floor included; may be repeated",
@@ -95,22 +96,19 @@ def add_options(parser: shared.Parser) -> None:
         help="policy to compare the others with (default: optimal, if given)",
         metavar="NAME",
     )
-    shared.add_channel(parser)
+    parser.share("channel")
     add("--gains", help="a measured trace, as channel", metavar="FILE", type=Path)
-    shared.add_reading(parser)
-    shared.add_split(parser, "compared on")
+    parser.share(*shared.READING)
+    parser.share("split", more="compared on")
     add(
         "--realisations",
         help=f"number of channel realisations (default: {REALISATIONS}), or of blocks of the trace",
         type=int,
         metavar="R",
     )
-    shared.add_seed(parser)
-    shared.add_accountant(parser, shared.EXACT_WITH_EPSILON, None)
-    shared.add_delta(parser)
-    shared.add_orders(parser)
-    shared.add_jobs(parser)
-    shared.add_out(parser, "write one row per realisation, policy and level")
+    parser.share("seed")
+    shared.share_epsilon(parser, "orders", "jobs", "scheduler")
+    parser.share("out", more="one row per realisation, policy and level")
     add(
         "--plot",
         help="write a figure for a paper: .pdf, .png or .svg (extra: plot)",
@@ -123,7 +121,7 @@ def add_options(parser: shared.Parser) -> None:
         choices=("text", "csv", "markdown", "latex"),
         default="text",
     )
-    shared.add_json(parser)
+    parser.share("json")
 
 
 def run(options: argparse.Namespace) -> None:
@@ -141,8 +139,7 @@ def run(options: argparse.Namespace) -> None:
     methods, reference = _find_methods(options)
     labels = _labels(methods)
     choose_channel = _draws if options.gains is None else _blocks
-    scenario, channel, seeds = choose_channel(options, preset)
-    past = channel.past if isinstance(channel, adascale.channel.Recorded) else None
+    scenario, channel, seeds, past = choose_channel(options, preset)
     if past is not None:
         methods = {
             name: adascale.comparison.with_past(method, scenario, past)
@@ -235,20 +232,21 @@ def _check(options: argparse.Namespace) -> None:
 
 def _draws(
     options: argparse.Namespace, preset: "Preset"
-) -> tuple[adascale.Scenario, "ChannelModel", range]:
-    """Return the scenario, the channel model and the seeds of the realisations."""
+) -> tuple[adascale.Scenario, "ChannelModel", range, "Trace | None"]:
+    """Return the scenario, the channel model and the seeds of the realisations, without a past."""
     channel = preset.channel
     if options.channel is not None:
         channel = common.find_channel(options.channel)
         common.note(f"the channel is {channel}")
     number = options.realisations or REALISATIONS
-    return preset.scenario, channel, range(options.seed, options.seed + number)
+    seeds = range(options.seed, options.seed + number)
+    return preset.scenario, channel, seeds, None
 
 
 def _blocks(
     options: argparse.Namespace, preset: "Preset"
-) -> tuple[adascale.Scenario, "ChannelModel", range]:
-    """Read the trace; return the scenario with the rounds of a block, the blocks, and their numbers."""
+) -> tuple[adascale.Scenario, "ChannelModel", range, "Trace | None"]:
+    """Read the trace; return the scenario with the rounds of a block, the blocks, their numbers and the past."""
     scenario = preset.scenario
     trace = common.read_trace(options.gains, options, scenario, options.split)
     if trace.gain is None:
@@ -262,16 +260,15 @@ def _blocks(
             f"--realisations must be at most the {rounds} rounds that are compared on, got {number}"
         )
     length = rounds // number
-    past = None
-    if trace.past is not None:
-        past = trace.past.gain
+    past = trace.past
+    if past is not None:
         common.note(
-            f"the first {trace.past.min_gain.size} rounds of {options.gains} are the past"
+            f"the first {past.min_gain.size} rounds of {options.gains} are the past"
         )
     if length != T:
         common.note(f"a block has {length} rounds, where {scenario.name} has {T}")
-    channel = adascale.channel.Recorded(gain=trace.gain, past=past)
-    return replace(scenario, num_rounds=length), channel, range(number)
+    channel = adascale.channel.Recorded(gain=trace.gain, past=past and past.gain)
+    return replace(scenario, num_rounds=length), channel, range(number), past
 
 
 def _find_methods(options: argparse.Namespace) -> tuple[dict[str, "Method"], str]:

@@ -57,31 +57,28 @@ import numpy as np
 import adascale
 from adascale.cli import causal, common, marks
 from adascale.cli import options as shared
+from adascale.cli.options import Parser
 
 _ROUNDING = 1e-6  # relative distance of a cost from nu that is not mentioned
 
 
-def add_options(parser: shared.Parser) -> None:
+def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     add = parser.add_argument
-    shared.add_scenario(parser)
+    parser.share("scenario", "interference")
     add("--gains", help="the channel trace", required=True, metavar="FILE", type=Path)
-    shared.add_reading(parser)
-    shared.add_split(parser, "scheduled")
-    shared.add_causal_policy(parser)
+    parser.share(*shared.READING)
+    parser.share("split", more="scheduled")
+    shared.share_causal_policy(parser)
     add(
         "--hindsight",
         help="tune and plan on the whole trace, as the paper does",
         action="store_true",
     )
-    shared.add_accountant(parser, shared.EXACT_WITH_EPSILON, None)
-    shared.add_delta(parser)
-    shared.add_orders(parser)
-    shared.add_out(
-        parser,
-        "write round, min_gain, floor, noise_energy and eta; for truncated and best also number and senders",
-    )
-    shared.add_json(parser)
+    shared.share_epsilon(parser, "orders")
+    columns = "round, min_gain, floor, noise_energy and eta; for truncated and best also number and senders"
+    parser.share("out", more=columns)
+    parser.share("json")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -49,15 +49,14 @@ from typing import Any
 import adascale
 from adascale.cli import causal, common, marks
 from adascale.cli import options as shared
+from adascale.cli.options import Parser
 
 
-def add_options(parser: shared.Parser) -> None:
+def add_options(parser: Parser) -> None:
     """Add the options of the command."""
-    shared.add_scenario(parser)
-    shared.add_reading(parser)
-    shared.add_causal_policy(parser)
-    shared.add_delta(parser)
-    shared.add_orders(parser)
+    parser.share("scenario", "interference", *shared.READING)
+    shared.share_causal_policy(parser)
+    parser.share("delta", "orders")
     parser.add_argument(
         "--state",
         help="file of the completed rounds, used to resume",

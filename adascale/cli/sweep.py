@@ -22,19 +22,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from adascale.cli import common
-from adascale.cli import options as shared
+from adascale.cli.options import Parser
 from adascale.files import read_toml, write_together
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def add_options(parser: shared.Parser) -> None:
+def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     add = parser.add_argument
     add("file", help="the sweep file", metavar="FILE.toml", type=Path)
-    shared.add_device(parser)
-    shared.add_jobs(parser)
+    parser.share("device", "jobs", "scheduler")
     add(
         "--report",
         help="start no runs; show progress and write the results so far",
@@ -47,7 +46,7 @@ def add_options(parser: shared.Parser) -> None:
         default=Path("runs"),
         metavar="DIR",
     )
-    shared.add_out(parser, "write the table (default: FILE.csv)")
+    parser.share("out", more="the table (default: FILE.csv)")
 
 
 def run(options: argparse.Namespace) -> None:

@@ -29,41 +29,35 @@ from typing import Any
 import adascale
 from adascale.cli import causal, common
 from adascale.cli import options as shared
+from adascale.cli.options import Parser
 from adascale.files import preset_chain
 
 
-def add_options(parser: shared.Parser) -> None:
+def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     add = parser.add_argument
-    shared.add_dataset(parser)
-    shared.add_interference(parser)
-    shared.add_policy(
-        parser, ", or noisefree (default: adascale, or privacybudget with --epsilon)"
-    )
-    shared.add_budget(parser)
-    shared.add_epsilon(parser, "privacybudget, truncated")
+    parser.share("dataset", "interference")
+    default = ", or noisefree (default: adascale, or privacybudget with --epsilon)"
+    parser.share("policy", more=default)
+    parser.share("nu", "epsilon")
     models = ", ".join(adascale.registry.names("models"))
     add(
         "--model",
         help=f"network: {models}, or module:Class (default: the preset's)",
         metavar="NAME",
     )
-    shared.add_channel(parser)
-    shared.add_seed(parser)
-    shared.add_rounds(parser)
+    parser.share("channel", "seed", "rounds")
     add("--every", help="evaluate every K rounds", type=int, default=25, metavar="K")
-    shared.add_accountant(parser, shared.EXACT_WITH_EPSILON, None)
-    shared.add_delta(parser)
-    shared.add_device(parser)
+    shared.share_epsilon(parser, "device")
     add(
         "--store",
         help="folder of checkpoints and results, used to resume",
         metavar="DIR",
         type=Path,
     )
-    shared.add_out(parser, "write the result, one row")
+    parser.share("out", more="the result, one row")
     add("--history", help="write one row per round", metavar="CSV", type=Path)
-    shared.add_json(parser)
+    parser.share("json")
 
 
 def run(options: argparse.Namespace) -> None:

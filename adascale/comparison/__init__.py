@@ -8,7 +8,6 @@ from adascale.comparison.methods import (
     TunedOnModel,
     TunedOnRealisation,
     as_method,
-    construct,
     reported_parameters,
 )
 from adascale.comparison.names import find_method
@@ -21,7 +20,6 @@ __all__ = [
     "TunedOnModel",
     "TunedOnRealisation",
     "as_method",
-    "construct",
     "find_method",
     "leakage_table",
     "measure",

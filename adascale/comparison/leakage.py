@@ -353,12 +353,12 @@ class _Realisations:
 
         problem = self.problem
         if method.chooses_senders:
-            policy = method.build(problem.scenario, self.gain, spend)
+            policy = method(problem.scenario, self.gain, spend)
         else:
             problem = Problem(
                 problem.scenario, problem.min_gain, spend, problem.exposure
             )
-            policy = method.build(problem, self.mean_gain, self.channel)
+            policy = method(problem, self.mean_gain, self.channel)
         measured = reported_parameters(policy)
         measured |= measure(policy, problem, self.gain, self.accountant, self.delta)
         shape = np.broadcast_shapes(spend.shape, (len(self.mean_gain),))

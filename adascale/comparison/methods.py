@@ -1,13 +1,16 @@
 """Methods: how a policy is built for a problem, and what must be known for it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from adascale import registry, tuning
-from adascale.channel import ChannelModel, Rayleigh
+from adascale.channel import ChannelModel, Rayleigh, Trace
 from adascale.checks import FloatArray
+from adascale.errors import InvalidInput
 from adascale.policies import OnlinePolicy, Policy, Selecting
 from adascale.problem import Problem
 from adascale.scenario import Scenario
@@ -29,8 +32,8 @@ class Method:
     scenario, the gains of all devices, shape (..., M, T), and the total noise energy :math:`W` instead.
     """
 
-    build: PolicyBuilder
-    """The function behind the call."""
+    build: PolicyBuilder | None = None
+    """A function that does all this in place of the class."""
     policy: type[Policy] = Policy
     """The class of the policy; the base class if only ``build`` knows."""
     fixed: Arguments = field(default_factory=dict)
@@ -40,10 +43,107 @@ class Method:
     mean_gain`` and ``epsilon``, which :meth:`guaranteeing` gives."""
     constructor: PolicyBuilder | None = None
     """The class method that builds it, ``from_law`` or ``of_total``, if that is not the class itself."""
+    tuned: str = ""
+    """The parameter that is tuned, if there is one."""
+    model: Arguments = field(default_factory=dict)
+    """How the channel is modelled by :func:`TunedOnModel`: ``channel, draws`` and ``seed``."""
+    past: Trace | None = None
+    """The rounds that stand in for the future (:func:`with_past`)."""
 
     def __call__(self, *arguments: Any) -> Any:
         """Build the policy."""
-        return self.build(*arguments)
+        if self.past is not None:
+            arguments = self._earlier(self.past, *arguments)
+        if self.build is not None:
+            return self.build(*arguments)
+        return (self._selecting if self.chooses_senders else self._scaling)(*arguments)
+
+    def _earlier(self, past: Trace, first: Any, *rest: Any) -> tuple[Any, ...]:
+        """Return the arguments of a call with the last earlier rounds in place of those to come."""
+        if self.chooses_senders:
+            later, *total = rest
+            return first, self.last(past.gain, later.shape[-1]), *total
+        budget = np.broadcast_to(first.budget, first.batch_shape)
+        earlier = self.last(past.min_gain, first.num_rounds)
+        return Problem(first.scenario, earlier, budget), *rest
+
+    def last(self, past: FloatArray | None, rounds: int) -> FloatArray:
+        """Return the last of earlier rounds, on which the policy is tuned; refuse to take fewer."""
+        if past is None or past.shape[-1] < rounds:
+            got = "min_gain alone" if past is None else past.shape[-1]
+            raise InvalidInput(
+                f"the earlier rounds must be {rounds} at least, on which {self.policy.__name__} is tuned, got {got}",
+                "gain",
+            )
+        return past[..., -rounds:]
+
+    def _selecting(self, scenario: Scenario, gain: Any, total: Any) -> Policy:
+        if self.constructor is None:
+            return self.told()
+        return self.told(scenario=scenario, gain=gain, total=total)
+
+    def _scaling(
+        self,
+        problem: Problem,
+        mean_gain: FloatArray | None = None,
+        assumed: ChannelModel | None = None,
+    ) -> Policy:
+        scenario = problem.scenario
+        statistics = self._statistics(scenario, mean_gain, assumed)
+        if self.constructor is not None:
+            return self.told(scenario=scenario, budget=problem.budget, **statistics)
+        if not self.tuned:
+            return self.told(**statistics)
+        law = statistics.pop("law", None)
+        gains = statistics.values()
+        if law is None:
+            guess = self.policy.guess(problem)
+            value = tuning.match_budget(self.of_value, problem, *gains, guess=guess)
+        else:
+            how = {"guess": self.policy.guess} | self.model
+            how.pop("channel")
+            value = tuning.match_law(
+                self.of_value, scenario, problem.budget, law, *gains, **how
+            )
+        return self.of_value(value, *gains)
+
+    def of_value(self, value: FloatArray, *mean_gain: FloatArray) -> Policy:
+        """Build the policy with a value of its parameter, and the mean gains if it needs them."""
+        return self.told(
+            **{self.tuned: value}, **dict(zip(["mean_gain"], mean_gain, strict=False))
+        )
+
+    def told(self, **arguments: Any) -> Policy:
+        """Build the policy from these arguments and the fixed ones; say what to declare if one does not fit."""
+        build: PolicyBuilder = self.constructor or self.policy
+        try:
+            return build(**(arguments | self.fixed))
+        except TypeError as error:
+            raise ValueError(
+                f"policy {self.policy.__name__}: {error}; give an argument as policy:name=value; in a class of your "
+                "own, declare a parameter to be tuned in `tuned`, statistics in `needs_mean_gain` or `needs_law`"
+            ) from None
+
+    def _statistics(
+        self,
+        scenario: Scenario,
+        mean_gain: FloatArray | None,
+        assumed: ChannelModel | None,
+    ) -> Arguments:
+        """Return what the policy needs of the channel's statistics, by the name of the argument."""
+        needs = self.needs - {"future", "past"}
+        name = self.policy.__name__
+        if "epsilon" in needs:
+            raise ValueError(f"{name} needs epsilon, and spends no nu")
+        if needs and mean_gain is None:
+            raise ValueError(
+                f"{name} needs mean_gain, the mean channel gain of every device"
+            )
+        statistics: Arguments = {"mean_gain": mean_gain}
+        if "law" in needs:
+            channel = self.model["channel"] or assumed or Rayleigh()
+            statistics["law"] = channel.floor_law(scenario, mean_gain)
+        return {name: value for name, value in statistics.items() if name in needs}
 
     def guaranteeing(self, epsilon: float, delta: float) -> "Method":
         """Return the method of the same class that guarantees epsilon at delta, or at its own delta."""
@@ -81,34 +181,19 @@ def TunedOnRealisation(policy: type[Policy], **fixed: Any) -> Method:
     It **sees the whole future** (:func:`~adascale.tuning.match_budget`).  A class without ``tuned`` is used as it is.
     One that chooses who sends gets its parameter from its class method ``of_total``.
     """
-    parameters, needs = _declared(policy, fixed)
+    tuned, needs = _declared(policy, fixed)
+    constructor = None
     if issubclass(policy, Selecting):
-        return _choosing_senders(policy, fixed)
+        tuned = ""
+        if {*policy.fixed_by}.isdisjoint(fixed):
+            constructor = getattr(policy, "of_total", None)
     if "law" in needs:
         raise ValueError(
             f"{policy.__name__} needs the law of the floors: use TunedOnModel, or give law="
         )
-    make = partial(_make, policy, parameters, fixed)
-    build = partial(_tuned_on_realisation, policy, bool(parameters), needs, make)
-    future = frozenset({"future"} if parameters else ())
-    return Method(build, policy, fixed, needs | future)
-
-
-def _tuned_on_realisation(
-    policy: type[Policy],
-    is_tuned: bool,
-    needs: frozenset[str],
-    make: PolicyBuilder,
-    problem: Problem,
-    mean_gain: FloatArray | None = None,
-    *_: Any,
-) -> Policy:
-    gains = _statistics(policy, needs, problem.scenario, mean_gain).values()
-    if not is_tuned:
-        return make(None, *gains)
-    guess = policy.guess(problem)
-    value = tuning.match_budget(make, problem, *gains, guess=guess)
-    return make(value, *gains)
+    if tuned or constructor:
+        needs |= {"future"}
+    return Method(None, policy, fixed, needs, constructor, tuned)
 
 
 def TunedOnModel(
@@ -137,79 +222,21 @@ def TunedOnModel(
         Whether to use the ``from_law`` of a class that has one.
     **fixed : arguments of the class, or of its ``from_law``
     """
-    parameters, needs = _declared(policy, fixed)
+    tuned, needs = _declared(policy, fixed)
     if not issubclass(policy, OnlinePolicy):
         raise ValueError(
             f"policy {policy.__name__} sees all rounds at once, expected an OnlinePolicy"
         )
-    constructor = None
-    if from_law and parameters:
-        constructor = getattr(policy, "from_law", None)
-    is_searched = bool(parameters) and constructor is None
-    if is_searched or (constructor and {"law", "mean_gain"}.isdisjoint(fixed)):
+    constructor = getattr(policy, "from_law", None) if from_law and tuned else None
+    is_told = {"law", "mean_gain"} & {*fixed}
+    if tuned and not (constructor and is_told):
         needs |= {"law"}
-    method = Method(Policy, policy, fixed, needs, constructor)
-    how = {"draws": draws, "seed": seed, "guess": policy.guess} if is_searched else None
-    build = partial(_tuned_on_model, method, parameters, channel, how)
-    return replace(method, build=build)
+    model = {"channel": channel, "draws": draws, "seed": seed}
+    return Method(None, policy, fixed, needs, constructor, tuned, model)
 
 
-def _tuned_on_model(
-    method: Method,
-    parameters: list[str],
-    channel: ChannelModel | None,
-    search: Arguments | None,
-    problem: Problem,
-    mean_gain: FloatArray | None = None,
-    assumed: ChannelModel | None = None,
-) -> Policy:
-    policy = method.policy
-    fixed = method.fixed
-    scenario = problem.scenario
-    budget = problem.budget
-    model = channel or assumed or Rayleigh()
-    statistics = _statistics(policy, method.needs, scenario, mean_gain, model)
-    if search is not None:
-        law = statistics.pop("law")
-        gains = statistics.values()
-        make = partial(_make, policy, parameters, fixed)
-        value = tuning.match_law(make, scenario, budget, law, *gains, **search)
-        return make(value, *gains)
-    if method.constructor is not None:
-        statistics |= {"scenario": scenario, "budget": budget}
-    return construct(policy, statistics | fixed, method.constructor)
-
-
-def _choosing_senders(policy: type[Selecting], fixed: Arguments) -> Method:
-    """Return the method of a policy that chooses who sends, at a total noise energy unless that is fixed."""
-    of_total: Any = getattr(policy, "of_total", None)
-    if of_total is None or not {*policy.fixed_by}.isdisjoint(fixed):
-        build: Any = partial(_fixed, policy, fixed)
-        return Method(build, policy, fixed, frozenset())
-    build = partial(_of_total, policy, fixed, of_total)
-    return Method(build, policy, fixed, constructor=of_total)
-
-
-def _fixed(policy: type[Selecting], fixed: Arguments, *_: Any) -> Policy:
-    return construct(policy, fixed)
-
-
-def _of_total(
-    policy: type[Selecting],
-    fixed: Arguments,
-    constructor: PolicyBuilder,
-    scenario: Scenario,
-    gain: FloatArray,
-    total: FloatArray,
-) -> Policy:
-    arguments = {"scenario": scenario, "gain": gain, "total": total}
-    return construct(policy, arguments | fixed, constructor)
-
-
-def _declared(
-    policy: type[Policy], fixed: Arguments
-) -> tuple[list[str], frozenset[str]]:
-    """Return the parameters to tune, at most one, and the statistics of the channel that a class needs."""
+def _declared(policy: type[Policy], fixed: Arguments) -> tuple[str, frozenset[str]]:
+    """Return the parameter to tune, if there is one, and the statistics of the channel that a class needs."""
     if not isinstance(policy, type) or not issubclass(policy, Policy):
         raise ValueError(f"policy must be {registry.KINDS['policies']}, got {policy!r}")
     parameters = [name for name in policy.tuned if name not in fixed]
@@ -225,60 +252,7 @@ def _declared(
         needs.add("law")
     if policy.needs_epsilon and "epsilon" not in fixed:
         needs.add("epsilon")
-    return parameters, frozenset(needs)
-
-
-def _statistics(
-    policy: type[Policy],
-    needs: frozenset[str],
-    scenario: Scenario,
-    mean_gain: FloatArray | None,
-    channel: ChannelModel | None = None,
-) -> Arguments:
-    """Return what a policy needs of the channel's statistics, by the name of the argument."""
-    if not needs:
-        return {}
-    if "epsilon" in needs:
-        raise ValueError(f"{policy.__name__} needs epsilon, and spends no nu")
-    if mean_gain is None:
-        raise ValueError(
-            f"{policy.__name__} needs mean_gain, the mean channel gain of every device"
-        )
-    statistics: Arguments = {"mean_gain": mean_gain} if "mean_gain" in needs else {}
-    if channel is not None and "law" in needs:
-        statistics["law"] = channel.floor_law(scenario, mean_gain)
-    return statistics
-
-
-def _make(
-    policy: type[Policy],
-    parameters: list[str],
-    fixed: Arguments,
-    value: FloatArray | None,
-    mean_gain: FloatArray | None = None,
-) -> Policy:
-    """Build a policy with a value of its parameter, if it has one, and the mean gains, if it needs them."""
-    arguments: Arguments = dict.fromkeys(parameters, value)
-    if mean_gain is not None:
-        arguments["mean_gain"] = mean_gain
-    return construct(policy, arguments | fixed)
-
-
-def construct(
-    policy: type[Policy],
-    arguments: Arguments,
-    constructor: PolicyBuilder | None = None,
-) -> Policy:
-    """Build a policy by its class or another constructor, and say what to declare if an argument does not fit."""
-    try:
-        build: PolicyBuilder = constructor or policy
-        return build(**arguments)
-    except TypeError as error:
-        hint = (
-            "give an argument as policy:name=value; in a class of your own, "
-            "declare a parameter to be tuned in `tuned`, statistics in `needs_mean_gain` or `needs_law`"
-        )
-        raise ValueError(f"policy {policy.__name__}: {error}; {hint}") from None
+    return "".join(parameters), frozenset(needs)
 
 
 def as_method(policy: PolicyBuilder, **fixed: Any) -> Method:
@@ -296,10 +270,7 @@ def as_method(policy: PolicyBuilder, **fixed: Any) -> Method:
 
 
 def _without_channel(
-    build: PolicyBuilder,
-    problem: Problem,
-    mean_gain: FloatArray | None = None,
-    *_: Any,
+    build: PolicyBuilder, problem: Problem, mean_gain: Any = None, *_: Any
 ) -> Policy:
     return build(problem, mean_gain)
 
