@@ -1,7 +1,7 @@
 """Checks of arguments: :class:`~adascale.errors.InvalidInput` names the argument and its value."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
@@ -21,8 +21,7 @@ MOST_ENTRIES = 100_000_000
 
 def as_floats(name: str, value: ArrayLike) -> FloatArray:
     """Return a new C-ordered float64 array of the value; refuse booleans, text and masked entries."""
-    unfit = _unfit(value)
-    if "masked" in unfit:
+    if np.ma.is_masked(value):
         raise InvalidInput(
             f"{name} must have no masked entries; fill them or leave them out", name
         )
@@ -31,7 +30,7 @@ def as_floats(name: str, value: ArrayLike) -> FloatArray:
         if array.dtype.kind == "O":  # nullable columns of pandas, large integers
             real = [isinstance(x, Real) and not isinstance(x, bool) for x in array.flat]
             array = array.astype(float) if all(real) else array
-        if unfit or array.dtype.kind not in "iuf":
+        if array.dtype.kind not in "iuf":
             raise ValueError
     except (ValueError, OverflowError):
         # a ragged sequence as well, or an integer above the largest float64
@@ -41,21 +40,6 @@ def as_floats(name: str, value: ArrayLike) -> FloatArray:
     # a wider float may overflow; C order, so that NumPy adds in the same order for every memory layout
     with np.errstate(over="ignore"):
         return array.astype(float, order="C")
-
-
-def _unfit(value: object) -> set[str]:
-    """Return which entries there are that NumPy would take for numbers: masked ones and booleans."""
-    if isinstance(value, Sequence) and not isinstance(value, str | bytes | range):
-        if {*map(type, value)} <= {float, int}:
-            return set()
-        return set[str]().union(*map(_unfit, value))
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        return {"masked"}
-    return (
-        {"boolean"}
-        if isinstance(value, bool) or getattr(value, "dtype", None) == np.bool_
-        else set()
-    )
 
 
 def _checked(

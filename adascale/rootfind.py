@@ -139,41 +139,32 @@ def valley(value: Callable[[int], float], size: int, guess: int) -> tuple[int, f
 def widen(
     function: Lanewise, start: ArrayLike, step: float, limit: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Bracket the roots of many continuous functions within +- ``limit``, by geometrically growing steps."""
+    """Bracket the roots of many continuous functions within +- ``limit``, by growing steps in one direction.
+
+    The direction is that of the smaller value, and where no root comes up to the limit, the other one.
+    """
     low = np.array(start, dtype=float, ndmin=1)
-    ends = np.stack([low, np.minimum(low + step, limit)])
     index = np.arange(low.size)
+    ends = np.stack([low, np.minimum(low + step, limit)])
     values = np.stack([function(end, index) for end in ends])
-    for turn in range(200):
-        open_end = (ends[0] > -limit) | (ends[1] < limit)
-        same_sign = (values[0] < 0) == (values[1] < 0)
-        (i,) = np.nonzero(same_sign & open_end)
-        if not i.size:
-            break
-        low, high = ends[:, i]
-        below, above = np.abs(values[:, i])
-        # towards the smaller value
-        up = (above < below) | ((above == below) & (turn % 2 == 0))
-        up = (up & (high < limit)) | (low <= -limit)
-        with np.errstate(all="ignore"):  # values may be equal or infinite
-            # where a straight line crosses 0, in widths
-            straight = np.minimum(below, above) / np.abs(above - below)
-        widths = np.clip(np.nan_to_num(1.3 * straight, nan=4.0), 0.5, 4.0)
-        ahead = (high - low) * widths
-        raised = np.minimum(high + ahead, limit)
-        lowered = np.maximum(low - ahead, -limit)
-        x = np.where(up, raised, lowered)
-        # row 1 has the upper ends
-        value = function(x, i)
-        side = up.astype(np.intp)
-        # so far, both ends had the same sign; where it changes, the old end stays on the other side
-        crossed = (value < 0) != (values[0, i] < 0)
-        place = side[crossed], i[crossed]
-        other = 1 - side[crossed], i[crossed]
-        for array, new in ((ends, x), (values, value)):
-            array[other] = array[place]
-            array[side, i] = new
-    return ends[0], ends[1]
+    back = np.abs(values[0]) < np.abs(values[1])
+    ends[:, back], values[:, back] = ends[::-1, back], values[::-1, back]
+    begun, at_begun = ends.copy(), values.copy()
+    missed = np.ones(low.size, dtype=bool)
+    for way in (1, -1):
+        ends[:, missed], values[:, missed] = (
+            begun[::way, missed],
+            at_begun[::way, missed],
+        )
+        for _ in range(200):
+            missed = ((values[0] < 0) == (values[1] < 0)) & (values[1] != 0)
+            (i,) = np.nonzero(missed & (np.abs(ends[1]) < limit))
+            if not i.size:
+                break
+            ahead = ends[1, i] + 1.5 * (ends[1, i] - ends[0, i])
+            ends[:, i] = ends[1, i], np.clip(ahead, -limit, limit)
+            values[:, i] = values[1, i], function(ends[1, i], i)
+    return ends.min(axis=0), ends.max(axis=0)
 
 
 def find_roots(

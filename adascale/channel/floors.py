@@ -69,7 +69,7 @@ class FloorLaw:
         Raises
         ------
         RuntimeError
-            If ``cdf``, ``mean_cost`` and ``quantile`` contradict each other.
+            If it is beyond floating point, or ``cdf``, ``mean_cost`` and ``quantile`` contradict each other.
         """
         budget = np.asarray(budget, dtype=float)
         rounds = np.asarray(rounds, dtype=float)
@@ -86,14 +86,21 @@ class FloorLaw:
                 if floor is not None:
                     spent = spent + np.maximum(level - floor, 0)
                     slope = slope + (level > floor)
-                step = np.where(slope > 0, (spent - budget) / slope, -np.inf)
-                precise = np.abs(spent - budget) <= 1e-13 * budget
-                done = precise | (np.abs(step) <= 4e-16 * level) | (budget == 0)
+                over = spent - budget
+                step = np.where(slope > 0, over / slope, -np.inf)
+                done = (np.abs(over) <= 1e-13 * budget) | (budget == 0)
+                done |= np.abs(step) <= 4e-16 * level
+                done |= (level == most) & (over <= 0)  # up to rounding, the root
                 if done.all():
                     return np.where(budget > 0, level, 0.0)
+                # in case the median is wrong
+                short = (level == highest) & (over < 0)
+                highest = np.where(short, np.minimum(2 * highest, most), highest)
                 level = np.where(done, level, np.minimum(level - step, highest))
-        contradiction = "its cdf, mean_cost and quantile contradict each other"
-        raise RuntimeError(f"no level found by {type(self).__name__}: {contradiction}")
+        raise RuntimeError(
+            f"no level found by {type(self).__name__}: it is beyond floating point, "
+            "or cdf, mean_cost and quantile contradict each other"
+        )
 
     def draw(self, rng: np.random.Generator, *shape: int) -> FloatArray:
         """Draw independent floors; the result has the shape ``(*batch_shape, *shape)``."""
@@ -138,16 +145,6 @@ class RayleighFloors(FloorLaw):
 
     def quantile(self, share: ArrayLike) -> FloatArray:
         return self.scale / -np.log(share)
-
-    def level(self, budget: ArrayLike) -> FloatArray:
-        level = super().level(budget)
-        cost = special.expn(2, self.scale / level)
-        if not ((cost >= np.finfo(float).tiny) & (level < np.inf)).all():
-            values = (
-                f"scale {self.scale.tolist()} and budget {np.asarray(budget).tolist()}"
-            )
-            raise ValueError(f"beyond floating point: the level for {values}")
-        return level
 
 
 class FadingFloors(FloorLaw):
