@@ -25,6 +25,7 @@ import numpy as np
 import adascale
 from adascale.cli import common, report
 from adascale.cli.options import Parser
+from adascale.comparison.costs import decide
 from adascale.files import read_toml
 
 if TYPE_CHECKING:
@@ -156,17 +157,11 @@ def _accuracy(
     from adascale.learning import Training, load, train
 
     seed, method = row["seed"], methods[row["policy"]]
-    realisation = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
+    draw = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
     budget = 1.0 if method.chooses_senders else row["nu"]
-    problem = adascale.Problem(
-        scenario, scenario.min_gain(realisation.gain), budget, realisation.exposure
-    )
-    if method.chooses_senders:
-        policy = method(scenario, realisation.gain, row["target_total"])
-        schedule = policy.select(scenario, realisation.gain)
-    else:
-        policy = method(problem, scenario.mean_gain(realisation.path_loss), channel)
-        schedule = policy.schedule(problem)
+    min_gain = scenario.min_gain(draw.gain)
+    problem = adascale.Problem(scenario, min_gain, budget, draw.exposure)
+    _, schedule = decide(method, problem, draw, row["target_total"], channel)
     settings = Training.preset(training)
     dataset = load(settings.dataset, settings.input_scaling)
     rounds = scenario.num_rounds

@@ -11,8 +11,6 @@ example:
 """
 
 import argparse
-import csv
-import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,26 +92,21 @@ def _read(path: Path) -> "pd.DataFrame":
     import pandas as pd
 
     try:
-        text = path.read_bytes().decode("utf-8-sig")
-        lines = csv.reader(io.StringIO(text, newline=""), strict=True)
-        header, *rows = [line for line in lines if line]
-    except (ValueError, csv.Error) as error:  # also a file without a row
+        # without a header of its own, pandas refuses rows that are longer than the first
+        form: Any = {"header": None, "dtype": str, "keep_default_na": False}
+        fields = pd.read_csv(path, encoding="utf-8-sig", **form)
+    except ValueError as error:
         raise InvalidFile(
             f"{path} is not a CSV table in UTF-8: {common.one_line(error)}", str(path)
         ) from None
-    if not rows:
+    header, rows = fields.iloc[0], fields.iloc[1:]
+    if rows.empty:
         raise InvalidFile(f"{path} has no rows; expected a header and rows", str(path))
-    if len({*header}) < len(header):
-        twice = next(name for name in header if header.count(name) > 1)
-        raise InvalidFile(f"{path}: duplicate column {short(twice)}", str(path))
-    for number, row in enumerate(rows, 1):
-        if len(row) != len(header):
-            raise InvalidFile(
-                f"{path}, row {number}: expected {len(header)} fields, got {len(row)}",
-                str(path),
-            )
+    for name in header[header.duplicated()]:
+        raise InvalidFile(f"{path}: duplicate column {short(name)}", str(path))
     columns: dict[str, Any] = {}
-    for name, *fields in zip(header, *rows, strict=True):
-        numbers = [to_number(field or "nan") for field in fields]
-        columns[name] = fields if None in numbers else numbers
+    for place, name in header.items():
+        texts = rows[place].tolist()
+        numbers = [to_number(text or "nan") for text in texts]
+        columns[name] = texts if None in numbers else numbers
     return pd.DataFrame(columns)

@@ -5,13 +5,70 @@ from typing import Any
 import numpy as np
 
 from adascale.accounting import Accountant
+from adascale.channel import Channel, ChannelModel
 from adascale.checks import FloatArray
-from adascale.policies import Policy, Selecting
+from adascale.policies import Policy, Selecting, Selection
 from adascale.policies.base import scheduled
 from adascale.problem import RENYI, Problem, over_devices
 
 PER_ROUND = ("noise_energy", "eta", "senders")
 """Names of what :func:`measure` returns with the rounds on its last axis."""
+
+
+def decide(
+    method: Any, problem: Problem, draw: Channel, total: Any, assumed: ChannelModel
+) -> tuple[Any, FloatArray | Selection]:
+    """Build a policy for one realisation, at its budget or, if it chooses who sends, at a total; also run it."""
+    scenario = problem.scenario
+    if method.chooses_senders:
+        policy = method(scenario, draw.gain, total)
+    else:
+        policy = method(problem, scenario.mean_gain(draw.path_loss), assumed)
+    return policy, run(policy, problem, draw.gain)
+
+
+def run(
+    policy: Policy, problem: Problem, gain: FloatArray | None = None
+) -> FloatArray | Selection:
+    """Return the noise energies of a policy, or who sends at which scaling if it chooses by gains (..., M, T)."""
+    if not isinstance(policy, Selecting):
+        return scheduled(policy, problem)
+    if gain is None:
+        raise ValueError(
+            f"{type(policy).__name__} needs the gains of every device, got min_gain"
+        )
+    selection = policy.select(problem.scenario, gain)
+    exposure = selection.exposure if problem.exposure is None else problem.exposure
+    return selection._replace(exposure=exposure)
+
+
+def costs(problem: Problem, schedule: FloatArray | Selection) -> dict[str, Any]:
+    """Return by name what a schedule of :func:`run` does in each round and what it costs; see :func:`measure`."""
+    mean_floor = problem.min_noise_energy.mean(axis=-1)
+    if isinstance(schedule, Selection):
+        share = schedule.participation
+        measured = {
+            "noise_energy": np.where(schedule.eta > 0, schedule.noise_energy, np.inf),
+            "eta": schedule.eta,
+            "senders": schedule.senders,
+            "cost": schedule.total - mean_floor,
+            "total": schedule.total,
+            "rdp": schedule.rdp(),
+        }
+    else:
+        share = np.ones(1)
+        cost = problem.cost(schedule)
+        measured = {
+            "noise_energy": schedule,
+            "eta": problem.eta(schedule),
+            "cost": cost,
+            "total": mean_floor + cost,
+            "rdp": problem.rdp(schedule),
+            "full_power": (schedule <= problem.min_noise_energy).mean(axis=-1),
+        }
+    measured["participation"] = share.mean(axis=-1)
+    measured["participation_min"] = share.min(axis=-1)
+    return measured
 
 
 def measure(
@@ -27,38 +84,9 @@ def measure(
     full_power, participation`` and ``participation_min`` (1).  One that chooses who sends has ``senders`` instead of
     ``full_power``, is given ``gain`` of shape (..., M, T), and may leave out a round, whose noise energy is infinite.
     """
-    mean_floor = problem.min_noise_energy.mean(axis=-1)
-    if isinstance(policy, Selecting):
-        if gain is None:
-            raise ValueError(
-                f"{type(policy).__name__} needs the gains of every device, got min_gain"
-            )
-        selection = policy.select(problem.scenario, gain)
-        if problem.exposure is not None:
-            selection = selection._replace(exposure=problem.exposure)
-        share = selection.participation
-        epsilons = selection.epsilons(accountant, delta)
-        measured = {
-            "noise_energy": np.where(selection.eta > 0, selection.noise_energy, np.inf),
-            "eta": selection.eta,
-            "senders": selection.senders,
-            "cost": selection.total - mean_floor,
-            "total": selection.total,
-            "rdp": selection.rdp(),
-        }
+    schedule = run(policy, problem, gain)
+    if isinstance(schedule, Selection):
+        epsilons = schedule.epsilons(accountant, delta)
     else:
-        w = scheduled(policy, problem)
-        share = np.ones(1)
-        epsilons = problem.epsilons(w, accountant, delta)
-        cost = problem.cost(w)
-        measured = {
-            "noise_energy": w,
-            "eta": problem.eta(w),
-            "cost": cost,
-            "total": mean_floor + cost,
-            "rdp": problem.rdp(w),
-            "full_power": (w <= problem.min_noise_energy).mean(axis=-1),
-        }
-    measured["participation"] = share.mean(axis=-1)
-    measured["participation_min"] = share.min(axis=-1)
-    return measured | over_devices(epsilons)
+        epsilons = problem.epsilons(schedule, accountant, delta)
+    return costs(problem, schedule) | over_devices(epsilons)

@@ -9,12 +9,13 @@ import pandas as pd
 import torch
 
 from adascale import accounting
+from adascale.channel import Channel
 from adascale.checks import FloatArray
 from adascale.comparison import find_method, reported_parameters
+from adascale.comparison.costs import costs, decide
 from adascale.learning import Dataset, data, train
 from adascale.learning.devices import find_device
 from adascale.policies import Policy, Selection
-from adascale.policies.base import scheduled
 from adascale.problem import Problem
 from adascale.runs.provenance import provenance
 from adascale.runs.specification import (
@@ -32,17 +33,19 @@ class Finished(NamedTuple):
     history: pd.DataFrame
 
 
+def realisation_of(run: Run) -> tuple[Problem, Channel]:
+    """Return the problem of a run's realisation, and the realisation."""
+    scenario = run.scenario
+    draw = run.channel.draw(scenario.num_devices, scenario.num_rounds, run.seed)
+    budget = 1.0 if run.nu is None else run.nu * run.budget_factor
+    min_gain = scenario.min_gain(draw.gain)
+    return Problem(scenario, min_gain, budget, draw.exposure), draw
+
+
 def problem_of(run: Run) -> tuple[Problem, FloatArray]:
     """Return the problem of a run's realisation, and its ``mean_gain`` of shape (M,)."""
-    scenario = run.scenario
-    channel = run.channel.draw(scenario.num_devices, scenario.num_rounds, run.seed)
-    problem = Problem(
-        scenario,
-        scenario.min_gain(channel.gain),
-        1.0 if run.nu is None else run.nu * run.budget_factor,
-        channel.exposure,
-    )
-    return problem, scenario.mean_gain(channel.path_loss)
+    problem, draw = realisation_of(run)
+    return problem, run.scenario.mean_gain(draw.path_loss)
 
 
 def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
@@ -102,20 +105,14 @@ def _cost(
     problem: Problem, schedule: FloatArray | Selection | None
 ) -> dict[str, float | None]:
     """Return the cost and the RDP of a schedule, and the participation where not all devices send."""
-    order = problem.scenario.order
+    order = {"order": problem.scenario.order}
     if schedule is None:
-        return {"cost": None, "order": order, "rdp": None}
-    if not isinstance(schedule, Selection):
-        cost, rdp = float(problem.cost(schedule)), float(problem.rdp(schedule))
-        return {"cost": cost, "order": order, "rdp": rdp}
-    share = schedule.participation
-    return {
-        "cost": float(schedule.total - problem.min_noise_energy.mean()),
-        "participation": float(share.mean()),
-        "participation_min": float(share.min()),
-        "order": order,
-        "rdp": float(schedule.rdp()),
-    }
+        return {"cost": None} | order | {"rdp": None}
+    share = ["participation", "participation_min"]
+    names = ["cost", *share] if isinstance(schedule, Selection) else ["cost"]
+    measured = costs(problem, schedule)
+    before = {name: float(measured[name]) for name in names}
+    return before | order | {"rdp": float(measured["rdp"])}
 
 
 def _device_name(device: str) -> str:
@@ -130,7 +127,7 @@ def decided(
 
     A policy that chooses who sends gets the total noise energy of the others: the mean floor plus the budget.
     """
-    problem, mean_gain = problem_of(run)
+    problem, draw = realisation_of(run)
     if run.policy == NOISE_FREE:
         return problem, None, None
     method = find_method(run.policy)[1]
@@ -138,16 +135,8 @@ def decided(
         raise ValueError(
             f"{run.policy} guarantees epsilon with one receive chain, which {run.channel} exceeds"
         )
-    if not method.chooses_senders:
-        policy = method(problem, mean_gain, run.channel)
-        return problem, policy, scheduled(policy, problem)
-    scenario = run.scenario
-    gain = run.channel.draw(scenario.num_devices, problem.num_rounds, run.seed).gain
     total = problem.min_noise_energy.mean() + problem.budget
-    policy = method(scenario, gain, total)
-    exposure = 1.0 if problem.exposure is None else problem.exposure
-    selection = policy.select(scenario, gain)._replace(exposure=exposure)
-    return problem, policy, selection
+    return problem, *decide(method, problem, draw, total, run.channel)
 
 
 def _load(run: Run) -> Dataset:
