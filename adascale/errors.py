@@ -68,10 +68,6 @@ class WorkerLost(AdaScaleError, RuntimeError):
     """Failure because two workers, one after the other, were lost during the same task."""
 
 
-class FlatCost(UserWarning):
-    """Warning that the cost of a policy is the budget for a range of parameters, whose leakages may differ."""
-
-
 @contextlib.contextmanager
 def collected(kind: type[Warning], caught: list[Any]) -> Iterator[None]:
     """Append warnings of a kind to a list inside the context, instead of showing them."""

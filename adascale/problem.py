@@ -29,8 +29,8 @@ class LeakageTerms(NamedTuple):
     """The K kinds of devices (equal rates and weighted batches) of a :class:`RoundLeakage`, as arrays of shape (K,)."""
 
     moments: MomentTerms
-    unit: FloatArray
-    r""":math:`2 d G^2 / (s_n M^2 B^2) = w / \sigma^2`."""
+    unit_energy: FloatArray
+    r""":math:`2 d G^2 / (s_n M^2 B^2) = w / \sigma^2`, the noise energy at which the noise multiplier is 1."""
     number: FloatArray
     """Number of devices of each kind."""
 
@@ -45,7 +45,7 @@ class RoundLeakage:
     def __init__(self, scenario: Scenario, order: float | None = None) -> None:
         self.order = check.order("order", scenario.order if order is None else order)
         self.terms = _terms(scenario, self.order)
-        self.rate, self.unit = self.terms.moments.rate, self.terms.unit
+        self.rate, self.unit_energy = self.terms.moments.rate, self.terms.unit_energy
         self.count = self.terms.number
 
     def __call__(self, noise_energy: ArrayLike) -> FloatArray:
@@ -77,10 +77,10 @@ def kind_of_device(scenario: Scenario) -> IndexArray:
 
 def kinds_that_may_leak_most(leakage: RoundLeakage) -> IndexArray:
     """Return the indices of the kinds that no other one dominates by as large a rate and as little noise."""
-    order = np.lexsort((-leakage.unit, -leakage.rate))
-    unit = leakage.unit[order]  # w / sigma^2
-    before = np.concatenate([[-np.inf], unit[:-1]])
-    return np.sort(order[unit > np.maximum.accumulate(before)])
+    order = np.lexsort((-leakage.unit_energy, -leakage.rate))
+    energy = leakage.unit_energy[order]
+    before = np.concatenate([[-np.inf], energy[:-1]])
+    return np.sort(order[energy > np.maximum.accumulate(before)])
 
 
 def _pairs(scenario: Scenario) -> FloatArray:
@@ -95,9 +95,9 @@ def _terms(scenario: Scenario, order: float) -> LeakageTerms:
     kinds, count = np.unique(pairs, axis=0, return_counts=True)
     count *= scenario.num_devices // len(pairs)
     reach = scenario.clip_norm / (scenario.num_devices * kinds[:, 1])
-    unit = 2 * scenario.num_parameters * reach**2 / scenario.noise_share
+    unit_energy = 2 * scenario.num_parameters * reach**2 / scenario.noise_share
     moments = moment_terms(kinds[:, 0].copy(), order)
-    return LeakageTerms(moments, unit, count.astype(float))
+    return LeakageTerms(moments, unit_energy, count.astype(float))
 
 
 _ROUNDING = 1e-9  # largest relative excess over the power limit
@@ -257,7 +257,7 @@ class Problem:
         if self.exposure is None:
             kinds = RoundLeakage(self.scenario)
             energy = self._energy(w)
-            sigmas = [np.sqrt(energy / unit) for unit in kinds.unit]
+            sigmas = [np.sqrt(energy / one) for one in kinds.unit_energy]
             rates = kinds.rate
             kind = kind_of_device(self.scenario)
         else:  # every device is a kind of its own
@@ -298,8 +298,10 @@ def scaling(
 def leakage(w: float, terms: LeakageTerms) -> float:
     """Compute F(w) from the ``terms`` of a :class:`RoundLeakage`."""
     total = 0.0
-    for i in range(terms.unit.size):
-        total += terms.number[i] * log_moment(terms.unit[i] / w, terms.moments, i)
+    for i in range(terms.unit_energy.size):
+        total += terms.number[i] * log_moment(
+            terms.unit_energy[i] / w, terms.moments, i
+        )
     return total / (terms.moments.order - 1)
 
 
@@ -307,8 +309,8 @@ def leakage(w: float, terms: LeakageTerms) -> float:
 def slopes(w: float, terms: LeakageTerms, few: bool) -> tuple[float, float]:
     """Compute F'(w), and F''(w) as accurately as a Newton step needs it; ``few`` says whether the terms ``are_few``."""
     first = second = 0.0
-    for i in range(terms.unit.size):
-        s = terms.unit[i] / w
+    for i in range(terms.unit_energy.size):
+        s = terms.unit_energy[i] / w
         slope, curvature = (
             few_slopes(s, terms.moments, i)
             if few

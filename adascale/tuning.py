@@ -1,7 +1,6 @@
 """Tuning of a policy so that its cost equals the noise budget."""
 
 import math
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,7 +12,6 @@ from adascale import checks as check
 from adascale.channel import FloorLaw
 from adascale.checks import FloatArray, IndexArray
 from adascale.errors import BudgetNotReached as BudgetNotReached
-from adascale.errors import FlatCost
 from adascale.policies.adascale import NoRoot
 from adascale.policies.base import scheduled
 from adascale.problem import Problem
@@ -22,8 +20,6 @@ from adascale.scenario import Scenario
 
 # largest logarithm of a parameter: its exponential is far from overflow
 _FARTHEST = 600.0
-_STEP = 0.01  # of the logarithm of a parameter, over which the cost must change
-_FLAT = 1e-6  # distance of the cost from nu, in nu, that is none
 _FINER = 1e-3  # share of the tolerance to reach, which is nearly free because steps are so large near the root
 
 
@@ -51,11 +47,6 @@ def match_budget(
     ------
     BudgetNotReached
         If the cost of some instance cannot be brought to its budget.
-
-    Warns
-    -----
-    FlatCost
-        If the cost of a policy of one's own is the budget for a range of parameters, as with one that stops there.
     """
     return _match(Instances(problem, *statistics), policy, guess, tolerance)
 
@@ -105,29 +96,7 @@ def _match(
     missed = np.flatnonzero(~(np.abs(residual) <= tolerance))
     if missed.size:
         raise BudgetNotReached(_why_missed(instances, missed[:1], tolerance))
-    _warn_if_flat(instances, policy, x, min(tolerance, _FLAT))
     return np.exp(x).reshape(instances.shape)
-
-
-def _warn_if_flat(
-    instances: "Instances", policy: Callable[..., Any], x: FloatArray, tolerance: float
-) -> None:
-    """Warn if a policy of one's own costs the budget for other parameters as well; the package's policies do not."""
-    kind = type(instances.policy(policy, x, instances.index))
-    if kind.__module__.startswith("adascale."):
-        return
-    for step in (-_STEP, _STEP):
-        excess = instances.excess(policy, x + step, instances.index)
-        flat = np.flatnonzero(np.abs(excess) <= tolerance)[:1]
-        if flat.size:
-            low, high = sorted(np.exp([x[flat[0]], x[flat[0]] + step]))
-            message = (
-                f"{instances.name(flat)} of {kind.label or kind.__name__} is the budget "
-                f"for the parameters {low:.6g} and {high:.6g} alike: nu does not "
-                "determine them, and their leakages may differ"
-            )
-            warnings.warn(FlatCost(message), stacklevel=4)
-            return
 
 
 def _log_guess(

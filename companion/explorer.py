@@ -74,7 +74,7 @@ def typical_floors() -> NDArray[np.float64]:
     """
     scenario = SCENARIOS["mnist"]
     codes = loss_codes("rayleigh", 0)[: scenario.num_rounds]
-    unit = float(RoundLeakage(scenario).unit[0])
+    unit = float(RoundLeakage(scenario).unit_energy[0])
     scale = scenario.noise_scale / scenario.x_max * scenario.batch_second_moment
     floor = np.sort(float(scale) * 10 ** (codes / GAIN_STEPS)).reshape(20, -1)
     leaked = np.expm1(unit / (floor + TYPICAL_BUDGET)).mean(axis=1)
@@ -88,7 +88,7 @@ def explorer_script() -> str:
             "rounds": scenario.num_rounds,
             "devices": scenario.num_devices,
             "rate": float(scenario.sampling_rate),
-            "unit": float(RoundLeakage(scenario).unit[0]),
+            "unit": float(RoundLeakage(scenario).unit_energy[0]),
             # a floor is this over the gain |h|^2
             "floorScale": float(
                 scenario.noise_scale / scenario.x_max * scenario.batch_second_moment

@@ -171,7 +171,7 @@ def test_the_most_extreme_scenarios_are_finite(scenario):
 def assert_finite(scenario):
     """What follows from a scenario, a gain at its limits and any budget is normal, and far from its ends."""
     derived = [scenario.x_max, scenario.noise_scale, scenario.noise_share]
-    derived += [scenario.batch_second_moment, RoundLeakage(scenario).unit]
+    derived += [scenario.batch_second_moment, RoundLeakage(scenario).unit_energy]
     for gain, budget in itertools.product(scenario.gain_limits, (1e-200, 1e200)):
         problem = Problem(scenario, [gain], budget)
         w = policies.EqualAlloc().schedule(problem)

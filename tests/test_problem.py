@@ -175,7 +175,7 @@ def test_eta_above_the_power_limit_is_refused():
 @pytest.mark.parametrize("few", [True, False], ids=["few", "any"])
 def test_the_curvature_is_the_difference_of_slopes(scenario, few):
     leakage = RoundLeakage(scenario)
-    for w in np.geomspace(1e-2, 1e2, 9) * leakage.unit.max():
+    for w in np.geomspace(1e-2, 1e2, 9) * leakage.unit_energy.max():
         step = 1e-4 * w
         slope, curvature = slopes(w, leakage.terms, few)
         difference = np.diff(leakage.slope([w - step, w + step]))[0] / (2 * step)

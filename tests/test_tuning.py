@@ -9,7 +9,7 @@ from scipy.stats import kstest
 
 from adascale import Problem, Scenario, policies, tuning
 from adascale.channel import RayleighFloors
-from adascale.errors import BudgetNotReached, FlatCost, InvalidInput
+from adascale.errors import BudgetNotReached, InvalidInput
 
 from .problems import CIFAR, MNIST, make
 
@@ -99,43 +99,6 @@ def test_a_policy_that_cannot_reach_its_budget_is_refused(policy):
 
 def power_control(privacy_budget, mean_gain):
     return policies.PowerControl(mean_gain, privacy_budget)
-
-
-class Stopping(policies.OnlinePolicy):
-    """Adds a multiple of the floor, and stops at the budget, or only above it."""
-
-    most = 1.0
-
-    def __init__(self, scale):
-        self.scale = np.asarray(scale)
-
-    def start(self, scenario, budget):
-        return self.most * budget * scenario.num_rounds
-
-    def decide(self, left, floor):
-        extra = np.minimum(self.scale * floor, left)
-        return left - extra, floor + extra
-
-
-@pytest.mark.parametrize("guess", [0.01, 1.0, 6310.0])
-def test_a_budget_that_does_not_determine_the_parameter_is_warned_of(guess):
-    """The negative control stops at twice the budget, so that its cost crosses it once."""
-    problem = make(MNIST, [0.01, 0.16])
-    with pytest.warns(
-        FlatCost,
-        match=r"instance \(\d,\) of Stopping is the budget for .* and .* alike",
-    ):
-        scale = tuning.match_budget(Stopping, problem, guess=guess)
-    beyond = Stopping(1.5 * scale).schedule(problem)
-    np.testing.assert_allclose(problem.cost(beyond) / problem.budget, 1.0, rtol=1e-9)
-    later = type("Later", (Stopping,), {"most": 2.0})
-    np.testing.assert_allclose(
-        tuning.match_budget(later, problem, guess=guess) > 0, True
-    )
-    with pytest.warns(FlatCost, match="the mean cost of Stopping"):
-        tuning.match_law(
-            Stopping, SHORT, 2e-3, RayleighFloors(1e-3), draws=3, guess=1e3
-        )
 
 
 def test_each_instance_has_its_own_statistics():

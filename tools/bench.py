@@ -124,7 +124,13 @@ def adascale_rounds():
     """AdaScale per round: alone over a short and a long horizon, and among a hundred realisations."""
     policy = policies.AdaScale(0.03)
     terms = RoundLeakage(MNIST).terms
-    constants = 0.04, 0.03, terms.unit[0], terms.number[0], terms.moments.weight[0]
+    constants = (
+        0.04,
+        0.03,
+        terms.unit_energy[0],
+        terms.number[0],
+        terms.moments.weight[0],
+    )
 
     def newton(problem):
         floors = np.atleast_2d(problem.min_noise_energy)

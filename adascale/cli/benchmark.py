@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from adascale.comparison import Method
+    from adascale.statistics import Interval
 
 FOLDER = Path(adascale.__file__).parent
 THREAT = """Threat: an honest server with one receive chain that cannot cancel noise; one sample added or removed, \
@@ -173,16 +174,20 @@ def _table(rows: "pd.DataFrame") -> "pd.DataFrame":
     """Return the table of a scenario as text."""
     keys = {"dataset": "scenario", "target_total": "W"}
     by = ["dataset", "target_total", "policy", "kind", "knows"]
+
+    def centre(values: "pd.Series") -> float:
+        return _interval(values).centre
+
     columns: dict[str, Any] = {
         "reached": ("epsilon", lambda x: f"{x.count()}/{x.size}"),
         "participation": ("participation", "mean"),
         "least": ("participation_min", "min"),
-        "epsilon": ("epsilon", _centre),
-        "mean epsilon": ("epsilon_mean", _centre),
-        "epsilon at -6 dB": ("exposed", _centre),
-        "ratio": ("ratio", _centre),
-        "ratio from": ("ratio", lambda x: _ends(x)[0]),
-        "to": ("ratio", lambda x: _ends(x)[1]),
+        "epsilon": ("epsilon", centre),
+        "mean epsilon": ("epsilon_mean", centre),
+        "epsilon at -6 dB": ("exposed", centre),
+        "ratio": ("ratio", centre),
+        "ratio from": ("ratio", lambda x: _interval(x).low),
+        "to": ("ratio", lambda x: _interval(x).high),
     }
     if rows["accuracy"].notna().any():
         columns["accuracy"] = ("accuracy", "mean")
@@ -196,18 +201,10 @@ def _text(value: Any) -> str:
     return "" if np.isnan(value) else f"{value:.4g}"
 
 
-def _centre(values: "pd.Series") -> float:
-    """Return the geometric mean of the values that are there."""
-    from adascale.statistics import log_interval
+def _interval(values: "pd.Series") -> "Interval":
+    """Return the geometric mean of the values that are there, and of three or more its 95 % interval."""
+    from adascale.statistics import Interval, log_interval
 
-    return log_interval(values.dropna()).centre if values.count() else np.nan
-
-
-def _ends(values: "pd.Series") -> tuple[float, float]:
-    """Return the 95 % interval of the geometric mean, of three values or more."""
-    from adascale.statistics import log_interval
-
-    if values.count() < 3:
-        return np.nan, np.nan
-    _, low, high = log_interval(values.dropna())
-    return low, high
+    there = values.dropna()
+    interval = log_interval(there) if len(there) else Interval(*[np.nan] * 3)
+    return interval if len(there) > 2 else Interval(interval.centre, np.nan, np.nan)

@@ -11,13 +11,12 @@ example:
 import argparse
 
 import adascale
-from adascale.cli import common
 from adascale.cli import options as shared
 from adascale.cli.events import (
     add_search,
-    events_from,
     print_interval,
     rounded,
+    search,
 )
 
 
@@ -28,10 +27,7 @@ def add_options(parser: shared.Parser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print the factor, the noise multipliers, and epsilon with them."""
-    common.leave_out_numba(options)
-    events = events_from(options)
-    target, delta = options.epsilon, options.delta
-    calibrated = adascale.accounting.calibrate(events, target, delta, options.fixed)
+    events, calibrated = search(options, adascale.accounting.calibrate)
     sigmas = [rounded(options, sigma) for sigma in calibrated.noise_multiplier]
     released = [
         (rate, sigma, count)
@@ -46,5 +42,5 @@ def run(options: argparse.Namespace) -> None:
         epsilon=calibrated.epsilon.upper,
         scale=rounded(options, calibrated.scale),
         noise_multiplier=sigmas if len(sigmas) > 1 else sigmas[0],
-        delta=delta,
+        delta=options.delta,
     )

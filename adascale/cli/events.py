@@ -100,6 +100,13 @@ def print_interval(
     print(common.shown(totals | setting, options.json))
 
 
+def search(options: argparse.Namespace, find: Any) -> tuple[Any, Any]:
+    """Return the events, and what a search of the accountant finds for the epsilon of the options."""
+    common.leave_out_numba(options)
+    events = events_from(options)
+    return events, find(events, options.epsilon, options.delta, options.fixed)
+
+
 def rounded(options: argparse.Namespace, value: float, up: bool = True) -> float:
     """Return a bound for printing, rounded outwards unless all digits are printed."""
     if options.json:

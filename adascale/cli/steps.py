@@ -11,9 +11,8 @@ example:
 import argparse
 
 import adascale
-from adascale.cli import common
 from adascale.cli import options as shared
-from adascale.cli.events import add_search, events_from, print_interval
+from adascale.cli.events import add_search, print_interval, search
 
 
 def add_options(parser: shared.Parser) -> None:
@@ -23,10 +22,7 @@ def add_options(parser: shared.Parser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print the count, and epsilon with it."""
-    common.leave_out_numba(options)
-    events = events_from(options)
-    target, delta = options.epsilon, options.delta
-    largest = adascale.accounting.largest_count(events, target, delta, options.fixed)
+    events, largest = search(options, adascale.accounting.largest_count)
     released = [(q, sigma, largest.count * n) for q, sigma, n in events]
     print_interval(
         options,
@@ -34,5 +30,5 @@ def run(options: argparse.Namespace) -> None:
         largest.epsilon,
         count=largest.count,
         epsilon=largest.epsilon.upper,
-        delta=delta,
+        delta=options.delta,
     )

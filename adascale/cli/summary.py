@@ -9,6 +9,8 @@ from adascale.cli import common
 if TYPE_CHECKING:
     import pandas as pd
 
+    from adascale.statistics import Interval
+
 EVEN = "EqualAlloc"
 
 
@@ -105,17 +107,18 @@ def _best_to_run(rows: "pd.DataFrame", ratios: "pd.DataFrame", what: str) -> lis
     if not can_run:
         return []
     which = "among causal policies that keep the budget and let all devices send"
-    best = ratios[min(can_run, key=lambda policy: _centre(ratios[policy]))]
-    if _centre(best) >= 1:
+    best = ratios[min(can_run, key=lambda policy: _of(ratios[policy]).centre)]
+    centre, low, high = _of(best)
+    if centre >= 1:
         return [f"{which}, none has less than an even share, which will do"]
     label = rows.loc[rows["policy"] == best.name, "label"].iloc[0]
-    least = _interval("", best).get(" 95 %")
-    highest = float(least.split()[-1]) if least else _centre(best)
+    several = len(best) >= 3
+    interval = f" ({low:.4g} .. {high:.4g})" if several else ""
+    saved = 1 - (high if several else centre)
     return [
-        f"{which}, {label} has least, "
-        f"{_mean(best)} times" + (f" ({least})" if least else ""),
-        f"adapting saves {'at least ' * bool(least)}{100 * (1 - highest):.2g} % of the {what}"
-        if highest < 1
+        f"{which}, {label} has least, {centre:.4g} times{interval}",
+        f"adapting saves {'at least ' * several}{100 * saved:.2g} % of the {what}"
+        if saved > 0
         else "an even share will do",
     ]
 
@@ -130,25 +133,23 @@ def _mean(values: "pd.Series", is_bound: bool = False) -> str:
     """Return the geometric mean as text; that of upper bounds is rounded up."""
     from adascale.accounting.interval import round_outward
 
-    mean = _centre(values)
+    mean = _of(values).centre
     return f"{round_outward(mean, up=True, digits=4) if is_bound else mean:.4g}"
 
 
-def _centre(values: "pd.Series") -> float:
-    """Return the geometric mean."""
-    from adascale.statistics import log_interval
+def _of(values: "pd.Series") -> "Interval":
+    """Return the geometric mean and its interval, which has no ends if a value has none."""
+    from adascale.statistics import Interval, log_interval
 
-    return math.inf if math.inf in values.to_numpy() else log_interval(values).centre
+    if math.inf in values.to_numpy():
+        return Interval(math.inf, math.nan, math.nan)
+    return log_interval(values)
 
 
 def _interval(name: str, values: "pd.Series") -> dict[str, str]:
     """Return the interval of the geometric mean, as a column, if there are enough realisations."""
-    from adascale.statistics import log_interval
-
     if len(values) < 3:
         return {}
-    text = ""
-    if math.inf not in values.to_numpy():
-        centre, low, high = log_interval(values)
-        text = f"{low:.4g} .. {high:.4g}" if centre > 0 else ""
-    return {f"{name} 95 %": text}
+    centre, low, high = _of(values)
+    is_finite = 0 < centre < math.inf
+    return {f"{name} 95 %": f"{low:.4g} .. {high:.4g}" if is_finite else ""}

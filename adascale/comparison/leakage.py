@@ -1,7 +1,6 @@
 r"""Leakage against the noise budget :math:`\nu` as a tidy table (the paper's Figures 1 and 2)."""
 
 import contextlib
-from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -22,7 +21,7 @@ from adascale.comparison.methods import (
 )
 from adascale.comparison.names import find_method
 from adascale.errors import BudgetNotReached
-from adascale.policies import EqualAlloc, Policy
+from adascale.policies import EqualAlloc
 from adascale.problem import Problem
 from adascale.rootfind import widen
 from adascale.scenario import Scenario
@@ -134,12 +133,11 @@ def leakage_table(
         unit="block",
         desc=scenario.name,
     ) as bar:
-        parts = map_tasks(comparison, blocks, executor, bar.update)
-    tables, labels = zip(*parts, strict=True)
+        tables = map_tasks(comparison, blocks, executor, bar.update)
     table = _in_order(pd.concat(tables), key, [*methods])
     parameters = table.columns.difference([*keys, *_COLUMNS], sort=False)
     table = table.reindex(columns=[*keys, *parameters, *_COLUMNS])
-    table.attrs["labels"] = dict(ChainMap(*labels))
+    table.attrs["labels"] = {name: _label(name, methods[name]) for name in methods}
     return table
 
 
@@ -148,17 +146,15 @@ def _keys(key: str) -> list[str]:
     return ["dataset", "policy", "kind", "knows", *dict.fromkeys(("nu", key)), "seed"]
 
 
+def _label(name: str, method: Method) -> str:
+    """Return what a policy is called in a legend, unless it has a name of its own."""
+    policy = method.policy
+    return (name == policy.__name__ and policy.label) or name
+
+
 def _check_distinct(name: str, values: list[Any]) -> None:
     if len({*values}) < len(values):
         raise ValueError(f"{name} must not repeat, got {values}")
-
-
-def _check_parameters(name: str, policy: Policy, columns: set[str]) -> None:
-    """Raise a ``ValueError`` if a reported parameter has the name of a column of the table."""
-    for parameter in columns & reported_parameters(policy).keys():
-        raise ValueError(
-            f"policy {name} must not tune {parameter!r}, which is a column of the table"
-        )
 
 
 def _in_order(table: "pd.DataFrame", key: str, names: list[str]) -> "pd.DataFrame":
@@ -181,30 +177,25 @@ class _Comparison:
     key: str
     levels: FloatArray
 
-    def __call__(self, block: list[int]) -> "tuple[pd.DataFrame, dict[str, str]]":
-        """Return the rows of the block, and the label of each policy that was built."""
+    def __call__(self, block: list[int]) -> "pd.DataFrame":
+        """Return the rows of the block."""
         import pandas as pd
 
         some_choose = any(method.chooses_senders for method in self.methods.values())
         gains = _draw(self.scenario, self.channel, block, some_choose)
         realisations = _Realisations(*gains, self.channel, self.accountant, self.delta)
         target = self.key.removeprefix("target_")
-        tables = []
-        labels = {}
-        for name, method in self.methods.items():
-            table, policy = realisations.compare(method, target, self.levels)
-            if policy is not None:
-                _check_parameters(name, policy, {*_keys(self.key), *_COLUMNS})
-                is_class = name == type(policy).__name__
-                labels[name] = (is_class and policy.label) or name
-            tables.append(
-                table.assign(policy=name, kind=method.kind, knows=method.knows)
+        tables = [
+            realisations.compare(method, target, self.levels).assign(
+                policy=name, kind=method.kind, knows=method.knows
             )
+            for name, method in self.methods.items()
+        ]
         values = {
             "seed": block * (self.levels.size * len(tables)),
             self.key: np.tile(self.levels.repeat(len(block)), len(tables)),
         }
-        return pd.concat(tables, ignore_index=True).assign(**values), labels
+        return pd.concat(tables, ignore_index=True).assign(**values)
 
 
 def _draw(
@@ -239,8 +230,8 @@ class _Realisations:
 
     def compare(
         self, method: Method, target: str, levels: FloatArray
-    ) -> "tuple[pd.DataFrame, Policy | None]":
-        """Measure a policy at each level of the target in each realisation; return also one of the policies."""
+    ) -> "pd.DataFrame":
+        """Measure a policy at each level of the target in each realisation."""
         import pandas as pd
 
         floor = self.problem.min_noise_energy
@@ -248,15 +239,11 @@ class _Realisations:
         if "epsilon" in method.needs and target == "epsilon":
             spend: FloatArray = np.full((levels.size, 1), np.nan)
             methods = [method.guaranteeing(float(e), self.delta) for e in levels]
-            parts = [
-                self.measure_together(method_for, np.ones(1)) for method_for in methods
-            ]
-            tables, policies = zip(*parts, strict=True)
+            tables = [self.measure_together(one, np.ones(1)) for one in methods]
             table = pd.concat(tables, ignore_index=True)
-            policy = policies[0]
         else:
             spend = self._spend(method, target, levels)
-            table, policy = self.measure(method, spend)
+            table = self.measure(method, spend)
         spend = np.broadcast_to(spend, (levels.size, mean.size)).ravel()
         nu = np.where(spend > 0, spend, np.nan)
         described = {
@@ -268,7 +255,7 @@ class _Realisations:
             "floor_max": np.tile(floor.max(axis=-1), levels.size),
             "floor_max_round": np.tile(floor.argmax(axis=-1), levels.size),
         }
-        return table.assign(**described), policy
+        return table.assign(**described)
 
     def _spend(self, method: Method, target: str, levels: FloatArray) -> FloatArray:
         r"""Return the :math:`\nu` of each level, or the total of a method that chooses who sends, shape (levels, R)."""
@@ -295,7 +282,7 @@ class _Realisations:
 
         def excess(x: FloatArray, instance: IndexArray) -> FloatArray:
             spend = np.exp(start[instance] + x)
-            table, _ = self._take(instance % R).measure(method, spend)
+            table = self._take(instance % R).measure(method, spend)
             epsilon = table["epsilon"].fillna(np.inf).to_numpy()
             with np.errstate(divide="ignore"):
                 value = np.log(epsilon) - aim[instance]
@@ -315,9 +302,7 @@ class _Realisations:
         x = np.where(result.f_bracket[0] <= 0, low, x)
         return np.exp(start + x).reshape(-1, R)
 
-    def measure(
-        self, method: Method, spend: FloatArray
-    ) -> "tuple[pd.DataFrame, Policy | None]":
+    def measure(self, method: Method, spend: FloatArray) -> "pd.DataFrame":
         r"""Measure a policy at each :math:`\nu`, or total of one that chooses who sends; NaN where out of reach.
 
         A policy is built for all instances at once.  Where that fails, the instances are halved until those that cannot
@@ -332,22 +317,19 @@ class _Realisations:
         shape = np.broadcast_shapes(spend.shape, (R,))
         spend = np.broadcast_to(spend, shape).ravel()
         tables = [pd.DataFrame(columns=["cost", "epsilon"], dtype=float)]
-        policy = None
         halves = np.array_split(np.flatnonzero(spend > 0), 2)
         parts = [half for half in halves if half.size]
         while parts:
             part = parts.pop()
             try:
                 realisations = self._take(part % R)
-                table, policy = realisations.measure_together(method, spend[part])
+                table = realisations.measure_together(method, spend[part])
                 tables.append(table.set_axis(part))
             except BudgetNotReached:
                 parts += np.array_split(part, 2) if part.size > 1 else []
-        return pd.concat(tables).reindex(range(spend.size)), policy
+        return pd.concat(tables).reindex(range(spend.size))
 
-    def measure_together(
-        self, method: Method, spend: FloatArray
-    ) -> "tuple[pd.DataFrame, Policy]":
+    def measure_together(self, method: Method, spend: FloatArray) -> "pd.DataFrame":
         """Measure a policy that is built for all instances at once."""
         import pandas as pd
 
@@ -367,7 +349,7 @@ class _Realisations:
             for name, value in measured.items()
             if name not in PER_ROUND
         }
-        return pd.DataFrame(columns), policy
+        return pd.DataFrame(columns)
 
     def _take(self, rows: IndexArray) -> "_Realisations":
         """Return these realisations, which may repeat."""

@@ -1,13 +1,10 @@
 """Methods by the names of their policies, with the parameters of these."""
 
-from inspect import Parameter, signature
+from inspect import signature
 
 from adascale import registry
 from adascale.comparison.methods import Arguments, Method, as_method
 from adascale.policies import Policy
-
-_FROM_CHANNEL = ("mean_gain", "law", "epsilon", "delta")
-_CONSTRUCTORS = ("from_law", "of_total")
 
 
 def find_method(name: str) -> tuple[str, Method]:
@@ -26,20 +23,12 @@ def find_method(name: str) -> tuple[str, Method]:
 
 
 def _check_arguments(label: str, policy: type[Policy], options: Arguments) -> None:
-    """Refuse parameters that a policy class does not have, and a lack of those that only a name can give."""
-    constructors = [policy, *(getattr(policy, name, None) for name in _CONSTRUCTORS)]
-    accepted: dict[str, Parameter] = {}
-    for constructor in filter(None, constructors[::-1]):
-        accepted |= signature(constructor).parameters
-    if Parameter.VAR_KEYWORD in {parameter.kind for parameter in accepted.values()}:
-        return
+    """Refuse parameters that neither a policy class nor a class method that builds it has."""
     own = signature(policy).parameters
-    for name in options.keys() - accepted.keys():
+    builders = [getattr(policy, name, policy) for name in ("from_law", "of_total")]
+    accepted = {*own}.union(*(signature(builder).parameters for builder in builders))
+    for name in options.keys() - accepted:
         listed = ", ".join(key for key in own if key not in ("mean_gain", "law"))
         raise ValueError(
             f"policy {label} has no parameter {name!r}; it has {listed or 'none'}"
         )
-    supplied = {*policy.tuned, *_FROM_CHANNEL, *options}
-    for name, parameter in own.items():
-        if name not in supplied and parameter.default is Parameter.empty:
-            raise ValueError(f"policy {label} needs {name}, as in {label}:{name}=VALUE")

@@ -123,7 +123,12 @@ def train(
                     epsilon = f"{round_outward(leaked[0], up=True):.6g}"
                     bar.set_postfix(loss=loss, accuracy=accuracy, epsilon=epsilon)
             except Diverged as error:
-                raise diverged(t, error, training.learning_rate, rows) from None
+                failed = Diverged(
+                    f"the training diverged in round {t}: {error}; try a learning rate "
+                    f"below {training.learning_rate:g}, or a smaller nu, which is less noise"
+                )
+                failed.history = pd.DataFrame(rows, columns=COLUMNS)
+                raise failed from None
             row = (t, *record[:3], energy[t], *evaluation)
             rows.append(dict(zip(COLUMNS, row, strict=True)))
             bar.update()
@@ -167,15 +172,3 @@ def epsilon_so_far(
         devices = part.epsilons(scenario.noise_scale / eta, accountant, delta)
     epsilon, epsilon_mean = over_devices(devices).values()
     return float(epsilon), float(epsilon_mean)
-
-
-def diverged(
-    round_index: int, reason: Diverged, rate: float, rows: list[dict[str, Any]]
-) -> Diverged:
-    """Return the error of a training that diverged in a round, with what to try and the rows of the rounds before."""
-    error = Diverged(
-        f"the training diverged in round {round_index}: {reason}; "
-        f"try a learning rate below {rate:g}, or a smaller nu, which is less noise"
-    )
-    error.history = pd.DataFrame(rows, columns=COLUMNS)
-    return error

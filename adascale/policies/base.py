@@ -15,6 +15,7 @@ from adascale.checks import FloatArray
 from adascale.errors import AdaScaleError, InvalidInput, PolicyFailed
 from adascale.problem import Problem
 from adascale.scenario import Scenario
+from adascale.text import shown
 
 _ROUNDING = 1e-9  # relative distance below the floor that passes for a rounding error
 
@@ -124,6 +125,18 @@ def scheduled(policy: Policy, problem: Problem) -> FloatArray:
     return called(policy, "in its schedule", policy.schedule, problem)
 
 
+def decided(
+    policy: Policy, when: str, parts: tuple[str, ...], state: Any, seen: FloatArray
+) -> Any:
+    """Return what ``decide`` of a policy returns, if it has these parts; see :func:`called`."""
+    decision = called(policy, when, policy.decide, state, seen)  # type: ignore[attr-defined]
+    if not isinstance(decision, tuple) or len(decision) != len(parts):
+        raise PolicyFailed(
+            f"{_name(policy)} failed {when}: decide must return {', '.join(parts)}, got {shown(decision)}"
+        )
+    return decision
+
+
 def checked_decision(
     policy: OnlinePolicy, state: Any, floor: FloatArray, t: int
 ) -> tuple[Any, FloatArray]:
@@ -131,7 +144,8 @@ def checked_decision(
 
     Any error of its ``decide`` that is not of this package becomes a ``PolicyFailed``.
     """
-    next_state, decision = called(policy, f"in round {t}", policy.decide, state, floor)
+    parts = "the next state", "noise energies"
+    next_state, decision = decided(policy, f"in round {t}", parts, state, floor)
     name = f"the noise energy of {_name(policy)} in round {t}"
     energy = check.as_floats(name, decision)
     if energy.shape != np.shape(floor):

@@ -44,5 +44,5 @@ class EqualAlloc(CompiledPolicy):
         sigma = np.array(
             [calibrate([(q, 1.0, T)], epsilon, delta).scale for q in leakage.rate]
         )
-        least = float(np.max(leakage.unit * sigma**2))
+        least = float(np.max(leakage.unit_energy * sigma**2))
         return least * (1 + 1e-12)  # so that no rounding exceeds epsilon

@@ -64,7 +64,7 @@ class Joint(Selecting):
                 f"exactly one of price and total must be given, got {self}", "price"
             )
         leakage = RoundLeakage(scenario)
-        energy = _GRID * leakage.unit.min()
+        energy = _GRID * leakage.unit_energy.min()
         log_slope = np.log(-leakage.slope(energy) / scenario.num_devices)
         if self.total is None:
             log_price = np.log(check.positive("price", self.price))  # type: ignore[arg-type]

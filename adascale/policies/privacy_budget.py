@@ -174,8 +174,8 @@ class _Search:
         T = state.scenario.num_rounds
         kinds = kinds_that_may_leak_most(leakage)
         self.rate = leakage.rate[kinds]
-        self.unit = leakage.unit[kinds]
-        self.limits = [math.log(self.unit.max() * sigma**2) for sigma in _SIGMAS]
+        self.unit_energy = leakage.unit_energy[kinds]
+        self.limits = [math.log(self.unit_energy.max() * sigma**2) for sigma in _SIGMAS]
         last, first = _CLOSE
         self.close = max(first * (state.later + 1) / T, last)
 
@@ -195,7 +195,7 @@ class _Search:
             return self._estimate(plan(math.exp(x)))
 
         lowest, highest = low, high = self.limits
-        x = math.log(start) if start > 0 else math.log(self.unit.max())
+        x = math.log(start) if start > 0 else math.log(self.unit_energy.max())
         slope = _SLOPE
         last_excess = last_estimated = math.nan
         while high - low > _NARROW:
@@ -234,4 +234,4 @@ class _Search:
         return math.log(mu * (0.5 * mu + tail))
 
     def _sigmas(self, w: FloatArray) -> FloatArray:
-        return np.sqrt(w / self.unit[:, None])
+        return np.sqrt(w / self.unit_energy[:, None])

@@ -10,7 +10,7 @@ from adascale import checks as check
 from adascale.accounting import Accountant, epsilon_by, rdp
 from adascale.checks import BoolArray, FloatArray, IndexArray
 from adascale.errors import BudgetNotReached, InvalidInput
-from adascale.policies.base import Policy, called, started
+from adascale.policies.base import Policy, decided, started
 from adascale.policies.equal_alloc import EqualAlloc
 from adascale.policies.optimal import water_level
 from adascale.problem import RENYI, Problem, over_devices, scaling
@@ -124,6 +124,12 @@ def check_equal_weights(scenario: Scenario) -> None:
         )
 
 
+def choice(policy: Policy, when: str, state: Any, gain: FloatArray) -> Any:
+    """Return the state, eta and senders of a policy that chooses who sends; see :func:`decided`."""
+    parts = "the next state", "eta", "senders"
+    return decided(policy, when, parts, state, gain)
+
+
 class Selecting(Policy):
     """A policy that chooses who sends, by the channel alone; a subclass defines ``start`` and ``decide``.
 
@@ -152,8 +158,7 @@ class Selecting(Policy):
         scaled = scenario.scaled_gain(gain)
         scenario = replace(scenario, num_rounds=scaled.shape[-1])
         state = started(self, scenario)
-        decision = called(self, "in its choice", self.decide, state, scaled)
-        return Selection(scenario, *decision[1:])
+        return Selection(scenario, *choice(self, "in its choice", state, scaled)[1:])
 
     def schedule(self, problem: Problem) -> FloatArray:
         """Refuse a problem, which has no gains to choose from."""

@@ -37,8 +37,6 @@ from adascale.runs.specification import Run, described, make_run
 from adascale.runs.store import Store, resume
 from adascale.workers import run_tasks
 
-_REQUIRED = ("reading", "dataset", "policy", "seed")
-
 
 class Entry(NamedTuple):
     """A run of a sweep and its label."""
@@ -85,16 +83,14 @@ def _check_block(where: str, block: Any) -> None:
     """Refuse a block that lacks a key or a value."""
     if not isinstance(block, dict):
         raise ValueError(f"{where}: expected a table [[runs]], got {block!r}")
-    for name in _REQUIRED:
-        if name not in block:
-            raise ValueError(f"{where}: missing key {name!r}")
     for name, value in block.items():
         if value == []:
             raise ValueError(
                 f"{where}: {name} is an empty list; expected a value or a list of values"
             )
-    if not isinstance(block["reading"], str):
-        raise ValueError(f"{where}: reading must be a string, got {block['reading']!r}")
+    reading = block.get("reading")
+    if not isinstance(reading, str):
+        raise ValueError(f"{where}: reading must be its name, got {reading!r}")
 
 
 def _try_parameters(run: Run) -> None:

@@ -26,7 +26,7 @@ class Leakage:
         self._scenario = scenario
         self._conversion = conversion_offset(self.orders, delta)
         kinds = RoundLeakage(scenario)
-        self._unit = kinds.unit
+        self._unit = kinds.unit_energy
         self._terms = [moment_terms(kinds.rate, order) for order in self.orders]
         self._kind = kind_of_device(scenario)
         self._count = kinds.count.astype(int)

@@ -38,7 +38,7 @@ def states() -> Figure:
     """Draw the twenty rounds under both pours, with the exact epsilon of each."""
     scenario = SCENARIOS["mnist"]
     floor = typical_floors()
-    unit = float(RoundLeakage(scenario).unit[0])
+    unit = float(RoundLeakage(scenario).unit_energy[0])
     rate = float(scenario.sampling_rate)
     rounds_each = scenario.num_rounds // floor.size
     figure, axes = plt.subplots(1, 2, figsize=(1.6 * WIDTH, 2.6), sharey=True)

@@ -121,7 +121,7 @@ def training_rows(seed: int) -> Iterator[dict[str, Any]]:
 def of_channel(scenario: Scenario, seed: int) -> tuple[float, float, FloatArray]:
     """Return the noise energy of multiplier 1, the sampling rate, and floors in that unit, shape (T,)."""
     gain = channel.draw(scenario.num_devices, scenario.num_rounds, seed).gain
-    unit = float(RoundLeakage(scenario).unit[0])
+    unit = float(RoundLeakage(scenario).unit_energy[0])
     floor = scenario.floor(scenario.min_gain(gain)) / unit
     return unit, float(scenario.sampling_rate), floor
 

@@ -18,7 +18,7 @@ from .test_browser import AT_REST, LOCAL, SHIFT
 pytestmark = pytest.mark.book
 
 MNIST = explorer.SCENARIOS["mnist"]
-UNIT, RATE = float(RoundLeakage(MNIST).unit[0]), float(MNIST.sampling_rate)
+UNIT, RATE = float(RoundLeakage(MNIST).unit_energy[0]), float(MNIST.sampling_rate)
 DATA = "name => ({...document.querySelector(name).dataset})"
 INPUT = "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input', {bubbles: true})); }"
 

@@ -122,7 +122,7 @@ def test_a_kind_is_left_out_if_and_only_if_another_dominates_it(pairs):
         )
     )
     chosen = kinds_that_may_leak_most(leakage)
-    kinds = list(zip(leakage.rate, leakage.unit, strict=True))
+    kinds = list(zip(leakage.rate, leakage.unit_energy, strict=True))
     for i, kind in enumerate(kinds):
         others = kinds[:i] + kinds[i + 1 :]
         dominated = any(np.greater_equal(other, kind).all() for other in others)

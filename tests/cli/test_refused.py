@@ -262,7 +262,7 @@ REFUSED = {
     ],
     "sweep --store new": [
         ("given", "holds no runs", "runs = []"),
-        ("given", "block 1: missing key 'reading'", BLOCK.replace('reading = "a"', "")),
+        ("given", "block 1: reading must be", BLOCK.replace('reading = "a"', "")),
         ("given", "block 1: reading must be ", BLOCK.replace('"a"', "3")),
         (
             "given",

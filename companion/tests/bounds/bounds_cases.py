@@ -33,7 +33,7 @@ def instances(draw, orders=(2, 3, 5, 8)):
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     leakage = RoundLeakage(scenario)
     # where 1 / sigma^2 is 1
-    centre = np.median(np.repeat(leakage.unit, leakage.count.astype(int)))
+    centre = np.median(np.repeat(leakage.unit_energy, leakage.count.astype(int)))
     floor = centre * 10 ** rng.uniform(-3, 3, (LANES, rounds))
     arrange = draw(st.sampled_from([np.array, np.sort, lambda a: -np.sort(-a)]))
     budget = centre * 10 ** rng.uniform(-3, 2, LANES)
