@@ -122,7 +122,7 @@ def _failed(words: list[str], options: argparse.Namespace, error: Exception) -> 
     else:
         raise error
     _say(words, f"error: {reason}")
-    if isinstance(error, PolicyFailed):
+    if isinstance(error, PolicyFailed) and error.frames:
         common.say(error.frames)
     return code
 

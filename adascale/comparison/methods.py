@@ -100,7 +100,7 @@ class Method:
             guess = self.policy.guess(problem)
             value = tuning.match_budget(self.of_value, problem, *gains, guess=guess)
         else:
-            how = {"guess": self.policy.guess} | self.model
+            how: Arguments = {"guess": self.policy.guess} | self.model
             how.pop("channel")
             value = tuning.match_law(
                 self.of_value, scenario, problem.budget, law, *gains, **how
@@ -127,7 +127,7 @@ class Method:
     def _statistics(
         self,
         scenario: Scenario,
-        mean_gain: FloatArray | None,
+        mean_gain: Any,
         assumed: ChannelModel | None,
     ) -> Arguments:
         """Return what the policy needs of the channel's statistics, by the name of the argument."""

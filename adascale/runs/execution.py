@@ -101,9 +101,7 @@ def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
     return Finished(row, trained.history)
 
 
-def _cost(
-    problem: Problem, schedule: FloatArray | Selection | None
-) -> dict[str, float | None]:
+def _cost(problem: Problem, schedule: FloatArray | Selection | None) -> dict[str, Any]:
     """Return the cost and the RDP of a schedule, and the participation where not all devices send."""
     order = {"order": problem.scenario.order}
     if schedule is None:

@@ -64,8 +64,8 @@ class Store:
             row = json.loads((place / "row.json").read_text())
             for name in ("epsilon", "epsilon_mean"):
                 row[name] = float(row[name])  # "Infinity" is text in JSON
-            written = pd.read_csv(place / "history.csv", float_precision="round_trip")
-            history = written.astype(_WHOLE)
+            texts = pd.read_csv(place / "history.csv", dtype=str)
+            history = texts.astype(float).astype(_WHOLE)  # exactly as written
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"{place} cannot be read ({error}); delete the folder to run it again"

@@ -51,7 +51,9 @@ def _solve(floor, budget, leakage):
     alpha = int(leakage.order)
     k = np.arange(alpha + 1)
     objective = 0
-    for q, unit, count in zip(leakage.rate, leakage.unit_energy, leakage.count, strict=True):
+    for q, unit, count in zip(
+        leakage.rate, leakage.unit_energy, leakage.count, strict=True
+    ):
         weight = binom.logpmf(k, alpha, q)
         counts = np.isfinite(weight)  # q = 1 leaves k = alpha alone
         exponent = np.outer(unit / equal, k * (k - 1) / 2)[:, counts]

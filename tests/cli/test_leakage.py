@@ -195,6 +195,20 @@ def test_error_of_own_policy_names_it_and_its_line_alone(
 
 
 @pytest.mark.parametrize(
+    "code",
+    [
+        BROKEN.replace("t + 1, floor * [1, 1, 1][t]", "None"),
+        SELECTING.replace("state[0]", "None"),
+    ],
+)
+def test_own_decision_without_its_parts_is_one_line(trace, place, capsys, code):
+    (place / "broken.py").write_text(code)
+    assert run("leakage", *trace[1], "--policy", "broken:Broken") == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert re.search("mine failed .*: decide must return the next .*, got None", said)
+
+
+@pytest.mark.parametrize(
     ("more", "message"),
     [
         (["--channel", "rician"], "--gains cannot be combined"),
