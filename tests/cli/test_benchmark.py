@@ -1,8 +1,8 @@
 """The benchmark: its frozen numbers, its table by other means, its files, and a policy of one's own."""
 
-import itertools
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 from adascale import Optimal, Problem, channel, presets
-from adascale.accounting import RenyiAccountant, epsilon_by, order_grid
+from adascale.accounting import RenyiAccountant, order_grid
 from adascale.cli import benchmark
+from adascale.comparison import leakage_table
 from adascale.files import read_toml
 from adascale.learning import Training, load, train
 from adascale.policies import Truncated
@@ -95,21 +96,15 @@ def test_frozen_totals_are_multiples_of_the_median_floor(setting):
 @pytest.fixture(scope="module")
 def epsilons(realisations):
     """Epsilon of Optimal, of Optimal where the server cancels noise, and of Truncated, by total and realisation."""
-    scenario, gain, floor = realisations
-    account = RenyiAccountant(order_grid(63, 1.05))
-    values = {}
-    for total, seed in itertools.product(TOTALS, range(4)):
-        policy = Truncated.of_total(scenario, gain[seed], total)
-        truncated = policy.select(scenario, gain[seed]).epsilon(account)
-        optimal = exposed = np.nan
-        if total > floor[seed]:
-            min_gain = scenario.min_gain(gain[seed])
-            problem = Problem(scenario, min_gain, total - floor[seed])
-            sigma = problem.noise_multiplier(Optimal().schedule(problem))[0]
-            optimal = epsilon_by(account, 30 / 150, sigma, 1e-5)
-            exposed = epsilon_by(account, 30 / 150, sigma * 10**-0.3, 1e-5)
-        values[total, seed] = float(optimal), float(exposed), float(truncated)
-    return pd.DataFrame(values, index=["Optimal", "exposed", "Truncated"]).T
+    scenario, *_ = realisations
+    exposed = replace(scenario, privacy_noise_power=scenario.noise_power * 10**-0.6)
+    how = {"target": "total", "accountant": RenyiAccountant(order_grid(63, 1.05))}
+    chosen = TOTALS, range(4), {"Optimal": Optimal, "Truncated": Truncated}
+    whole, part = (leakage_table(s, *chosen, **how) for s in (scenario, exposed))
+    index = ["target_total", "seed"]
+    table = whole.pivot(index=index, columns="policy", values="epsilon")
+    part = part[part.policy == "Optimal"].set_index(index)
+    return table.assign(exposed=part.epsilon)
 
 
 @pytest.mark.parametrize("total", TOTALS)
