@@ -1,6 +1,5 @@
 """The sharp epsilon of a schedule, without proof: the root of a converged sum."""
 
-import contextlib
 import math
 
 import numpy as np
@@ -51,50 +50,33 @@ def converged_sum(
 
 
 def sharp_in_direction(rounds: Rounds, tilts: Tilts, delta: float) -> float:
-    """Compute the sharp epsilon in one direction, with decreasing smoothing if the plain sum is slow to converge."""
-    with contextlib.suppress(CannotCertify):
-        return _root(rounds, tilts, delta, 0.0)
-    slope = tilts.best(tilts.top)  # smoothing adds about slope * tau^2 / 2
-    largest_tau = math.sqrt(0.04 * max(tilts.top, 0.01 / slope) / slope)
-    tau = 0.1 * max(tilts.top, 1e-3 / float(tilts.tilt[-1]))
-    tau = min(tau, largest_tau, largest_smoothing(max(tilts.top, 0.0), slope))
-    before = math.inf
-    for _ in range(12):
-        try:
-            root = _root(rounds, tilts, delta, tau, before)
-        except CannotCertify:
-            if math.isinf(before):
-                raise
-            return before
-        if abs(before - root) <= 1e-3 * root:
-            # the effect of smoothing grows with the square of tau
-            return root + (root - before) / 15
-        before = root
-        tau = 0.25 * tau
-    return before
+    """Compute the sharp epsilon in one direction, from two smoothed sums if the plain one is slow to converge."""
+    try:
+        return _root(rounds, tilts, delta, 0.0, (0.8, 0.55, 0.3, 0.0))
+    except CannotCertify:
+        rough, finer = (rough_epsilon(rounds, tilts, delta, k) for k in (1.0, 0.5))
+        # the effect of smoothing grows with its square
+        return finer + (finer - rough) / 3
 
 
-def rough_epsilon(rounds: Rounds, tilts: Tilts, delta: float) -> float:
-    """Find epsilon in one direction by one sum, whose smoothing raises it by about a thousandth."""
+def rough_epsilon(
+    rounds: Rounds, tilts: Tilts, delta: float, share: float = 1.0
+) -> float:
+    """Find epsilon in one direction by one sum, whose smoothing, times a share, raises it by about a thousandth."""
     slope = tilts.best(tilts.top)
     tau = min(
         math.sqrt(0.002 * max(tilts.top, 0.01 / slope) / slope),
         largest_smoothing(max(tilts.top, 0.0), slope),
     )
-    return _root(rounds, tilts, delta, tau, parts=(0.2, 0.0))
+    return _root(rounds, tilts, delta, share * tau, (0.2, 0.0))
 
 
 def _root(
-    rounds: Rounds,
-    tilts: Tilts,
-    delta: float,
-    tau: float,
-    largest: float = math.inf,
-    parts: tuple[float, ...] = (0.8, 0.55, 0.3, 0.0),
+    rounds: Rounds, tilts: Tilts, delta: float, tau: float, parts: tuple[float, ...]
 ) -> float:
-    """Find where the sum equals delta, as near below the largest value as it is; return 0 if it is smaller at 0."""
+    """Find where the sum equals delta, above the first part of the Renyi value that will do; return 0 if below 0."""
     # the Renyi value is too large by a few over the tilt; the thinned rounds approximate it within one per cent
-    top = min(max(tilts.top, 0.0), largest)
+    top = max(tilts.top, 0.0)
     high = 1.02 * top
     for part in parts:
         low = max(part * top, top - 10.0 / tilts.best(top)) if part else 0.0
