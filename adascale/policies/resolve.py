@@ -50,7 +50,8 @@ class ReSolve(OnlinePolicy):
     hold : float, in [0, 1)
         Share of rounds at the end whose water level is frozen, with a budget met on average.
     coherence : float or "seen", :math:`c \ge 1`
-        Number of rounds for which a floor counts: 1 if rounds are independent; "seen" is :func:`seen_coherence`.
+        How often a floor counts, :math:`s_\infty^2/s^2` of :prf:ref:`thm-markov`: 1 if rounds are independent; "seen"
+        is :func:`seen_coherence`.
     """
 
     needs_law: ClassVar[bool] = True
