@@ -20,19 +20,11 @@ class Recorded(ChannelModel):
     Parameters
     ----------
     gain : numpy.ndarray, shape (M, N), > 0
-        Linear gains :math:`|h_{m,t}|^2`, as of :func:`read_gains`.
-    past : numpy.ndarray, shape (M, N'), > 0, optional
-        Gains of earlier rounds, for the path losses and the distribution of the floors.  By default these are those of
-        ``gain``, so that a policy that plans with them **sees all rounds**.
+        Linear gains :math:`|h_{m,t}|^2`, as of :func:`read_gains`.  The path losses and the distribution of the floors
+        are those of all of it, so that a policy that plans with them **sees all rounds**.
     """
 
     gain: FloatArray
-    past: FloatArray | None = None
-
-    @property
-    def known(self) -> FloatArray:
-        """The gains from which path losses and the distribution come."""
-        return self.gain if self.past is None else self.past
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         """Return blocks of the trace, of which ``seed`` has the numbers; their distances are unknown (NaN)."""
@@ -44,9 +36,9 @@ class Recorded(ChannelModel):
         rounds = number[..., None] * num_rounds + np.arange(num_rounds)
         gain = np.moveaxis(self.gain[:, rounds], 0, -2)
         shape = gain.shape[:-1]
-        path_loss = np.broadcast_to(1 / self.known.mean(axis=1), shape)
+        path_loss = np.broadcast_to(1 / self.gain.mean(axis=1), shape)
         return Channel(np.full(shape, np.nan), path_loss, np.sqrt(gain).astype(complex))
 
     def floor_law(self, scenario: Scenario, mean_gain: ArrayLike) -> FloorLaw:
-        """Return the empirical distribution of the known floors, whatever the mean gains."""
-        return EmpiricalFloors.of(scenario, scenario.min_gain(self.known))
+        """Return the empirical distribution of the floors, whatever the mean gains."""
+        return EmpiricalFloors.of(scenario, scenario.min_gain(self.gain))

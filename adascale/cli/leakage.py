@@ -32,11 +32,11 @@ in truncated:epsilon=2, is not tuned to --nu, --total or --epsilon.
 that its class declares as tuned is tuned until the cost is nu, and is a column of --out; with needs_mean_gain it is
 given the mean gains. Your own channel model (--channel) and accountant (--accountant) work in the same way.
 
---plot draws epsilon or the total; 'adascale plot' draws other columns of --out. --format latex needs LaTeX's booktabs.
+For a figure, give the table of --out to 'adascale plot'. --format latex needs LaTeX's booktabs.
 
 example:
   adascale leakage --scenario mnist --nu 0.01 --nu 0.16 --out leakage.csv
-  adascale leakage --gains gains.csv --split 0.5 --nu 0.04 --policy mine:Median --policy equalalloc --plot a.pdf
+  adascale leakage --gains gains.csv --split 0.5 --nu 0.04 --policy mine:Median --policy equalalloc --out a.csv
   adascale leakage --total 0.32 --policy optimal --policy truncated --channel antenna-selection:antennas=4
 """
 
@@ -48,7 +48,7 @@ from typing import TYPE_CHECKING, Any
 
 import adascale
 from adascale import registry
-from adascale.cli import common, marks, plot, report, summary
+from adascale.cli import common, marks, report, summary
 from adascale.cli import options as shared
 from adascale.cli.options import Parser
 
@@ -110,12 +110,6 @@ def add_options(parser: Parser) -> None:
     shared.share_epsilon(parser, "orders", "jobs", "scheduler")
     parser.share("out", more="one row per realisation, policy and level")
     add(
-        "--plot",
-        help="write a figure for a paper: .pdf, .png or .svg (extra: plot)",
-        metavar="FILE",
-        type=Path,
-    )
-    add(
         "--format",
         help="form of the printed table; latex is for booktabs",
         choices=("text", "csv", "markdown", "latex"),
@@ -126,11 +120,9 @@ def add_options(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Print the means, and write every realisation."""
-    plot.check_name("--plot", options.plot)
     inputs = common.input_files("--scenario", options.scenario)
     inputs |= {"--gains": options.gains}
-    outputs = {"--out": options.out, "--plot": options.plot}
-    common.check_outputs(inputs, outputs)
+    common.check_outputs(inputs, {"--out": options.out})
     target = _target(options)
     options.accountant = common.accountant_name(options)
     _check(options)
@@ -188,12 +180,7 @@ def _write(
     else:
         rows = summary.table(reached, level_column, reference)
         text = report.format_table(rows, options.format)
-    files: dict[Path | None, Any] = {options.out: table}
-    if options.plot:
-        y = "total" if target == "epsilon" else "epsilon"
-        figure = report.draw(reached, y, level_column, ("label",))
-        files[options.plot] = report.picture(figure, options.plot.suffix)
-    common.print_and_write(text, files)
+    common.print_and_write(text, {options.out: table})
     for label, rows in table.groupby("label", sort=False):
         for note in summary.notes(str(label), rows, target):
             common.note(note)
@@ -267,7 +254,7 @@ def _blocks(
         )
     if length != T:
         common.note(f"a block has {length} rounds, where {scenario.name} has {T}")
-    channel = adascale.channel.Recorded(gain=trace.gain, past=past and past.gain)
+    channel = adascale.channel.Recorded(gain=trace.gain)
     return replace(scenario, num_rounds=length), channel, range(number), past
 
 

@@ -47,7 +47,7 @@ def add_options(parser: shared.Parser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Write the figure."""
     path, picture, x = options.file, options.picture, options.x
-    check_name("FILE", picture)
+    _check_name(picture)
     common.check_outputs({"TABLE.csv": path}, {"FILE": picture})
     table = _read(path)
     default = [name for name in ("label", "policy") if name in table][:1]
@@ -64,14 +64,13 @@ def run(options: argparse.Namespace) -> None:
     write_atomically(picture, report.picture(figure, picture.suffix))
 
 
-def check_name(option: str, path: Path | None) -> None:
+def _check_name(path: Path) -> None:
     """Check, before any work, that there can be a figure of this name."""
-    if path is not None:
-        if path.suffix.lower() not in report.DATES:
-            raise ValueError(
-                f"{option} must end in {', '.join(report.DATES)}, got {short(str(path))}"
-            )
-        import matplotlib  # noqa: F401 (from an extra)
+    if path.suffix.lower() not in report.DATES:
+        raise ValueError(
+            f"FILE must end in {', '.join(report.DATES)}, got {short(str(path))}"
+        )
+    import matplotlib  # noqa: F401 (from an extra)
 
 
 def _check_marks(path: Path, table: "pd.DataFrame", by: tuple[str, ...]) -> None:

@@ -125,7 +125,6 @@ OPTIONS = {
     "--realisations": values("1", "2", "0", "1000000000"),
     "--dataset": values("preset.toml", "mine:Own", "nowhere.toml", "circle.toml"),
     "--device": values("cpu", "cuda:99", "nothing"),
-    "--plot": values("f.pdf", "f.gif", "out.csv"),
     "--format": values("csv", "markdown", "html"),
     "--nothing": values("x"),
 }

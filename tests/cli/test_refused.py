@@ -161,12 +161,6 @@ REFUSED = {
             "--nu 1 --accountant mine_too:Counts",
             "--accountant mine_too:Counts: ZeroDivisionError: division by zero",
         ),
-        # before any work, of which there would be hours
-        (
-            "--nu 1 --realisations 1000000 --plot f.jpg",
-            "--plot must end in .pdf, .png, .svg, got 'f.jpg'",
-        ),
-        ("--nu 1 --realisations 1000000 --plot nowhere/f.pdf", "there is no folder"),
         (
             "--nu 1 --realisations 1000000 --format csv --json",
             "--json cannot be combined with --format csv",
