@@ -228,8 +228,7 @@ def TunedOnModel(
             f"policy {policy.__name__} sees all rounds at once, expected an OnlinePolicy"
         )
     constructor = getattr(policy, "from_law", None) if from_law and tuned else None
-    is_told = {"law", "mean_gain"} & {*fixed}
-    if tuned and not (constructor and is_told):
+    if tuned and not (constructor and "law" in fixed):
         needs |= {"law"}
     model = {"channel": channel, "draws": draws, "seed": seed}
     return Method(None, policy, fixed, needs, constructor, tuned, model)
@@ -248,7 +247,7 @@ def _declared(policy: type[Policy], fixed: Arguments) -> tuple[str, frozenset[st
     needs = set()
     if policy.needs_mean_gain and "mean_gain" not in fixed:
         needs.add("mean_gain")
-    if policy.needs_law and {"law", "mean_gain"}.isdisjoint(fixed):
+    if policy.needs_law and "law" not in fixed:
         needs.add("law")
     if policy.needs_epsilon and "epsilon" not in fixed:
         needs.add("epsilon")

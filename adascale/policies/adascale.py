@@ -12,7 +12,7 @@ from adascale.channel import FloorLaw
 from adascale.checks import FloatArray
 from adascale.compiled import compiled, inlined
 from adascale.errors import AdaScaleError
-from adascale.policies.base import CompiledPolicy, State, find_law, in_rows
+from adascale.policies.base import CompiledPolicy, State, check_law, in_rows
 from adascale.policies.optimal import water_level
 from adascale.problem import LeakageTerms, Problem, RoundLeakage, slopes
 from adascale.rootfind import Search, power_law_step, search_from
@@ -64,8 +64,7 @@ class AdaScale(CompiledPolicy):
         cls,
         scenario: Scenario,
         budget: ArrayLike,
-        mean_gain: ArrayLike | None = None,
-        law: FloorLaw | None = None,
+        law: FloorLaw,
         stiffness: float = 30.0,
     ) -> "AdaScale":
         r"""Build AdaScale from the distribution of the floors (:prf:ref:`thm-warm-start`).
@@ -76,12 +75,12 @@ class AdaScale(CompiledPolicy):
         ----------
         scenario : Scenario
         budget : array_like, :math:`\nu > 0`
-        mean_gain, law : see :class:`ConstantLevel`
+        law : see :class:`ConstantLevel`
         stiffness : float, :math:`s \ge 1`; at 1 the queue starts empty
         """
         budget = check.positive("budget", budget)
         stiffness = check.number("stiffness", stiffness, 1)
-        level = find_law(scenario, mean_gain, law).level(budget)
+        level = check_law("law", law).level(budget)
         with np.errstate(all="ignore"):
             penalty = -stiffness * budget / RoundLeakage(scenario).slope(level)
         highest = np.max(level, initial=0)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adascale import checks as check
-from adascale.channel import FloorLaw, RayleighFloors
+from adascale.channel import FloorLaw
 from adascale.checks import FloatArray
 from adascale.errors import AdaScaleError, InvalidInput, PolicyFailed
 from adascale.problem import Problem
@@ -237,20 +237,6 @@ class HorizonState(PlanState):
         r"""Return the state before round 0, when :math:`T \nu` is left."""
         remaining = np.asarray(budget * scenario.num_rounds)
         return cls(scenario, budget, 0, remaining, *remembered)
-
-
-def find_law(
-    scenario: Scenario, mean_gain: ArrayLike | None, law: FloorLaw | None
-) -> FloorLaw:
-    """Return the distribution of the floors: ``law``, or Rayleigh fading of ``mean_gain``."""
-    if (mean_gain is None) == (law is None):
-        raise InvalidInput(
-            f"exactly one of mean_gain and law must be given, got {mean_gain!r} and {law!r}",
-            "law",
-        )
-    if mean_gain is not None:
-        return RayleighFloors.of(scenario, mean_gain)
-    return check_law("law", law)
 
 
 def check_law(name: str, law: object) -> FloorLaw:

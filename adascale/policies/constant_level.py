@@ -7,7 +7,7 @@ import numpy as np
 
 from adascale.channel import FloorLaw
 from adascale.checks import FloatArray
-from adascale.policies.base import CompiledPolicy, State, find_law
+from adascale.policies.base import CompiledPolicy, State, check_law
 from adascale.scenario import Scenario
 
 
@@ -26,21 +26,17 @@ class ConstantLevel(CompiledPolicy):
 
     Parameters
     ----------
-    mean_gain : array_like, shape (..., M), optional
-        :math:`\mathbb E|h_m|^2 / k_m^2` of independent Rayleigh fading.
-    law : FloorLaw, optional
-        Any other distribution of the floors; exactly one of the two must be given.
+    law : FloorLaw, such as :meth:`RayleighFloors.of <adascale.channel.RayleighFloors.of>` the mean gains
     """
 
     needs_law: ClassVar[bool] = True
     label: ClassVar[str] = "constant level"
     budget_mode = "law"
 
-    mean_gain: FloatArray | None = None
-    law: FloorLaw | None = None
+    law: FloorLaw
 
     def start(self, scenario: Scenario, budget: FloatArray) -> ConstantLevelState:
-        level = find_law(scenario, self.mean_gain, self.law).level(budget)
+        level = check_law("law", self.law).level(budget)
         budget = np.broadcast_to(budget, level.shape)
         return ConstantLevelState(scenario, budget, 0, level)
 

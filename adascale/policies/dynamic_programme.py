@@ -14,7 +14,7 @@ from adascale.compiled import compiled, inlined
 from adascale.policies.base import (
     CompiledPolicy,
     HorizonState,
-    find_law,
+    check_law,
     in_rows,
     quantiles,
 )
@@ -62,18 +62,17 @@ class DynamicProgramme(CompiledPolicy):
 
     Parameters
     ----------
-    mean_gain, law : see :class:`ConstantLevel`
+    law : see :class:`ConstantLevel`
     """
 
     needs_law: ClassVar[bool] = True
     label: ClassVar[str] = "dynamic programme"
     budget_mode = "hard"
 
-    mean_gain: FloatArray | None = None
-    law: FloorLaw | None = None
+    law: FloorLaw
 
     def start(self, scenario: Scenario, budget: FloatArray) -> ProgrammeState:
-        law = find_law(scenario, self.mean_gain, self.law)
+        law = check_law("law", self.law)
         instances = np.broadcast_shapes(np.shape(budget), law.batch_shape)
         budget = np.broadcast_to(budget, instances)
         tables = _tables(scenario, law, budget * scenario.num_rounds)

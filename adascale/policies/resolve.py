@@ -11,7 +11,7 @@ from adascale import checks as check
 from adascale.channel import FloorLaw
 from adascale.checks import FloatArray
 from adascale.compiled import compiled
-from adascale.policies.base import HorizonState, OnlinePolicy, find_law
+from adascale.policies.base import HorizonState, OnlinePolicy, check_law
 from adascale.scenario import Scenario
 
 BUDGET_MODES = ("average", "hard")
@@ -43,7 +43,7 @@ class ReSolve(OnlinePolicy):
 
     Parameters
     ----------
-    mean_gain, law : see :class:`ConstantLevel`
+    law : see :class:`ConstantLevel`
     budget_mode : {"average", "hard"}
         Whether :math:`\nu` is met on average or never exceeded.
     safety_margin : float, :math:`\varrho \ge 0`, for a hard constraint
@@ -56,8 +56,7 @@ class ReSolve(OnlinePolicy):
 
     needs_law: ClassVar[bool] = True
 
-    mean_gain: FloatArray | None = None
-    law: FloorLaw | None = None
+    law: FloorLaw
     budget_mode: str = "average"
     safety_margin: float = 2.0
     hold: float = 0.1
@@ -67,7 +66,7 @@ class ReSolve(OnlinePolicy):
         check_options(self.budget_mode, self.safety_margin, self.hold, self.coherence)
 
     def start(self, scenario: Scenario, budget: FloatArray) -> ReSolveState:
-        law = find_law(scenario, self.mean_gain, self.law)
+        law = check_law("law", self.law)
         instances = np.broadcast_shapes(np.shape(budget), law.batch_shape)
         budget = np.broadcast_to(budget, instances)
         moments = np.zeros((budget.size, 6))

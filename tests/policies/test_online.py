@@ -25,6 +25,11 @@ def means(problem):
     return devices * float(np.median(problem.min_gain)) * np.linspace(0.5, 2, devices)
 
 
+def rayleigh(problem):
+    """The law of the floors for devices of these mean gains."""
+    return channel.RayleighFloors.of(problem.scenario, means(problem))
+
+
 def nakagami(problem):
     """The law of the floors for devices of these mean gains under Nakagami fading, m = 2."""
     return channel.FadingFloors(
@@ -65,16 +70,16 @@ ONLINE = {
     "power-unsubtracted": lambda problem: power_control(problem, 1, "devices", False),
     "lyapunov": lambda problem: lyapunov(problem, 1.0, 0.0),
     "lyapunov-contracting": lambda problem: lyapunov(problem, 0.95, 0.1),
-    "level": lambda problem: policies.ConstantLevel(means(problem)),
-    "resolve": lambda problem: policies.ReSolve(means(problem)),
+    "level": lambda problem: policies.ConstantLevel(rayleigh(problem)),
+    "resolve": lambda problem: policies.ReSolve(rayleigh(problem)),
     "resolve-hard": lambda problem: policies.ReSolve(
-        means(problem), budget_mode="hard"
+        rayleigh(problem), budget_mode="hard"
     ),
     "resolve-nakagami": lambda problem: policies.ReSolve(law=nakagami(problem)),
     "resolve-seen": lambda problem: policies.ReSolve(
-        means(problem), budget_mode="hard", coherence="seen"
+        rayleigh(problem), budget_mode="hard", coherence="seen"
     ),
-    "programme": lambda problem: policies.DynamicProgramme(means(problem)),
+    "programme": lambda problem: policies.DynamicProgramme(rayleigh(problem)),
     "learn": lambda problem: policies.Learn(),
     "learn-hard": lambda problem: policies.Learn("hard"),
     "learn-seen": lambda problem: policies.Learn(
