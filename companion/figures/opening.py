@@ -77,7 +77,7 @@ def observed() -> Figure:
     """Draw the epsilon of four observers, an arrow where it is a lower bound."""
     names = {
         "server": "server",
-        "quieter 3 dB": "server, 3 dB quieter",
+        "quieter 3 dB": "server, half the noise",
         "antennas": "server, 4 chains",
         "neighbour": "neighbour",
     }
