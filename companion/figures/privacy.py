@@ -20,7 +20,6 @@ from companion.figures.style import (
     label_of,
     name_curves,
     panels,
-    policy_label,
     policy_style,
 )
 
@@ -154,7 +153,7 @@ def _gap(axis, table, metric):
     omitted = ("Optimal", *(NOT_IN_RDP if metric == "rdp" else ()))
     methods = [name for name in table["policy"].unique() if name not in omitted]
     for i, policy in enumerate(methods):
-        label = policy_label(policy, table[table["policy"] == policy], labels)
+        label = labels.get(policy) or label_of(policy)
         look = policy_style(policy, table["policy"]) | {
             "linewidth": 0.6,
             "elinewidth": 1.6,

@@ -205,24 +205,6 @@ def label_of(method: str) -> str:
     return LABELS.get(policy, policy) + comma + variant
 
 
-def policy_label(
-    policy: str, rows: pd.DataFrame, labels: Mapping[str, str] | None = None
-) -> str:
-    r"""Return the policy's name for a legend, with what must be said of its cost: leakages compare at equal cost only.
-
-    ``rows`` are the policy's rows of a leakage table.  A budget counts as unreached where the cost is NaN, and the cost
-    as another one where it is off by more than 1e-6 of :math:`\nu`.  ``labels`` are the table's ``attrs["labels"]``; a
-    policy that is not among them is called as in :data:`LABELS`.
-    """
-    label = (labels or {}).get(policy) or label_of(policy)
-    unreached = int(rows["cost"].isna().sum())
-    if unreached:
-        label += f" ({unreached} of {len(rows)} cannot reach $\\nu$)"
-    if (abs(rows["cost"] / rows["nu"] - 1) > 1e-6).any():
-        label += " (cost is not $\\nu$)"
-    return label
-
-
 def label_budgets(axis: Axes, nu: Iterable[float]) -> None:
     """Take the budgets as the ticks of the horizontal axis."""
     axis.set_xticks(sorted(set(nu)))
