@@ -1,4 +1,4 @@
-"""Trainings in which devices invert an estimate: the step at signal level, its equivalent form, and what biases do."""
+"""Trainings in which devices invert an estimate: the step at signal level, and its equivalent form."""
 
 import numpy as np
 import torch
@@ -18,14 +18,14 @@ ALIGNMENT = DRAWN.coefficient / ESTIMATE
 ETA = SCENARIO.x_max * SCENARIO.min_gain(np.abs(ESTIMATE) ** 2)
 
 
-def run(training=TRAINING, eta=ETA, alignment=ALIGNMENT, rounds=3, coefficient=None):
-    federation = OnChannel(SCENARIO, training, DIGITS, 0)
+def run(alignment=ALIGNMENT, coefficient=None):
+    federation = OnChannel(SCENARIO, TRAINING, DIGITS, 0)
     state = federation.start()
-    for t in range(rounds):
+    for t in range(3):
         h, c = (
             None if array is None else array[:, t] for array in (coefficient, alignment)
         )
-        state, _ = federation.step(state, float(eta[t]), h, alignment_t=c)
+        state, _ = federation.step(state, float(ETA[t]), h, alignment_t=c)
     return state.parameters.double()
 
 
