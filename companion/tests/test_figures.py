@@ -41,6 +41,7 @@ def shell():
 
 @pytest.fixture
 def axes():
+    figures.use_style()
     return plt.subplots()[1]
 
 
@@ -109,7 +110,6 @@ def test_a_notebook_gets_tables_pictures_text_and_files(axes, shell):
 
 
 def test_svg_is_reproducible_and_bounded(axes):
-    figures.use_style()
     axes.plot([1, 2], [3.0, 4.0])
     assert files.as_svg(axes.figure) == files.as_svg(axes.figure)
     assert "<image" not in files.as_svg(axes.figure)
