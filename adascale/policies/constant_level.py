@@ -26,7 +26,8 @@ class ConstantLevel(CompiledPolicy):
 
     Parameters
     ----------
-    law : FloorLaw, such as :meth:`RayleighFloors.of <adascale.channel.RayleighFloors.of>` the mean gains
+    law : FloorLaw
+        Distribution of the floors: with Rayleigh fading, ``RayleighFloors.of(scenario, mean_gain)``.
     """
 
     needs_law: ClassVar[bool] = True
