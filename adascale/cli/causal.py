@@ -47,14 +47,24 @@ def choose(
     if "epsilon" in method.needs:
         raise ValueError(f"--policy {options.policy} needs --epsilon in place of --nu")
     if options.past is not None:
-        if trace is not None:
-            other = "--hindsight" if hindsight else "--split"
-            raise ValueError(f"--past cannot be combined with {other}")
-        trace = common.read_trace(options.past, options, scenario)
+        trace = _read_past(options, scenario, trace, hindsight)
     if trace is None and method.needs:
         raise ValueError(_missing_past(options, method))
     policy = _build(options.nu, scenario, method, trace, hindsight)
     return name, policy, BUDGET_MODES[_budget_mode(policy, method, hindsight)]
+
+
+def _read_past(
+    options: Namespace,
+    scenario: adascale.Scenario,
+    other: Trace | None,
+    hindsight: bool,
+) -> Trace:
+    """Read the trace of ``--past``, unless another option gives one."""
+    if other is not None:
+        name = "--hindsight" if hindsight else "--split"
+        raise ValueError(f"--past cannot be combined with {name}")
+    return common.read_trace(options.past, options, scenario)
 
 
 def _find(options: Namespace, hindsight: bool) -> tuple[str, Method]:
