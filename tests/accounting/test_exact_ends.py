@@ -101,31 +101,25 @@ def test_the_ends_hold_wherever_the_line_is_laid(monkeypatch, change, factor):
 
 
 @pytest.mark.parametrize("direction", inversion.DIRECTIONS)
-def test_a_direction_is_called_below_where_it_is_and_never_else(monkeypatch, direction):
-    """A per cent below by a sum, far below without; else not, whatever was believed, or where nothing can be proven."""
+def test_a_direction_is_called_below_where_it_is_and_never_else(direction):
+    """Far below; else not, or where nothing can be proven."""
     ratios = RISING if direction == ADD else FALLING
-
-    def is_below(delta, epsilon, believed):
-        return sums.is_below(coins(ratios), direction, delta, epsilon, believed)
-
+    schedule = coins(ratios)
     for epsilon in (0.3, 1.5, 3.0):
         delta = delta_of_coins(epsilon, direction, ratios)
-        assert is_below(delta, 1.01 * epsilon, epsilon)
-        assert not is_below(delta, 1.01 * epsilon, None)
-        for believed in (None, 0.0, 0.5 * epsilon, 0.99 * epsilon):
-            assert not is_below(delta * (1 + 1e-9), 0.999 * epsilon, believed)
-    assert not is_below(0.0, 1.0, None)
-    monkeypatch.setattr(inversion, "MOST_POINTS", 0)
-    assert is_below(delta, 1.5 * epsilon, None)
-    for believed in (None, 0.0, 0.5 * epsilon, 0.99 * epsilon):
-        assert not is_below(delta * (1 + 1e-9), 0.999 * epsilon, believed)
+        assert not sums.is_below(schedule, direction, delta, 1.01 * epsilon)
+        assert not sums.is_below(
+            schedule, direction, delta * (1 + 1e-9), 0.999 * epsilon
+        )
+    assert sums.is_below(schedule, direction, delta, 1.5 * epsilon)
+    assert not sums.is_below(schedule, direction, 0.0, 1.0)
 
 
 def test_beyond_the_largest_loss_against_the_mixture_there_is_no_delta_of_removal():
     schedule = coins(mu=0.0)
     largest = -NUMBER * math.log(RISING[0])
     for function in (
-        lambda epsilon: sums.is_below(schedule, REMOVE, 1e-300, epsilon, None),
+        lambda epsilon: sums.is_below(schedule, REMOVE, 1e-300, epsilon),
         lambda epsilon: (
             sums.sharp_delta(schedule, schedule, REMOVE, epsilon) == (0, 0, 0)
         ),
@@ -133,7 +127,7 @@ def test_beyond_the_largest_loss_against_the_mixture_there_is_no_delta_of_remova
         assert function(largest * (1 + 1e-11))
         assert not function(largest * 0.97)
     assert not sums.is_below(
-        coins(), REMOVE, 1e-300, 1.1 * largest, None
+        coins(), REMOVE, 1e-300, 1.1 * largest
     )  # a Gaussian round has any loss
 
 
@@ -246,7 +240,7 @@ def test_a_chernoff_bound_within_its_rounding_is_no_proof(
         return moment - times * rounding - 0.5 * schedule.gaussian * a * (a + 1)
 
     monkeypatch.setattr(inversion, "proven_log_moment_at", log_moment)
-    assert sums.is_below(schedule, ADD, delta, epsilon, None) is below
+    assert sums.is_below(schedule, ADD, delta, epsilon) is below
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.3, 1.0])

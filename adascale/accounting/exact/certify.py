@@ -193,7 +193,7 @@ class EpsilonProof(Proof):
         if (
             upper == 0
             or self.upper[other] <= upper
-            or is_below(above, other, rest, upper, epsilons.get(other))
+            or is_below(above, other, rest, upper)
         ):
             self.reduce_upper(upper, name, other)
             return
@@ -266,7 +266,7 @@ class DeltaProof(Proof):
             # delta(0) is the same in both directions
             rest = lower - lost_in(above, REMOVE)
             if direction == ADD and (
-                epsilon == 0 or is_below(above, REMOVE, rest, epsilon, None)
+                epsilon == 0 or is_below(above, REMOVE, rest, epsilon)
             ):
                 self.reduce_upper(upper, name, REMOVE)
                 return

@@ -148,37 +148,22 @@ def nearest(
     return here if proven else there
 
 
-def is_below(
-    rounds: Rounds,
-    direction: str,
-    delta: float,
-    epsilon: float,
-    believed: float | None,
-) -> bool:
-    """Check that epsilon in this direction, which is believed to be near a value, is provably at most the given one."""
+def is_below(rounds: Rounds, direction: str, delta: float, epsilon: float) -> bool:
+    """Check whether epsilon in this direction is provably at most the given one, by one moment."""
     if direction == REMOVE and rounds.largest_loss <= epsilon:
         return True
     if delta <= 0:
         return False
     log_delta = math.log(delta)
     tilts = scan_tilts(rounds, direction, None, epsilon, log_delta - 0.1)
-    a = tilts.best(epsilon)  # approximately the slope of -ln delta as well
-    if tilts.log_bound(epsilon).min() < log_delta + 0.5:
-        log_moment = inversion.proven_log_moment_at(rounds, direction, a)
-        log_moment += gaussian_log_moment(rounds.gaussian, a)
-        log_bound = log_moment + inversion.chernoff_offset(a) - a * epsilon
-        rounding = 1e-13 * (abs(log_moment) + a * epsilon + 10)
-        if log_bound + rounding <= log_delta:
-            return True
-    if believed is None or believed > 0.998 * epsilon:
+    if not tilts.log_bound(epsilon).min() < log_delta + 0.5:
         return False
-    tau = min(
-        math.sqrt(0.5 * (epsilon - believed) / (a + 1)), largest_smoothing(epsilon, a)
-    )
-    with contextlib.suppress(CannotCertify):
-        total = smoothed_sum(rounds, tilts, epsilon, log_delta, tau)
-        return total.upper(epsilon) <= delta
-    return False
+    a = tilts.best(epsilon)
+    log_moment = inversion.proven_log_moment_at(rounds, direction, a)
+    log_moment += gaussian_log_moment(rounds.gaussian, a)
+    log_bound = log_moment + inversion.chernoff_offset(a) - a * epsilon
+    rounding = 1e-13 * (abs(log_moment) + a * epsilon + 10)
+    return bool(log_bound + rounding <= log_delta)
 
 
 def sharp_delta(
