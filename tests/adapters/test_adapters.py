@@ -101,7 +101,7 @@ def assert_shown(name, text):
 
 
 def test_page_shows_what_its_program_prints(capsys):
-    runpy.run_path(HOWTO / "unequal.py", run_name="__main__")
+    runpy.run_path(str(HOWTO / "unequal.py"), run_name="__main__")
     assert_shown("unequal.out", capsys.readouterr().out)
 
 
@@ -157,7 +157,7 @@ def test_own_loop_steps_along_the_mean_of_clipped_gradients_of_senders(program):
 @pytest.mark.slow
 def test_own_loop_prints_the_epsilon_of_its_policies(program, capsys):
     pytest.importorskip("torch")
-    runpy.run_path(HOWTO / "own_loop.py", run_name="__main__")
+    runpy.run_path(str(HOWTO / "own_loop.py"), run_name="__main__")
     printed = capsys.readouterr().out
     # the accuracy of a training in single precision differs between machines
     accuracy = r"[\d.]+% right"
