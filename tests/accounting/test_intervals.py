@@ -172,6 +172,13 @@ def test_one_gaussian_round_has_proven_ends_where_delta_underflows():
         assert 0 < accounting.delta([(rate, sigma, 1)], at).upper < 3e-300
 
 
+def test_an_epsilon_of_zero_is_no_negative_number():
+    """Its plain sum is slow to converge, and of two smoothed ones only the rougher is above 0."""
+    events = [(1.27e-7, 0.2167, 1), (0.0013, 19.7, 3854), (0.0013, 1.276, 22)]
+    found = accounting.epsilon(events, 0.00819)
+    assert found.lower == found.estimate == 0 <= found.upper < 1e-6
+
+
 def test_infinite_epsilons_have_an_upper_bound_of_delta():
     for at in (1e4, 1e31, 1.7e308):
         found = certify.delta_interval(equal(0.5, 1.0, 3), at)

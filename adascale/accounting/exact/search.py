@@ -56,7 +56,7 @@ def sharp_in_direction(rounds: Rounds, tilts: Tilts, delta: float) -> float:
     except CannotCertify:
         rough, finer = (rough_epsilon(rounds, tilts, delta, k) for k in (1.0, 0.5))
         # the effect of smoothing grows with its square
-        return finer + (finer - rough) / 3
+        return max(finer + (finer - rough) / 3, 0.0)
 
 
 def rough_epsilon(
