@@ -20,8 +20,9 @@ MOST_ENTRIES = 100_000_000
 
 
 def as_floats(name: str, value: ArrayLike) -> FloatArray:
-    """Return a new C-ordered float64 array of the value; refuse booleans, text and masked entries."""
-    if np.ma.is_masked(value):
+    """Return a new C-ordered float64 array of the value; refuse an array of booleans, text and masked entries."""
+    parts = value if isinstance(value, list | tuple) else [value]
+    if any(map(np.ma.is_masked, parts)):
         raise InvalidInput(
             f"{name} must have no masked entries; fill them or leave them out", name
         )

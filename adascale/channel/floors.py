@@ -66,6 +66,8 @@ class FloorLaw:
         start : array_like, optional
             Start of the search.
 
+        A mean cost that is rounded more coarsely gives a level to a relative 1e-10.
+
         Raises
         ------
         RuntimeError
@@ -80,7 +82,7 @@ class FloorLaw:
             highest = np.minimum(most, later)
             level = highest if start is None else np.minimum(start, highest)
             # Newton's steps on a convex function: from above they never reach beyond the root, from below one does
-            for _ in range(1000):
+            for turn in range(1000):
                 spent = rounds * self.mean_cost(level)
                 slope = rounds * self.cdf(level)
                 if floor is not None:
@@ -89,8 +91,11 @@ class FloorLaw:
                 over = spent - budget
                 step = np.where(slope > 0, over / slope, -np.inf)
                 done = (np.abs(over) <= 1e-13 * budget) | (budget == 0)
-                done |= np.abs(step) <= 4e-16 * level
+                # a mean cost may be rounded more coarsely than the level
+                close = 4e-16 if turn < 900 else 1e-10
+                done |= np.abs(step) <= close * level
                 done |= (level == most) & (over <= 0)  # up to rounding, the root
+                done &= np.isfinite(level)
                 if done.all():
                     return np.where(budget > 0, level, 0.0)
                 # in case the median is wrong

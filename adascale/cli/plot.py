@@ -11,6 +11,7 @@ example:
 """
 
 import argparse
+import csv
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,6 +95,11 @@ def _read(path: Path) -> "pd.DataFrame":
         # without a header of its own, pandas refuses rows that are longer than the first
         form: Any = {"header": None, "dtype": str, "keep_default_na": False}
         fields = pd.read_csv(path, encoding="utf-8-sig", **form)
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lengths = [len(row) for row in csv.reader(file) if row]
+        for number, length in enumerate(lengths):
+            if length < lengths[0]:  # which pandas would fill up
+                raise ValueError(f"row {number} has fewer fields than the header")
     except ValueError as error:
         raise InvalidFile(
             f"{path} is not a CSV table in UTF-8: {common.one_line(error)}", str(path)

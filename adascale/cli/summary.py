@@ -112,7 +112,7 @@ def _best_to_run(rows: "pd.DataFrame", ratios: "pd.DataFrame", what: str) -> lis
     if centre >= 1:
         return [f"{which}, none has less than an even share, which will do"]
     label = rows.loc[rows["policy"] == best.name, "label"].iloc[0]
-    several = len(best) >= 3
+    several = len(best) >= 3 and centre > 0
     interval = f" ({low:.4g} .. {high:.4g})" if several else ""
     saved = 1 - (high if several else centre)
     return [

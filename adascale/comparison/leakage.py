@@ -342,6 +342,10 @@ class _Realisations:
             )
             policy = method(problem, self.mean_gain, self.channel)
         measured = reported_parameters(policy)
+        for name in measured.keys() & {*_COLUMNS, *_keys("nu")}:
+            raise ValueError(
+                f"policy {type(policy).__name__} must not tune {name!r}, which is a column of the table"
+            )
         measured |= measure(policy, problem, self.gain, self.accountant, self.delta)
         shape = np.broadcast_shapes(spend.shape, (len(self.mean_gain),))
         columns = {

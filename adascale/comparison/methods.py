@@ -19,6 +19,7 @@ Arguments = dict[str, Any]
 PolicyBuilder = Callable[..., Policy]
 """A method, a policy class, or a function of a problem and its mean gains that returns a policy."""
 
+_STATISTICS = {"law", "mean_gain"}
 SEED = 51_000_017
 """Default seed of :func:`TunedOnModel`."""
 
@@ -46,7 +47,8 @@ class Method:
     tuned: str = ""
     """The parameter that is tuned, if there is one."""
     model: Arguments = field(default_factory=dict)
-    """How the channel is modelled by :func:`TunedOnModel`: ``channel, draws`` and ``seed``."""
+    """How the channel is modelled by :func:`TunedOnModel`: ``channel, draws`` and ``seed``, or what earlier rounds
+    say of it: ``law`` and ``mean_gain``."""
     past: Trace | None = None
     """The rounds that stand in for the future (:func:`with_past`)."""
 
@@ -101,7 +103,7 @@ class Method:
             value = tuning.match_budget(self.of_value, problem, *gains, guess=guess)
         else:
             how: Arguments = {"guess": self.policy.guess} | self.model
-            how.pop("channel")
+            how = {name: how[name] for name in {*how} - {"channel", *_STATISTICS}}
             value = tuning.match_law(
                 self.of_value, scenario, problem.budget, law, *gains, **how
             )
@@ -143,7 +145,8 @@ class Method:
         if "law" in needs:
             channel = self.model["channel"] or assumed or Rayleigh()
             statistics["law"] = channel.floor_law(scenario, mean_gain)
-        return {name: value for name, value in statistics.items() if name in needs}
+        needed = {name: value for name, value in statistics.items() if name in needs}
+        return needed | {name: self.model[name] for name in _STATISTICS & {*self.model}}
 
     def guaranteeing(self, epsilon: float, delta: float) -> "Method":
         """Return the method of the same class that guarantees epsilon at delta, or at its own delta."""
@@ -171,7 +174,11 @@ class Method:
         decides_by_round = issubclass(self.policy, OnlinePolicy | Selecting)
         if "future" in self.needs or not decides_by_round:
             return "gains to come"
-        is_told = {"law", "mean_gain", "past", "prior"} & {*self.needs, *self.fixed}
+        is_told = {"law", "mean_gain", "past", "prior"} & {
+            *self.needs,
+            *self.fixed,
+            *self.model,
+        }
         return "law" if is_told else "nothing"
 
 

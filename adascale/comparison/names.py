@@ -1,6 +1,6 @@
 """Methods by the names of their policies, with the parameters of these."""
 
-from inspect import signature
+from inspect import Parameter, signature
 
 from adascale import registry
 from adascale.comparison.methods import Arguments, Method, as_method
@@ -23,12 +23,20 @@ def find_method(name: str) -> tuple[str, Method]:
 
 
 def _check_arguments(label: str, policy: type[Policy], options: Arguments) -> None:
-    """Refuse parameters that neither a policy class nor a class method that builds it has."""
+    """Refuse parameters that a class, or a class method that builds it, does not have, and the lack of one."""
     own = signature(policy).parameters
     builders = [getattr(policy, name, policy) for name in ("from_law", "of_total")]
-    accepted = {*own}.union(*(signature(builder).parameters for builder in builders))
-    for name in options.keys() - accepted:
+    accepted = {**own}
+    for builder in builders:
+        accepted |= signature(builder).parameters
+    if any(one.kind is Parameter.VAR_KEYWORD for one in accepted.values()):
+        return
+    for name in options.keys() - accepted.keys():
         listed = ", ".join(key for key in own if key not in ("mean_gain", "law"))
         raise ValueError(
             f"policy {label} has no parameter {name!r}; it has {listed or 'none'}"
         )
+    given = {*policy.tuned, "mean_gain", "law", "epsilon", *options}
+    for name, parameter in own.items():
+        if parameter.default is Parameter.empty and name not in given:
+            raise ValueError(f"policy {label} needs {name}, as in {label}:{name}=VALUE")

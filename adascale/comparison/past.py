@@ -42,7 +42,12 @@ def with_past(
             f"{policy.__name__} needs the gains of every device, which the trace does not have",
             "gain",
         )
-    method = replace(method, fixed=told | method.fixed, needs=method.needs - {*told})
+    needs = method.needs - {*told}
+    if method.tuned and method.constructor is None and "law" in told:
+        # the floors on which the parameter is tuned are drawn from the law
+        method = replace(method, model=method.model | told, needs=needs)
+    else:
+        method = replace(method, fixed=told | method.fixed, needs=needs)
     if "future" not in method.needs:
         return method
     return replace(method, needs=method.needs - {"future"} | {"past"}, past=past)

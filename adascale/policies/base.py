@@ -132,7 +132,7 @@ def decided(
     decision = called(policy, when, policy.decide, state, seen)  # type: ignore[attr-defined]
     if not isinstance(decision, tuple) or len(decision) != len(parts):
         raise PolicyFailed(
-            f"{_name(policy)} failed {when}: decide must return {', '.join(parts)}, got {shown(decision)}"
+            f"{_name(policy)} failed {when}: decide must return {', '.join(parts)} as a tuple, got {shown(decision)}"
         )
     return decision
 

@@ -91,6 +91,8 @@ def delta_slopes(
     total = np.zeros(1)
     while math.exp(total[-1].real - total[0].real) * points > 1e-8:
         points *= 2
+        if points > 1 << 16:
+            raise ValueError("the integral over the line does not settle")
         z = 1.0 + a + 1j * step * np.arange(points)
         total, p2, bend, pairs = moments(z)
         total = total - (z - 1) * epsilon

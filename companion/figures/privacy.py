@@ -153,7 +153,8 @@ def _gap(axis, table, metric):
     omitted = ("Optimal", *(NOT_IN_RDP if metric == "rdp" else ()))
     methods = [name for name in table["policy"].unique() if name not in omitted]
     for i, policy in enumerate(methods):
-        label = labels.get(policy) or label_of(policy)
+        label = labels.get(policy, policy)
+        label = label_of(policy) if label == policy else label
         look = policy_style(policy, table["policy"]) | {
             "linewidth": 0.6,
             "elinewidth": 1.6,

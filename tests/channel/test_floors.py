@@ -220,3 +220,10 @@ def test_bad_argument_is_named(argument, call):
 def test_level_out_of_floating_point_range_is_refused():
     with pytest.raises(RuntimeError, match="beyond floating point"):
         RayleighFloors(1.0).level(1e-320)
+
+
+def test_levels_of_many_antennas_end_though_their_mean_cost_is_rounded():
+    """Its alternating sum of sixteen antennas is exact to about 1e-12, and Newton's steps never get below that."""
+    floors, budget = SelectionFloors(1.0, 16), np.geomspace(0.1, 1000, 3000)
+    level = floors.level(budget)
+    np.testing.assert_allclose(floors.mean_cost(level), budget, rtol=1e-9)

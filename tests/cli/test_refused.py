@@ -168,7 +168,7 @@ REFUSED = {
         ("--nu 1 --gains least.csv", "gains of every device"),
         ("--nu 1 --jobs 2 --scheduler x", "--jobs cannot be combined with --scheduler"),
         ("--nu 1 --policy learn:budget_mod=1", "Learn has no parameter 'budget_mod'"),
-        ("--nu 1 --policy best", "required positional argument: 'number'"),
+        ("--nu 1 --policy best", "Best needs number, as in Best:number=VALUE"),
         ("--nu 1 --variable H", "--variable applies only to --gains"),
     ],
     "plot": [
@@ -183,6 +183,7 @@ REFUSED = {
         ("given f.pdf", "given has no rows", "nu,epsilon\n"),
         ("given f.pdf", "given: duplicate column 'nu'", "nu,nu\n1,2\n"),
         ("given f.pdf", "given is not a CSV table", "nu,epsilon\n1,2,3\n"),
+        ("given f.pdf", "row 2 has fewer fields than", "nu,epsilon\n1,2\n3\n"),
         ("given f.pdf", "given is not a CSV table", ""),
     ],
     "schedule --scenario my.toml --gains gains.csv --out new.csv": [

@@ -54,7 +54,11 @@ def sharp_in_direction(rounds: Rounds, tilts: Tilts, delta: float) -> float:
     try:
         return _root(rounds, tilts, delta, 0.0, (0.8, 0.55, 0.3, 0.0))
     except CannotCertify:
-        rough, finer = (rough_epsilon(rounds, tilts, delta, k) for k in (1.0, 0.5))
+        rough = rough_epsilon(rounds, tilts, delta, 1.0)
+        try:
+            finer = rough_epsilon(rounds, tilts, delta, 0.5)
+        except CannotCertify:
+            return rough
         # the effect of smoothing grows with its square
         return max(finer + (finer - rough) / 3, 0.0)
 
