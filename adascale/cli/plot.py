@@ -92,26 +92,24 @@ def _read(path: Path) -> "pd.DataFrame":
     import pandas as pd
 
     try:
-        # without a header of its own, pandas refuses rows that are longer than the first
-        form: Any = {"header": None, "dtype": str, "keep_default_na": False}
-        fields = pd.read_csv(path, encoding="utf-8-sig", **form)
         with path.open(encoding="utf-8-sig", newline="") as file:
-            lengths = [len(row) for row in csv.reader(file) if row]
-        for number, length in enumerate(lengths):
-            if length < lengths[0]:  # which pandas would fill up
-                raise ValueError(f"row {number} has fewer fields than the header")
-    except ValueError as error:
+            header, *rows = filter(None, csv.reader(file, strict=True))
+    except (ValueError, csv.Error) as error:  # also a file without a row
         raise InvalidFile(
             f"{path} is not a CSV table in UTF-8: {common.one_line(error)}", str(path)
         ) from None
-    header, rows = fields.iloc[0], fields.iloc[1:]
-    if rows.empty:
+    if not rows:
         raise InvalidFile(f"{path} has no rows; expected a header and rows", str(path))
-    for name in header[header.duplicated()]:
-        raise InvalidFile(f"{path}: duplicate column {short(name)}", str(path))
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(header):
+            raise InvalidFile(
+                f"{path}, row {number}: expected {len(header)} fields, got {len(row)}",
+                str(path),
+            )
     columns: dict[str, Any] = {}
-    for place, name in header.items():
-        texts = rows[place].tolist()
+    for name, *texts in zip(header, *rows, strict=True):
+        if name in columns:
+            raise InvalidFile(f"{path}: duplicate column {short(name)}", str(path))
         numbers = [to_number(text or "nan") for text in texts]
         columns[name] = texts if None in numbers else numbers
     return pd.DataFrame(columns)

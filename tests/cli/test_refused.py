@@ -182,8 +182,12 @@ REFUSED = {
         ("given f.pdf", "no row has a place on the axes", "nu,epsilon,policy\n1,,a\n"),
         ("given f.pdf", "given has no rows", "nu,epsilon\n"),
         ("given f.pdf", "given: duplicate column 'nu'", "nu,nu\n1,2\n"),
-        ("given f.pdf", "given is not a CSV table", "nu,epsilon\n1,2,3\n"),
-        ("given f.pdf", "row 2 has fewer fields than", "nu,epsilon\n1,2\n3\n"),
+        (
+            "given f.pdf",
+            "given, row 1: expected 2 fields, got 3",
+            "nu,epsilon\n1,2,3\n",
+        ),
+        ("given f.pdf", "row 2: expected 2 fields, got 1", "nu,epsilon\n1,2\n3\n"),
         ("given f.pdf", "given is not a CSV table", ""),
     ],
     "schedule --scenario my.toml --gains gains.csv --out new.csv": [
