@@ -1,6 +1,7 @@
 """Methods that learn from the earlier rounds of a trace."""
 
 from dataclasses import replace
+from typing import Any
 
 from adascale.channel import EmpiricalFloors, Trace
 from adascale.comparison.methods import Method, TunedOnModel
@@ -32,16 +33,7 @@ def with_past(
     policy = method.policy
     if "future" in method.needs and hasattr(policy, "from_law") and not is_future:
         method = TunedOnModel(policy, **method.fixed)
-    law = EmpiricalFloors.of(scenario, past.min_gain)
-    statistics = {"law": law, "mean_gain": past.mean_gain}
-    told = {name: statistics[name] for name in method.needs & statistics.keys()}
-    if policy in _LAW and not (is_future and policy is Learn):
-        told[_LAW[policy]] = law
-    if any(value is None for value in told.values()):
-        raise InvalidInput(
-            f"{policy.__name__} needs the gains of every device, which the trace does not have",
-            "gain",
-        )
+    told = _told(method, scenario, past, is_future)
     needs = method.needs - {*told}
     if method.tuned and method.constructor is None and "law" in told:
         # the floors on which the parameter is tuned are drawn from the law
@@ -51,3 +43,21 @@ def with_past(
     if "future" not in method.needs:
         return method
     return replace(method, needs=method.needs - {"future"} | {"past"}, past=past)
+
+
+def _told(
+    method: Method, scenario: Scenario, past: Trace, is_future: bool
+) -> dict[str, Any]:
+    """Return what earlier rounds tell a policy of the channel, by the name of the argument."""
+    law = EmpiricalFloors.of(scenario, past.min_gain)
+    statistics = {"law": law, "mean_gain": past.mean_gain}
+    told = {name: statistics[name] for name in method.needs & statistics.keys()}
+    policy = method.policy
+    if policy in _LAW and not (is_future and policy is Learn):
+        told[_LAW[policy]] = law
+    if any(value is None for value in told.values()):
+        raise InvalidInput(
+            f"{policy.__name__} needs the gains of every device, which the trace does not have",
+            "gain",
+        )
+    return told
