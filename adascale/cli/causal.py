@@ -126,8 +126,10 @@ def _build(
         method = adascale.comparison.with_past(method, scenario, trace, hindsight)
     if trace is None or method.past is None:
         has_law = method.constructor is not None
-        return method.told(**{"scenario": scenario, "budget": nu} if has_law else {})
-    min_gain = method.last(trace.min_gain, scenario.num_rounds)
+        return method.build_policy(
+            **{"scenario": scenario, "budget": nu} if has_law else {}
+        )
+    min_gain = method.last_rounds(trace.min_gain, scenario.num_rounds)
     problem = adascale.Problem(scenario, min_gain, nu)
     if not method.chooses_senders:
         return method(problem, trace.mean_gain)

@@ -64,12 +64,12 @@ class Method:
         """Return the arguments of a call with the last earlier rounds in place of those to come."""
         if self.chooses_senders:
             later, *total = rest
-            return first, self.last(past.gain, later.shape[-1]), *total
+            return first, self.last_rounds(past.gain, later.shape[-1]), *total
         budget = np.broadcast_to(first.budget, first.batch_shape)
-        earlier = self.last(past.min_gain, first.num_rounds)
+        earlier = self.last_rounds(past.min_gain, first.num_rounds)
         return Problem(first.scenario, earlier, budget), *rest
 
-    def last(self, past: FloatArray | None, rounds: int) -> FloatArray:
+    def last_rounds(self, past: FloatArray | None, rounds: int) -> FloatArray:
         """Return the last of earlier rounds, on which the policy is tuned; refuse to take fewer."""
         if past is None or past.shape[-1] < rounds:
             got = "min_gain alone" if past is None else past.shape[-1]
@@ -81,8 +81,8 @@ class Method:
 
     def _selecting(self, scenario: Scenario, gain: Any, total: Any) -> Policy:
         if self.constructor is None:
-            return self.told()
-        return self.told(scenario=scenario, gain=gain, total=total)
+            return self.build_policy()
+        return self.build_policy(scenario=scenario, gain=gain, total=total)
 
     def _scaling(
         self,
@@ -93,9 +93,11 @@ class Method:
         scenario = problem.scenario
         statistics = self._statistics(scenario, mean_gain, assumed)
         if self.constructor is not None:
-            return self.told(scenario=scenario, budget=problem.budget, **statistics)
+            return self.build_policy(
+                scenario=scenario, budget=problem.budget, **statistics
+            )
         if not self.tuned:
-            return self.told(**statistics)
+            return self.build_policy(**statistics)
         law = statistics.pop("law", None)
         gains = statistics.values()
         if law is None:
@@ -111,11 +113,11 @@ class Method:
 
     def of_value(self, value: FloatArray, *mean_gain: FloatArray) -> Policy:
         """Build the policy with a value of its parameter, and the mean gains if it needs them."""
-        return self.told(
+        return self.build_policy(
             **{self.tuned: value}, **dict(zip(["mean_gain"], mean_gain, strict=False))
         )
 
-    def told(self, **arguments: Any) -> Policy:
+    def build_policy(self, **arguments: Any) -> Policy:
         """Build the policy from these arguments and the fixed ones; say what to declare if one does not fit."""
         build: PolicyBuilder = self.constructor or self.policy
         try:

@@ -33,7 +33,7 @@ def with_past(
     policy = method.policy
     if "future" in method.needs and hasattr(policy, "from_law") and not is_future:
         method = TunedOnModel(policy, **method.fixed)
-    told = _told(method, scenario, past, is_future)
+    told = _told_by(method, scenario, past, is_future)
     needs = method.needs - {*told}
     if method.tuned and method.constructor is None and "law" in told:
         # the floors on which the parameter is tuned are drawn from the law
@@ -45,7 +45,7 @@ def with_past(
     return replace(method, needs=method.needs - {"future"} | {"past"}, past=past)
 
 
-def _told(
+def _told_by(
     method: Method, scenario: Scenario, past: Trace, is_future: bool
 ) -> dict[str, Any]:
     """Return what earlier rounds tell a policy of the channel, by the name of the argument."""

@@ -23,7 +23,6 @@ from adascale.channel import (
     Rayleigh,
     RayleighFloors,
     Rician,
-    Trace,
 )
 from adascale.comparison import (
     PAPER,
@@ -36,7 +35,6 @@ from adascale.comparison import (
 )
 from adascale.comparison.costs import PER_ROUND
 from adascale.comparison.methods import SEED
-from adascale.comparison.past import with_past
 from adascale.comparison.shi_tuning import best_lyapunov
 from companion.causal.fresh import CAUSAL, TUNED
 from companion.methods import METHODS
@@ -392,19 +390,3 @@ def test_a_row_accounts_for_each_device_and_its_exposure(model):
             for q, s in zip(rates, sent, strict=True)
         ]
         assert row.rdp == pytest.approx(np.mean(rdp), rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    "method",
-    [
-        TunedOnModel(policies.AdaScale, from_law=False),
-        TunedOnModel(policies.PowerControl),
-    ],
-)
-def test_a_parameter_is_tuned_on_floors_drawn_from_the_past(method):
-    gain = channel.draw(SMALL.num_devices, SMALL.num_rounds, 5).gain
-    past = Trace(SMALL.min_gain(gain), gain.mean(axis=-1))
-    told = with_past(method, SMALL, past)
-    assert (told.kind, told.knows) == ("causal", "law")
-    cost = FRESH.cost(told(FRESH, MEAN_GAIN).schedule(FRESH)) / FRESH.budget
-    assert (abs(cost - 1) > 1e-3).all()  # of rounds on which it was not tuned
