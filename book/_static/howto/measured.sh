@@ -3,5 +3,3 @@ adascale schedule --scenario mnist --gains site.csv --unit dbm --transmit-power 
   --policy learn:budget_mode=hard --nu 0.04 --out eta.csv
 adascale epsilon --scenario mnist --eta eta.csv --delta 1e-5
 adascale plot eta.csv eta.pdf --x round --y noise_energy --linear x
-echo "for one sample of one device, against a server" \
-  "with one receive chain that cannot cancel noise"
