@@ -74,14 +74,14 @@ def future() -> Figure:
 
 
 def observed() -> Figure:
-    """Draw the epsilon of four observers, an arrow where it is a lower bound."""
+    r"""Draw the epsilon of four observers at :data:`START`, with ">" where it is a lower bound."""
     names = {
         "server": "server",
         "quieter 3 dB": "server, half the noise",
         "antennas": "server, 4 chains",
         "neighbour": "neighbour",
     }
-    table = observers.listeners_table((0.16,), range(5)).set_index("listener")
+    table = observers.listeners_table((START,), range(5)).set_index("listener")
     figure, axis = small()
     for place, key in enumerate(names):
         value, beyond = table.loc[key, ["epsilon", "beyond"]]
@@ -91,7 +91,7 @@ def observed() -> Figure:
         axis.text(value, place, text, va="center", color=color, fontweight="bold")
     axis.set_yticks(range(len(names)), names.values())
     axis.set(xscale="log", xlim=(0.3, 200), xticks=[1, 10, 100], ylim=(3.5, -0.5))
-    axis.set_xlabel("ε, logarithmic")
+    axis.set_xlabel(f"ε at ν = {START:.2g}, logarithmic")
     axis.set_xticklabels(["1", "10", "100"])
     axis.grid(visible=False)
     return figure
