@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import pandas as pd
 
 from adascale.cli.options import Parser
 from adascale.files import read_toml, write_atomically
 from adascale.runs.provenance import write_provenance
 from adascale.workers import open_executor
+from companion.results import tabulate
 
 
 class Result(NamedTuple):
@@ -19,12 +23,17 @@ class Result(NamedTuple):
 
     folder: str
     files: str
-    """Their names, in the order in which the function yields their text, each with what its provenance states."""
+    """Their names, in the order in which the function returns their contents."""
     function: str
     """``module:function`` of the companion."""
     arguments: Sequence[str] = ()
     options: Sequence[str] = ()
     """Of :data:`OPTIONS`."""
+    tasks: str = ""
+    """The constant of the module with the tasks for each of which the function yields rows."""
+    states: Mapping[str, str] = {}
+    """What the provenance states: constants of the module by their names, or the text itself."""
+    digits: int = 7
 
 
 RESULTS = {
@@ -53,43 +62,47 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def make(name: str, out: Path | None = None, **options: Any) -> list[Path]:
-    """Make a result and return its files, with a provenance beside each table, or one where all would be the same."""
+def make(
+    name: str, out: Path | None = None, jobs: int = 1, **options: Any
+) -> list[Path]:
+    """Make a result and return its files, with a provenance beside each table."""
     result = RESULTS[name]
     module, _, function = result.function.partition(":")
     folder = Path(result.folder) if out is None else out
     folder.mkdir(parents=True, exist_ok=True)
     began = time.perf_counter()
-    study = getattr(import_module(f"companion.{module}"), function)
-    with open_executor(options.pop("jobs", 1)) as executor:
+    study = import_module(f"companion.{module}")
+    made = getattr(study, function)
+    if result.tasks:
+        made = partial(tabulate, made, getattr(study, result.tasks))
+    with open_executor(jobs) as executor:
         if "jobs" in result.options:
             options["executor"] = executor
-        contents = [*study(*result.arguments, **options)]
-    seconds = round(time.perf_counter() - began)
-    results = {
-        folder / file: content
-        for file, content in zip(result.files.split(), contents, strict=True)
-    }
-    for file, (text, _) in results.items():
-        write_atomically(file, text)
-    stated = {
-        file: facts for file, (_, facts) in results.items() if file.suffix == ".csv"
-    }
-    first, *further = [*stated.values()] or [{}]
-    if further and all(facts == first for facts in further):
-        stated = {
-            folder / f"{name}.csv": first | {"tables": [file.name for file in stated]}
-        }
-    for table, facts in stated.items():
-        packages = "numpy", "numba", "scipy", "pandas", "torch"
-        write_provenance(
-            table,
-            f"python -m companion make {name}",
-            *packages,
-            **facts,
-            wall_seconds=seconds,
-        )
-    return [*results]
+        contents = made(*result.arguments, **options)
+        if isinstance(contents, str | pd.DataFrame):
+            contents = [contents]
+        contents = dict(zip(result.files.split(), contents, strict=True))
+    facts = {key: _fact(study, own) for key, own in result.states.items()}
+    facts["wall_seconds"] = round(time.perf_counter() - began)
+    packages = "numpy", "numba", "scipy", "pandas", "torch"
+    for file, content in contents.items():
+        write_atomically(folder / file, _text(content, result.digits))
+        if file.endswith(".csv"):
+            command = f"python -m companion make {name}"
+            write_provenance(folder / file, command, *packages, **facts)
+    return [folder / file for file in contents]
+
+
+def _fact(study, own):
+    value = getattr(study, own, own)
+    return f"{value[0]}-{value[-1]}" if isinstance(value, range) else value
+
+
+def _text(content, digits):
+    if isinstance(content, str):
+        return content
+    named = any(content.index.names)
+    return content.to_csv(index=named, float_format=f"%.{digits}g")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

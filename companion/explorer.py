@@ -21,7 +21,6 @@ from adascale.channel import (
 )
 from adascale.problem import RoundLeakage
 from adascale.scenario import Scenario
-from companion.results import Made
 
 CHANNELS: dict[str, ChannelModel] = {
     "rayleigh": Rayleigh(),
@@ -54,6 +53,11 @@ r"""The :math:`\nu` at which twenty rounds leak as much as the 500 that they sta
 
 GAIN_STEPS, LEVEL_STEPS = 1e3, 1e5
 """A decade in hundredths, and in ten-thousandths, of a decibel."""
+_HEADER = """\
+// Written by `python -m companion make explorer`, not by hand: its docstrings say what is in it.
+// A number of `gains` or `levels` is two or three signs of `alphabet`, in base 90, plus the one before it:
+// hundredths of a dB of loss, ten-thousandths of a dB of noise energy. `slow` has the levels of `rayleigh`.
+"""
 # 90 signs that a string may hold
 _ALPHABET = "".join(chr(code) for code in range(33, 127) if chr(code) not in "\"'\\<")
 
@@ -96,43 +100,33 @@ def explorer_script() -> str:
         }
         for name, scenario in SCENARIOS.items()
     }
-    lines = [
-        "// Written by `python -m companion make explorer`, not by hand: its docstrings say what is in it.",
-        "// A number of `gains` or `levels` is two or three signs of `alphabet`, in base 90, plus the one before it:",
-        "// hundredths of a dB of loss, ten-thousandths of a dB of noise energy. `slow` has the levels of `rayleigh`.",
-        "globalThis.ADASCALE_DATA = {",
-        f"delta: {DELTA},",
-        f"nu: [{','.join(f'{nu:g}' for nu in LEVELS)}],",
-        f"scenarios: {json.dumps(scenarios)},",
-        f"typical: [{','.join(f'{floor:.6g}' for floor in typical_floors())}],",
-        f"alphabet: {json.dumps(_ALPHABET)},",
-        "gains: {",
-        *(_packed(channel, partial(loss_codes, channel), 2) for channel in CHANNELS),
-        "},\nlevels: {",
-    ]
-    for name in SCENARIOS:
-        levels = (
-            _packed(channel, partial(level_codes, name, channel), 3)
-            for channel in CHANNELS
-            if channel != "slow"
-        )
-        lines += [f"{name}: {{", *levels, "},"]
-    return "\n".join([*lines, "}};", ""])
+    data = {
+        "delta": DELTA,
+        "nu": LEVELS,
+        "scenarios": scenarios,
+        "typical": [float(f"{floor:.6g}") for floor in typical_floors()],
+        "alphabet": _ALPHABET,
+        "gains": {
+            channel: _packed(partial(loss_codes, channel), 2) for channel in CHANNELS
+        },
+        "levels": {
+            name: {
+                channel: _packed(partial(level_codes, name, channel), 3)
+                for channel in CHANNELS
+                if channel != "slow"
+            }
+            for name in SCENARIOS
+        },
+    }
+    return f"{_HEADER}globalThis.ADASCALE_DATA = {json.dumps(data, indent=1)};\n"
 
 
-def committed() -> Made:
-    """Return the committed script, ``book/_static/explorer/data.js``."""
-    yield explorer_script(), {}
-
-
-def _packed(channel, codes, width):
+def _packed(codes, width):
     """Return all draws of a channel, each as its least code and what the others are above it."""
-    draws = [codes(draw) for draw in range(DRAWS)]
-    rows = [
-        f"[{code.min()}, {json.dumps(pack(code - code.min(), width))}],"
-        for code in draws
+    return [
+        (int(code.min()), pack(code - code.min(), width))
+        for code in map(codes, range(DRAWS))
     ]
-    return "\n".join([f"{channel}: [", *rows, "],"])
 
 
 def loss_codes(channel: str, draw: int) -> NDArray[np.int64]:

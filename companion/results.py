@@ -17,10 +17,7 @@ import pandas as pd
 from adascale.workers import map_tasks
 from companion.claims import averaged
 
-__all__ = ["Ratio", "folder", "load", "ratio", "stand_in", "tabulate", "wide_csv"]
-
-Made = Iterator[tuple[str, dict[str, Any]]]
-"""What a study yields: the text of each committed file, and what its provenance states."""
+__all__ = ["Ratio", "folder", "load", "ratio", "stand_in", "tabulate", "wide"]
 
 
 def folder() -> Path:
@@ -30,16 +27,16 @@ def folder() -> Path:
 
 def tabulate(
     rows: Callable[..., Iterator[dict[str, Any]]],
-    tasks: Iterable[tuple[Any, ...]],
-    executor: Executor | None,
+    tasks: Iterable[Any],
+    executor: Executor | None = None,
 ) -> pd.DataFrame:
-    """Return the rows that a function yields for the arguments of each task, done by an executor if there is one."""
+    """Return the rows that a function yields for each task, a tuple of arguments or a single one."""
     parts = map_tasks(partial(_listed, rows), tasks, executor)
     return pd.DataFrame([row for part in parts for row in part])
 
 
-def _listed(rows, arguments):
-    return [*rows(*arguments)]
+def _listed(rows, task):
+    return [*(rows(*task) if isinstance(task, tuple) else rows(task))]
 
 
 def load(name: str) -> pd.DataFrame:
@@ -60,7 +57,7 @@ def load(name: str) -> pd.DataFrame:
 
 
 def _read_wide(path):
-    """Read what :func:`wide_csv` has written: ``policy``, the columns of the row, and what is stored of each."""
+    """Read what :func:`wide` arranges: ``policy``, the columns of the row, and what is stored of each."""
     # the row's names stand in the third line alone
     heading = pd.read_csv(path, header=None, nrows=3).iloc[[1, 2]].T
     row = heading.loc[heading[1].isna(), 2].tolist()
@@ -75,22 +72,16 @@ def _read_wide(path):
     return pd.concat(parts, ignore_index=True)[["policy", *row, *columns]]
 
 
-def wide_csv(
-    table: pd.DataFrame,
-    columns: Sequence[str],
-    row: Sequence[str] = ("nu", "seed"),
-    *,
-    digits: int = 7,
-) -> str:
-    """Write these columns, where they have a value, as CSV: a line a ``row``, under two lines, policy and column."""
+def wide(
+    table: pd.DataFrame, columns: Sequence[str], row: Sequence[str] = ("nu", "seed")
+) -> pd.DataFrame:
+    """Arrange these columns, where they have a value: a line a ``row``, under two lines, policy and column."""
     order = list(dict.fromkeys(table["policy"]))
-    wide = table.pivot(index=[*row], columns="policy", values=list(columns)).swaplevel(
-        axis=1
-    )
-    wide = wide[[(name, value) for name in order for value in columns]].dropna(
-        axis=1, how="all"
-    )
-    return wide.to_csv(float_format=f"%.{digits}g")
+    arranged = table.pivot(
+        index=[*row], columns="policy", values=list(columns)
+    ).swaplevel(axis=1)
+    named = [(name, value) for name in order for value in columns]
+    return arranged[named].dropna(axis=1, how="all")
 
 
 class Ratio(NamedTuple):

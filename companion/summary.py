@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
@@ -41,29 +40,26 @@ def promises(table: pd.DataFrame) -> pd.DataFrame:
     Realisations with a cost of NaN are left out.
     """
     world = [name for name in ("world",) if name in table]
-    best = table.loc[
-        table["policy"] == "Optimal", [*world, "nu", "seed", "rdp", "epsilon"]
-    ]
-    reached = table.dropna(subset=["cost"])
     same = [*world, "nu", "seed"]
-    joined = reached.merge(
+    best = table.loc[table["policy"] == "Optimal", [*same, "rdp", "epsilon"]]
+    joined = table.dropna(subset=["cost"]).merge(
         best, on=same, how="left", suffixes=("", "_best"), validate="many_to_one"
     )
     rows = []
     for key, group in joined.groupby(keys := [*world, "policy", "nu"], sort=False):
-        relative_cost = (group["cost"] / group["nu"]).to_numpy()
+        cost = group["cost"] / group["nu"]
+        over = (cost > 1 + KEPT).mean()
         row = dict(zip(keys, key, strict=True)) | {
             "realisations": len(group),
-            "cost": relative_cost.mean(),
+            "cost": cost.mean(),
+            "spread": cost.std(),
+            "over": over,
+            "excess": cost.max() - 1 if over else 0.0,
         }
-        row["spread"] = relative_cost.std(ddof=1) if len(relative_cost) > 1 else np.nan
-        row["over"] = np.mean(relative_cost > 1 + KEPT)
-        row["excess"] = max(relative_cost.max() - 1, 0.0) if row["over"] else 0.0
         for name in ("rdp", "epsilon"):
-            ratio = (group[name] / group[f"{name}_best"]).to_numpy()
-            row |= dict(
-                zip((name, f"{name}_low", f"{name}_high"), interval(ratio), strict=True)
-            )
-            row |= {f"{name}_median": np.median(ratio), f"{name}_worst": ratio.max()}
+            ratio = group[name] / group[f"{name}_best"]
+            _, low, high = interval(ratio)
+            row |= {name: ratio.mean(), f"{name}_low": low, f"{name}_high": high}
+            row |= {f"{name}_median": ratio.median(), f"{name}_worst": ratio.max()}
         rows.append(row)
     return pd.DataFrame(rows)

@@ -43,19 +43,19 @@ def certify_regret(
     nu: float,
     rounds: int,
     safety_margin: float = 2.0,
-    fineness: float = 1.0,
 ) -> CertifiedRegret:
     r"""Bound what a hard budget costs at a finite horizon, for the policy that runs and for every other.
 
-    The recursions and their polygons are those of :prf:ref:`thm-certificate`.  The grid's steps are divided by
-    ``fineness``; the distance to the truth falls with its square.  Proven up to the accuracy of F, g, its inverse and
-    the quadrature of :math:`\Phi`, and for ``optimum`` up to an interpolated F'' and its trapezoids; every round allows
-    for rounding and the interpolated :math:`\Phi` by 1e-11 of the sum of the sizes of all terms.
+    The recursions and their polygons are those of :prf:ref:`thm-certificate`.  Proven up to the accuracy of F, g, its
+    inverse and the quadrature of :math:`\Phi`, and for ``optimum`` up to an interpolated F'' and its trapezoids; every
+    round allows for rounding and the interpolated :math:`\Phi` by 1e-11 of the sum of the sizes of all terms.
     """
     scale = float(distribution.scale)
-    grid = scale * _nodes(
-        rounds * nu / scale, float(distribution.level(nu)) / (45 * scale), fineness
-    )
+    widest = float(distribution.level(nu)) / (45 * scale)
+    nodes = [0.0]  # from 0 to beyond the budget, denser near 0
+    while nodes[-1] <= rounds * nu / scale:
+        nodes.append(nodes[-1] + min(widest, 1 / 256 + nodes[-1] / 200))
+    grid = scale * np.array(nodes)
     floors = Floors(RoundLeakage(scenario), RayleighFloors(scale), scale)
     above, below = floors.last_round(grid)
     price = float(floors.leaked(distribution.level(nu)))
@@ -70,14 +70,6 @@ def certify_regret(
             np.interp(n * nu, grid, bound) - n * price for bound in (above, below)
         ]
     return CertifiedRegret(*regret.T)
-
-
-def _nodes(end, widest, fineness):
-    """Return nodes from 0 to beyond ``end``, denser near 0."""
-    nodes = [0.0]
-    while nodes[-1] <= end:
-        nodes.append(nodes[-1] + min(widest, 1 / 256 + nodes[-1] / 200) / fineness)
-    return np.array(nodes)
 
 
 class Floors:
@@ -348,10 +340,4 @@ def hull(values: FloatArray, b: FloatArray) -> FloatArray:
             count -= 1
         corners[count] = k
         count += 1
-    out = values.copy()
-    for side in range(count - 1):
-        i = corners[side]
-        j = corners[side + 1]
-        for k in range(i + 1, j):
-            out[k] = values[i] + (values[j] - values[i]) * (b[k] - b[i]) / (b[j] - b[i])
-    return out
+    return np.interp(b, b[corners[:count]], values[corners[:count]])

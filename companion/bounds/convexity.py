@@ -20,7 +20,6 @@ from scipy.interpolate import barycentric_interpolate
 from scipy.optimize import minimize_scalar
 from scipy.special import ndtr
 
-from adascale import checks as check
 from adascale.scenario import FloatArray
 
 ComplexArray = NDArray[np.complex128]
@@ -52,9 +51,7 @@ def delta_slopes(
     For :math:`q` in (0, 1), :math:`\sigma_t > 0` and :math:`\varepsilon \ge 0`: some five digits, for schedules of tens
     of rounds and more.  The exact accountant has a certified delta.
     """
-    q = float(check.fraction("sampling_rate", sampling_rate))
-    sigma = check.positive("noise_multiplier", noise_multiplier)
-    epsilon = float(check.at_least("epsilon", epsilon, 0.0))
+    q, sigma = sampling_rate, np.asarray(noise_multiplier)
     s, kind_of, count = np.unique(sigma**-2.0, return_inverse=True, return_counts=True)
 
     at, spread = _few(np.log(s))
@@ -164,13 +161,9 @@ def two_round_delta(
     on a log-normal variable, whose price is known.  With ``removed`` null against mixture, by default mixture against
     null: there some twelve digits, in the other direction :math:`e^\varepsilon` times the rounding of 1.
     """
-    q = float(check.fraction("sampling_rate", sampling_rate))
-    epsilon = float(check.at_least("epsilon", epsilon, 0.0))
+    q = sampling_rate
     strike = math.exp(-epsilon if removed else epsilon)
-    s1, s2 = (
-        float(sigma) ** -2
-        for sigma in check.positive("noise_multiplier", noise_multiplier)
-    )
+    s1, s2 = (float(sigma) ** -2 for sigma in noise_multiplier)
     root = math.sqrt(s2)
     if strike <= (1 - q) ** 2:  # y_1 y_2 is never less
         if removed:

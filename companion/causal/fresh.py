@@ -9,16 +9,14 @@ realisations.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 
-from adascale import checks as check
 from adascale import policies, presets
 from adascale.channel import ChannelModel, Rayleigh
 from adascale.comparison import (
@@ -34,7 +32,7 @@ from adascale.policies import LyapunovPowerControl
 from adascale.problem import Problem, RoundLeakage
 from adascale.tuning import draw_floors
 from companion.methods import METHODS
-from companion.results import Made, wide_csv
+from companion.results import wide
 
 SEEDS = range(70_000, 70_200)
 DRAWS = 100
@@ -51,59 +49,46 @@ def foreseen_lyapunov(
     *,
     channel: ChannelModel | None = None,
     draws: int = DRAWS,
-    seed: int = SEED,
-    relative_rates: ArrayLike = _RATES,
 ) -> LyapunovPowerControl:
     r"""Tune the method of Shi et al. without the future.
 
     Of the pairs :math:`(V, \bar\eta)` whose mean cost over realisations drawn from the law of ``channel``, by default
     Rayleigh fading, is :math:`\nu`, the one of the smallest mean RDP over these.  Rates are tried around the mean
-    scaling of the constant level, over which ``relative_rates`` are, and penalties on a grid of two a decade; every
+    scaling of the constant level, and penalties on a grid of two a decade; every
     crossing of :math:`\nu` that is seen there is refined.  Of the gains of the problem nothing is read.
     """
     scenario = problem.scenario
-    rates = np.atleast_1d(relative_rates)
     law = (Rayleigh() if channel is None else channel).floor_law(scenario, mean_gain)
-    floors = draw_floors(scenario, law, draws, seed).reshape(
-        -1, draws, scenario.num_rounds
+    shape = np.broadcast_shapes(problem.batch_shape, law.batch_shape)
+    floors = np.broadcast_to(
+        draw_floors(scenario, law, draws, SEED), (*shape, draws, scenario.num_rounds)
     )
-    batch_shape = check.broadcast(problem=problem.batch_shape, law=law.batch_shape)
-    row = np.broadcast_to(
-        np.arange(len(floors)).reshape(law.batch_shape), batch_shape
-    ).ravel()
-    budget = np.broadcast_to(problem.budget, batch_shape).ravel()
-    level = np.broadcast_to(law.level(problem.budget), batch_shape).ravel()
+    budget, level = (
+        np.broadcast_to(each, shape)
+        for each in (problem.budget, law.level(problem.budget))
+    )
     leakage = RoundLeakage(scenario)
-    best = np.empty((2, row.size))
-    for lane in range(row.size):
-        floor = floors[row[lane]]
-        pairs = _pairs(scenario, floor, budget[lane], level[lane], rates)
+    best = np.empty((2, *shape))
+    for lane in np.ndindex(shape):
+        nu = budget[lane]
+        pairs = _pairs(scenario, floors[lane], nu, level[lane])
         if not pairs.size:
             raise BudgetNotReached(
-                f"no pair of V and rate brings the mean cost to nu = {budget[lane]:g}"
+                f"no pair of V and rate brings the mean cost to nu = {nu:g}"
             )
-        gain = scenario.floor(floor)
-        instances = Problem(
-            scenario, gain, np.full((pairs.shape[1], draws), budget[lane])
-        )
+        budgets = np.full((pairs.shape[1], draws), nu)
+        instances = Problem(scenario, scenario.floor(floors[lane]), budgets)
         w = LyapunovPowerControl(*pairs[..., None]).schedule(instances)
-        best[:, lane] = pairs[:, leakage(w).mean(axis=(-2, -1)).argmin()]
-    penalty, rate = best.reshape(2, *batch_shape)
-    return LyapunovPowerControl(penalty, rate)
+        best[:, *lane] = pairs[:, leakage(w).mean(axis=(-2, -1)).argmin()]
+    return LyapunovPowerControl(*best)
 
 
-def _pairs(
-    scenario,
-    floor,
-    budget,
-    level,
-    relative,
-):
+def _pairs(scenario, floor, budget, level):
     """Penalties and rates, shape (2, P), whose mean cost over the draws is the budget."""
     caps = scenario.noise_scale / floor
     mean_floor = floor.mean()
     draws = len(floor)
-    rates = relative * np.mean(scenario.noise_scale / np.maximum(level, floor))
+    rates = _RATES * np.mean(scenario.noise_scale / np.maximum(level, floor))
     penalties = _PENALTIES * (scenario.noise_scale / level) ** 3
     weight = np.ones(scenario.num_rounds)
 
@@ -180,8 +165,6 @@ def causal_table(
     seeds: Iterable[int] = SEEDS,
     budgets: Sequence[float] | None = None,
     policies: Mapping[str, PolicyBuilder] | None = None,
-    *,
-    progress: bool = False,
     executor: Executor | None = None,
 ) -> pd.DataFrame:
     r"""Return the leakage of methods on fresh realisations of a preset's scenario, a row a policy, level and seed.
@@ -197,7 +180,7 @@ def causal_table(
         levels,
         seeds,
         policies,
-        progress=progress,
+        progress=sys.stderr.isatty(),
         executor=executor,
     )
     return table[["policy", "nu", "seed", *_STORED]]
@@ -220,15 +203,7 @@ def protocols(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return tables
 
 
-def committed(executor: Executor | None) -> Made:
-    """Return the committed tables, a data set each."""
+def committed(executor: Executor | None) -> Iterator[pd.DataFrame]:
+    """Yield the committed tables, a data set each."""
     for dataset in DATASETS:
-        provenance = {
-            "scenario": dataset,
-            "seeds": f"{SEEDS[0]}-{SEEDS[-1]}",
-            "draws": DRAWS,
-            "draws_seed": SEED,
-        }
-        progress = sys.stderr.isatty()
-        table = causal_table(dataset, progress=progress, executor=executor)
-        yield wide_csv(table, _STORED), provenance | {"threads": 1}
+        yield wide(causal_table(dataset, executor=executor), _STORED)

@@ -20,7 +20,6 @@ from adascale.problem import Problem, RoundLeakage
 from adascale.scenario import FloatArray, Scenario
 from companion.bounds import empty_queue_regret, level_value
 from companion.bounds.causal import LevelValue, approach_constant
-from companion.results import Made
 
 HORIZONS = (50, 158, 500, 1_581, 5_000)
 DRAWS = 400
@@ -140,12 +139,4 @@ def growth_table(
             rows.append((name, T, draws, total.mean(), half, predicted(T), cost))
     return pd.DataFrame(
         rows, columns=["policy", "T", "draws", "regret", "half", "predicted", "cost"]
-    )
-
-
-def committed() -> Made:
-    """Return the committed table."""
-    yield (
-        growth_table().to_csv(index=False, float_format="%.7g"),
-        {"scenario": "mnist", "nu": BUDGET, "draws": DRAWS},
     )

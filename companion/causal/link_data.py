@@ -1,7 +1,8 @@
 r"""Two public sets of measured links, as rounds of a server and ten devices.
 
-Both lie in the public repository ``SOURCE``, which ``git clone`` brings: 14 Mica2 motes in and around a laboratory
-(CRAWDAD umich/rss), and 29 nodes of the ORBIT testbed (CRAWDAD rutgers/noise).  Neither is part of this repository.
+Both lie in the public repository that ``companion/results.toml`` names, which ``git clone`` brings: 14 Mica2 motes in
+and around a laboratory (CRAWDAD umich/rss), and 29 nodes of the ORBIT testbed (CRAWDAD rutgers/noise).  Neither is part
+of this repository.
 """
 
 from __future__ import annotations
@@ -17,16 +18,8 @@ import scipy
 
 from adascale.scenario import FloatArray
 
-SOURCE = "https://github.com/sensorlab/link-quality-estimation"
-COMMIT = "e2c24b466c7c908e788eaaddcf37488f9731a677"
-"""What was cloned."""
 MICHIGAN = "datasets/trace3_Michigan/data/css/dataLinear.css"
 RUTGERS = "datasets/trace1_Rutgers/data/dbm-20"
-ORIGINAL = (
-    "CRAWDAD umich/rss, doi:10.15783/C7R30H",
-    "CRAWDAD rutgers/noise, doi:10.15783/C7B59W",
-)
-LICENCE = "clone: GPL-3.0 (LICENSE beside each data set); CRAWDAD: to be cited; no measurement is kept here"
 NODES = 14
 DEVICES = 10
 _ORBIT_ROUNDS = 300

@@ -6,12 +6,10 @@ the methods did.  None without the future sees a round before it comes: what it 
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,15 +22,9 @@ from adascale.errors import BudgetNotReached
 from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
 from adascale.statistics import interval
-from companion.causal.fresh import DRAWS, HINDSIGHT, TUNED, online_methods
+from companion.causal.fresh import HINDSIGHT, TUNED, online_methods
 from companion.causal.link_data import (
-    COMMIT,
     DEVICES,
-    LICENCE,
-    MICHIGAN,
-    ORIGINAL,
-    RUTGERS,
-    SOURCE,
     Realisation,
     cc1000_dbm,
     evidence,
@@ -41,7 +33,7 @@ from companion.causal.link_data import (
     realisations,
 )
 from companion.privacy.sharp import SharpAccountant
-from companion.results import Made, wide_csv
+from companion.results import wide
 
 BUDGET = 0.04
 SCALES = (0.1, 10.0, np.nan)
@@ -148,9 +140,7 @@ def methods(scenario: Scenario, past: FloatArray) -> dict[str, PolicyBuilder]:
 
 def links_table(
     measured: Iterable[Realisation],
-    scales: Iterable[float] = (1.0,),
-    *,
-    progress: bool = False,
+    scales: Sequence[float] = (1.0,),
 ) -> pd.DataFrame:
     r"""Cost and leakage of every method on every realisation, a row each.
 
@@ -160,9 +150,8 @@ def links_table(
     rows = []
     # of leakages near 0, too
     account = accounting.RenyiAccountant(tuple(accounting.order_grid(4096, 1.001)))
-    scales = [*scales]
     work = [(realisation, scale) for realisation in measured for scale in scales]
-    for realisation, scale in tqdm(work, disable=not progress, unit="realisation"):
+    for realisation, scale in tqdm(work, disable=None, unit="realisation"):
         problem, past = problem_of(realisation, scale)
         mean_gain = past.mean(axis=-1) / problem.scenario.batch_second_moment
         best = {}
@@ -193,32 +182,26 @@ def links_table(
 def links_statistics(measured: Iterable[Realisation]) -> pd.DataFrame:
     """Compute what the links are like, in the rounds that are evaluated, a row a realisation.
 
-    ``past, rounds``, how many; ``gain_db``, the median gain; ``weakest_db``, the median of the bottleneck;
     ``links_spread_db``, the median over links of the standard deviation; ``floor_spread_db``, that of the floors;
     ``drift_db``, the median floor over that of the past; ``lag1``, the autocorrelation of the floors from round to
-    round, and ``lag1_links``, the median over links; ``same``, the share of rounds in which the device that is the
-    weakest most often is the weakest; ``changed``, that in which a gain differs from the round before.
+    round; ``changed``, the share of rounds in which a gain differs from the round before; ``same``, that in which the
+    device that is the weakest most often is the weakest.
     """
     rows = []
     for realisation in measured:
-        level = 10 * np.log10(realisation.gain)
-        floor = -10 * np.log10(realisation.gain.min(axis=0))
-        before = -10 * np.log10(realisation.past.min(axis=0))
+        gain = realisation.gain
+        floor, before = (
+            -10 * np.log10(part.min(axis=0)) for part in (gain, realisation.past)
+        )
         rows.append(
             dict(zip(_KEYS, realisation[:3], strict=True))
             | {
-                "past": realisation.past.shape[1],
-                "rounds": realisation.gain.shape[1],
-                "gain_db": np.median(level),
-                "weakest_db": -np.median(floor),
-                "links_spread_db": np.median(level.std(axis=1)),
+                "links_spread_db": np.median((10 * np.log10(gain)).std(axis=1)),
                 "floor_spread_db": floor.std(),
                 "drift_db": np.median(floor) - np.median(before),
                 "lag1": lag1(10 ** (floor / 10)),
-                "lag1_links": np.nanmedian([lag1(row) for row in realisation.gain]),
-                "changed": (np.diff(realisation.gain, axis=1) != 0).any(axis=0).mean(),
-                "same": np.bincount(realisation.gain.argmin(axis=0)).max()
-                / realisation.gain.shape[1],
+                "changed": (np.diff(gain, axis=1) != 0).any(axis=0).mean(),
+                "same": np.bincount(gain.argmin(axis=0)).max() / gain.shape[1],
             }
         )
     return pd.DataFrame(rows)
@@ -234,36 +217,23 @@ def lag1(values: FloatArray) -> float:
 def first_look(folder: Path | str) -> pd.DataFrame:
     """Return the paper's two best methods, tuned in hindsight on the first five groups, by what one takes the file for.
 
-    ``sampling`` says how many samples make a round; ``unit`` is ``CC1000``, or ``-dBm`` where a count is taken for a
-    decibel below a milliwatt.  A row each and group: ``lag1`` of the floors, and epsilon over the optimum's.
+    A round is every sixth sample; ``unit`` is ``CC1000``, or ``-dBm`` where a count is taken for a decibel below a
+    milliwatt.  A row each and group, with epsilon over the optimum's.
     """
     rows = []
     for unit, convert in (("CC1000", cc1000_dbm), ("-dBm", np.negative)):
         links = groups(michigan(folder, convert))[:5]
-        for sampling in (1, 6):
-            for number, group in enumerate(links, start=1):
-                gain = group[:, ::sampling][:, :500]
-                problem, past = problem_of(Realisation("", "", 0, gain, gain))
-                mean_gain = past.mean(axis=-1) / problem.scenario.batch_second_moment
-                least, *epsilon = (
-                    float(
-                        problem.epsilon(
-                            TunedOnRealisation(policy)(problem, mean_gain).schedule(
-                                problem
-                            )
-                        )
-                    )
-                    for policy in (
-                        policies.Optimal,
-                        policies.AdaScale,
-                        policies.PowerControl,
-                    )
-                )
-                row = (sampling, unit, number, lag1(problem.min_noise_energy))
-                rows.append((*row, *(value / least for value in epsilon)))
-    return pd.DataFrame(
-        rows, columns=["sampling", "unit", "group", "lag1", "AdaScale", "PowerControl"]
-    )
+        for number, group in enumerate(links, start=1):
+            gain = group[:, ::6][:, :500]
+            problem, past = problem_of(Realisation("", "", 0, gain, gain))
+            mean_gain = past.mean(axis=-1) / problem.scenario.batch_second_moment
+            epsilon = {}
+            for policy in (policies.Optimal, policies.AdaScale, policies.PowerControl):
+                tuned = TunedOnRealisation(policy)(problem, mean_gain)
+                own = float(problem.epsilon(tuned.schedule(problem)))
+                epsilon[policy.__name__] = own / epsilon.get("Optimal", 1.0)
+            rows.append({"unit": unit, "group": number} | epsilon)
+    return pd.DataFrame(rows).drop(columns="Optimal")
 
 
 SHOWN = ("Optimal", "AdaScale, warm", "Learn, hard", "ReSolve, hard")
@@ -292,64 +262,46 @@ def example(measured: Realisation) -> pd.DataFrame:
 
 
 def summary(table: pd.DataFrame) -> pd.DataFrame:
-    r"""Return means over realisations of each data set, scale and policy.
+    r"""Return means over realisations of each data set and policy.
 
     ``cost`` over :math:`\nu`, ``over``, the share above :math:`\nu`, and ``most``; for ``rdp`` and ``epsilon`` over the
-    optimum's the mean, its 95 % t interval over groups, ``_median`` and ``_worst``; the mean of ``exact``.  Windows of
-    a group are averaged before the interval.
+    optimum's the mean, and ``_worst``; the median of ``rdp``, and the 95 % t interval of ``epsilon`` over groups, whose
+    windows are averaged before; the mean of ``exact``.
     """
-    # the committed realisations
     rows = []
-    table = table if "scale" in table else table.assign(scale=1.0)
-    for key, group in table.dropna(subset=["cost"]).groupby(
-        ["trace", "scale", "policy"], sort=False, dropna=False
-    ):
-        row = dict(zip(("trace", "scale", "policy"), key, strict=True)) | {
-            "realisations": len(group),
-            "cost": group["cost"].mean(),
-            "over": (group["cost"] > 1 + 1e-6).mean(),
-            "most": group["cost"].max(),
-            "exact": group["exact"].mean(),
-        }
-        for metric in ("rdp", "epsilon"):
-            _, low, high = interval(group.groupby("group")[metric].mean().to_numpy())
-            row |= {
-                metric: group[metric].mean(),
-                f"{metric}_low": low,
-                f"{metric}_high": high,
-                f"{metric}_median": group[metric].median(),
-                f"{metric}_worst": group[metric].max(),
+    kept = table.dropna(subset=["cost"])
+    for (trace, policy), own in kept.groupby(["trace", "policy"], sort=False):
+        _, low, high = interval(own.groupby("group")["epsilon"].mean())
+        row = {"trace": trace, "policy": policy} | own[[*_STORED]].mean().to_dict()
+        row |= {f"{name}_worst": own[name].max() for name in ("rdp", "epsilon")}
+        rows.append(
+            row
+            | {
+                "over": (own["cost"] > 1 + 1e-6).mean(),
+                "most": own["cost"].max(),
+                "rdp_median": own["rdp"].median(),
+                "epsilon_low": low,
+                "epsilon_high": high,
             }
-        rows.append(row)
+        )
     return pd.DataFrame(rows)
 
 
-def committed(source: Path) -> Made:
-    """Return the committed tables, of a clone at :data:`~companion.causal.link_data.COMMIT`."""
+def committed(source: Path) -> list[pd.DataFrame]:
+    """Return the committed tables, of a clone at the commit that ``companion/results.toml`` names."""
     measured = realisations(source)
-    table = links_table(measured, progress=sys.stderr.isatty())
+    table = links_table(measured)
     server = [realisation for realisation in measured if realisation.trace == SCALED]
-    scaled = links_table(server, SCALES, progress=sys.stderr.isatty())
-    provenance: dict[str, Any] = {
-        "source": SOURCE,
-        "source_commit": COMMIT,
-        "files": [MICHIGAN, RUTGERS],
-    }
-    provenance |= {
-        "original": list(ORIGINAL),
-        "licence": LICENCE,
-        "nu": BUDGET,
-        "draws": DRAWS,
-    }
+    scaled = pd.concat([table[table["trace"] == SCALED], links_table(server, SCALES)])
+    by_scale = scaled.groupby(["scale", "policy"], sort=False, dropna=False)
     in_order = {
         name: pd.CategoricalDtype(table[name].unique(), ordered=True) for name in _KEYS
     }
-    yield wide_csv(table.astype(in_order), _STORED, _KEYS, digits=6), provenance
-    for content in (
-        summary(pd.concat([table[table["trace"] == SCALED], scaled])),
+    return [
+        wide(table.astype(in_order), _STORED, _KEYS),
+        by_scale["epsilon"].mean().reset_index(),
         links_statistics(measured),
         evidence(michigan(source)),
         first_look(source),
         example(server[0]),
-    ):
-        yield content.to_csv(index=False, float_format="%.6g"), provenance
+    ]

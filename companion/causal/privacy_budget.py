@@ -6,8 +6,8 @@ r"""Policies that guarantee one epsilon on every channel: their noise, and hosti
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -18,20 +18,20 @@ from adascale.channel import RayleighFloors
 from adascale.policies import EqualAlloc, PrivacyBudget, Selection, Truncated
 from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
-from companion.results import Made, tabulate
 
 EPSILONS = (1.0, 2.0, 4.0)
 SEEDS = range(4)
 PATHS, ROUNDS, TARGET = 1_000, 20, 2.0
 """Hostile channels of each kind for each policy, their rounds, and the Rényi epsilon that none may exceed."""
+TASKS = [*product(EPSILONS, SEEDS)]
 
 
-def noise_rows(dataset: str, epsilon: float, seed: int) -> Iterator[dict[str, Any]]:
+def noise_rows(epsilon: float, seed: int) -> Iterator[dict[str, Any]]:
     """Yield a row per policy: its noise energies and the exact epsilon that it reached on this channel.
 
     ``total`` is the mean noise energy of a round, ``extra`` the part above the floors at which all devices send.
     """
-    scenario = getattr(Scenario, dataset)()
+    scenario = Scenario.mnist()
     realisation = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
     problem = Problem(scenario, scenario.min_gain(realisation.gain), 1.0)
     law = RayleighFloors.of(scenario, scenario.mean_gain(realisation.path_loss))
@@ -51,7 +51,6 @@ def noise_rows(dataset: str, epsilon: float, seed: int) -> Iterator[dict[str, An
             total = float(schedule.mean())
             reached = float(problem.epsilon(schedule, exact))
         yield {
-            "dataset": dataset,
             "epsilon": epsilon,
             "seed": seed,
             "policy": name,
@@ -75,7 +74,10 @@ HOSTILE: dict[str, Callable[[FloatArray], FloatArray]] = {
 """Sequences of floors that the distribution of the first rounds does not foretell."""
 
 
-def path_rows(kind: str, policy: str, paths: int) -> Iterator[dict[str, Any]]:
+HOSTILE_TASKS = [*product(HOSTILE, ("known law", "learning"))]
+
+
+def path_rows(kind: str, policy: str, paths: int = PATHS) -> Iterator[dict[str, Any]]:
     """Yield how much of its Rényi epsilon a policy spends on channels of one kind, at most and at least."""
     scenario = replace(Scenario.mnist(), num_rounds=ROUNDS)
     drawn = channel.draw(scenario.num_devices, 1, 0)
@@ -94,23 +96,3 @@ def path_rows(kind: str, policy: str, paths: int) -> Iterator[dict[str, Any]]:
         "most": spent.max(),
         "least": spent.min(),
     }
-
-
-def committed(executor: Executor | None) -> Made:
-    """Return the committed table of noise."""
-    tasks = [("mnist", epsilon, seed) for epsilon in EPSILONS for seed in SEEDS]
-    text = tabulate(noise_rows, tasks, executor).to_csv(
-        index=False, float_format="%.7g"
-    )
-    yield text, {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}"}
-
-
-def committed_paths(executor: Executor | None) -> Made:
-    """Return the committed table of hostile channels."""
-    tasks = [
-        (kind, policy, PATHS)
-        for kind in HOSTILE
-        for policy in ("known law", "learning")
-    ]
-    text = tabulate(path_rows, tasks, executor).to_csv(index=False, float_format="%.9g")
-    yield text, {"seed": 0}

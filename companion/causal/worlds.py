@@ -8,7 +8,7 @@ law.  Every policy runs on the same realisations of a world; no parameter has se
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import NamedTuple
@@ -25,13 +25,12 @@ from adascale.comparison import (
     TunedOnRealisation,
     leakage_table,
 )
-from adascale.comparison.methods import SEED
 from adascale.policies.resolve import SEEN
 from adascale.scenario import Scenario
 from adascale.workers import map_tasks
-from companion.causal.fresh import DRAWS, online_methods
+from companion.causal.fresh import online_methods
 from companion.privacy.sharp import SharpAccountant
-from companion.results import Made, wide_csv
+from companion.results import wide
 from companion.theory.correlated import block_table
 
 
@@ -218,29 +217,14 @@ def exact_table(
     return table[["world", "policy", "nu", "seed", *_EXACT_STORED]]
 
 
-def _provenance(seeds, **more):
-    return {"scenario": "mnist", "seeds": f"{seeds[0]}-{seeds[-1]}", **more}
+def committed(executor: Executor | None) -> Iterator[pd.DataFrame]:
+    """Yield the committed tables of blocks and of all worlds."""
+    blocks = [block_table(nu, seeds=BLOCK_SEEDS) for nu in (MIDDLE, *OUTER)]
+    yield wide(pd.concat(blocks), _BLOCK_STORED, _BLOCK_ROW)
+    yield wide(channels_table(executor), _STORED, _ROW)
 
 
-def committed(executor: Executor | None) -> Made:
-    """Return the committed tables of blocks and of all worlds."""
-    blocks = pd.concat(
-        [block_table(nu, seeds=BLOCK_SEEDS) for nu in (MIDDLE, *OUTER)],
-        ignore_index=True,
-    )
-    yield wide_csv(blocks, _BLOCK_STORED, _BLOCK_ROW), _provenance(BLOCK_SEEDS)
-    table = channels_table(executor)
-    yield (
-        wide_csv(table, _STORED, _ROW),
-        _provenance(SEEDS, draws=DRAWS, draws_seed=SEED),
-    )
-
-
-def committed_exact(executor: Executor | None) -> Made:
+def committed_exact(executor: Executor | None) -> pd.DataFrame:
     """Return the committed table of exact epsilons, a task per world."""
     tables = map_tasks(exact_table, WORLDS, executor)
-    table = pd.concat(tables, ignore_index=True)
-    yield (
-        wide_csv(table, _EXACT_STORED, _ROW),
-        _provenance(SEEDS, draws=DRAWS, draws_seed=SEED),
-    )
+    return wide(pd.concat(tables), _EXACT_STORED, _ROW)

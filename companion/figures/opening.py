@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
@@ -18,7 +20,6 @@ from companion.figures.files import as_svg
 from companion.figures.headline import LEARNING, ratios
 from companion.figures.style import STYLE, WIDTH, use_style
 from companion.privacy import observers
-from companion.results import Made
 from companion.summary import by_seed
 
 START = LEVELS[6]
@@ -124,9 +125,9 @@ def _right(axis):
     return {"transform": axis.transAxes, "ha": "right", "fontweight": "bold"}
 
 
-def committed() -> Made:
+def committed() -> Iterator[str]:
     """Return the pictures of ``book/_static/opening``."""
     use_style()
     for draw in (states, future, observed, accuracy):
-        yield as_svg(draw()), {}
+        yield as_svg(draw())
         plt.close()

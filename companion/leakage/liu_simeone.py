@@ -48,7 +48,7 @@ def scaling_budget(
     with Lambert's W and :math:`B = \min_m B_m` (:eq:`eq:scaling-budget`).
     """
     c = _tail(delta)
-    return _unit(scenario) * (np.sqrt(np.asarray(epsilon) + c**2) - c) ** 2
+    return unit(scenario) * (np.sqrt(np.asarray(epsilon) + c**2) - c) ** 2
 
 
 def spent_epsilon(
@@ -58,7 +58,7 @@ def spent_epsilon(
 
     .. math:: \varepsilon = R + 2 c \sqrt R, \qquad R = \frac{G^2}{M^2 B^2 \sigma_n^2} \sum_t \eta_t
     """
-    scaled = np.asarray(total_eta) / _unit(scenario)
+    scaled = np.asarray(total_eta) / unit(scenario)
     return scaled + 2 * _tail(delta) * np.sqrt(scaled)
 
 
@@ -67,7 +67,8 @@ def _tail(delta):
     return float(np.sqrt(lambertw(2 / np.pi / delta**2).real / 2))
 
 
-def _unit(scenario):
+def unit(scenario: Scenario) -> float:
+    r"""Return :math:`M^2 B^2 \sigma_n^2 / G^2`, what a unit of their privacy is in watts."""
     noise_power = scenario.noise_share * scenario.noise_power
     return float(
         noise_power

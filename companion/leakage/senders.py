@@ -3,7 +3,7 @@ r"""Who sends and which noise protects, at one total noise energy: ``python -m c
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Executor
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from adascale.policies import Best, Optimal, Selection, Truncated
 from adascale.problem import Problem, RoundLeakage
 from adascale.scenario import FloatArray, Scenario
 from companion.bounds.guarantees import optimum
-from companion.results import Made, tabulate
 
 SCENARIOS = {"MNIST": Scenario.mnist(), "CIFAR-10": Scenario.cifar10()}
 BUDGETS = (0.01, 0.04, 0.16)
@@ -175,25 +174,10 @@ def noise_rows(nu: float, seed: int) -> Iterator[dict[str, Any]]:
         }
 
 
-_ABOUT = {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}"}
-
-
-def committed(executor: Executor | None) -> Made:
-    """Return the committed table of senders."""
-    four = AntennaSelection(antennas=4)
-    tasks = [
-        *(("MNIST", nu, i, nu in BUDGETS) for nu in (*BUDGETS, *CURVE) for i in SEEDS),
-        *(("CIFAR-10", BUDGETS[1], i, False) for i in SEEDS[:10]),
-        *(("MNIST", 0.0, i, False, four, 0.05) for i in SEEDS),
-    ]
-    yield _text(tabulate(senders_rows, tasks, executor)), _ABOUT
-
-
-def committed_noise(executor: Executor | None) -> Made:
-    """Return the committed table of receivers."""
-    tasks = [(nu, seed) for nu in BUDGETS for seed in SEEDS]
-    yield _text(tabulate(noise_rows, tasks, executor)), _ABOUT
-
-
-def _text(table):
-    return table.to_csv(index=False, float_format="%.7g")
+FOUR = AntennaSelection(antennas=4)
+TASKS = [
+    *(("MNIST", nu, i, nu in BUDGETS) for nu in (*BUDGETS, *CURVE) for i in SEEDS),
+    *(("CIFAR-10", BUDGETS[1], i, False) for i in SEEDS[:10]),
+    *(("MNIST", 0.0, i, False, FOUR, 0.05) for i in SEEDS),
+]
+NOISE_TASKS = [*product(BUDGETS, SEEDS)]

@@ -40,14 +40,7 @@ def matched_noise(
         schedule = np.full(rounds, math.exp(log_sigma))
         return float(sharp_epsilon(sampling_rate, schedule, delta)) - epsilon
 
-    low = math.log(0.5)
-    high = math.log(2.0)
-    while excess(high) > 0:
-        low = high
-        high = high + math.log(2)
-    while excess(low) < 0:
-        low, high = low - math.log(1.25), low
-    return math.exp(brentq(excess, low, high, xtol=1e-6))
+    return math.exp(brentq(excess, math.log(0.25), math.log(64), xtol=1e-6))
 
 
 def adversary(epsilon: float, sampling_rate: float, rounds: int) -> Adversary:

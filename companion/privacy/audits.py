@@ -19,7 +19,6 @@ from adascale.runs.execution import problem_of
 from adascale.runs.specification import make_run
 from companion.privacy.black_box import audit_samples
 from companion.privacy.paired_audit import Audited, audit_paired
-from companion.results import Made
 
 BUDGETS = {"digits": (0.16, 2.56), "mnist": (0.04, 0.16), "paired": (0.16, 0.64)}
 """Two budgets for each table; on the book's grid the digits have little privacy, so their second is beyond it."""
@@ -106,12 +105,11 @@ def _rows(dataset, nu, audited, audits):
     return rows
 
 
-def committed(name: str) -> Made:
+def committed(name: str) -> pd.DataFrame:
     """Return a committed table: of a data set, or ``paired``."""
     torch.set_num_threads(1)
     tables = [
         paired_rows(nu) if name == "paired" else audit_rows(name, nu, SIZES[name])
         for nu in BUDGETS[name]
     ]
-    table = pd.DataFrame([row for rows in tables for row in rows])
-    yield table.to_csv(index=False, float_format="%.7g"), {"seed": 0, "threads": 1}
+    return pd.DataFrame([row for rows in tables for row in rows])

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
-from scipy.special import log_ndtr, ndtr, ndtri
+from scipy.special import logsumexp
+from scipy.stats import norm
 
 from adascale import accounting, channel, policies
 from adascale.problem import Problem
-from adascale.rootfind import solve
 from adascale.scenario import FloatArray, Scenario
 from companion.privacy.sharp import sharp_epsilon
 
@@ -143,24 +143,11 @@ def energy_multiplier(sigma: ArrayLike, dimension: int, norm: float) -> FloatArr
 def whole_device(scenario: Scenario, sigma: FloatArray) -> float:
     r"""Epsilon at :math:`\delta = 10^{-5}` of a whole device of like ones (:ref:`sec-power-meter`).
 
-    It is that of a Gaussian mechanism without sampling, with :math:`\mu^2 = \sum_t B_m^2 k_m^2 / \sigma_t^2`:
-
-    .. math::
-        \delta = \Phi\Big(\frac\mu2 - \frac\varepsilon\mu\Big)
-            - e^\varepsilon\, \Phi\Big(-\frac\mu2 - \frac\varepsilon\mu\Big)
+    It is that of one round without sampling, with :math:`\sigma^{-2} = \sum_t B_m^2 k_m^2 / \sigma_t^2`.
     """
-    square = float(np.ravel(scenario.batch_size)[0]) ** 2 * float(
-        np.ravel(scenario.batch_second_moment)[0]
-    )
-    mu = math.sqrt(square * float((1 / sigma**2).sum()))
-    delta = 1e-5
-
-    def short(epsilon):
-        # e^eps Phi(-z) through logarithms: eps may be large
-        second = math.exp(epsilon + float(log_ndtr(-mu / 2 - epsilon / mu)))
-        return float(ndtr(mu / 2 - epsilon / mu)) - second - delta
-
-    return solve(short, 0.0, mu**2 / 2 - mu * float(ndtri(delta)))
+    square = np.ravel(np.square(scenario.batch_size) * scenario.batch_second_moment)[0]
+    once = np.sum(square / sigma**2) ** -0.5
+    return accounting.exact_epsilon(1.0, [once], 1e-5).estimate
 
 
 def replaced(rate: float, sigma: FloatArray) -> float:
@@ -191,32 +178,21 @@ def opposite_gradients(
 
     An instance, and no worst case that is proven; to be held against the Rényi value of adding or removing.
     """
-    sorted_orders = np.sort(np.asarray(orders, dtype=float))
+    alpha = np.sort(np.asarray(orders, dtype=float))
     # less noise than there is, by a thousandth of a sensitivity at most, so that few values are left
     values, count = np.unique(np.floor(1000 * sigma) / 1000, return_counts=True)
-    total = np.zeros(sorted_orders.shape)
+    total = np.zeros(alpha.shape)
     for deviation, times in zip(values, count, strict=True):
         # tilted means inside
-        z = np.arange(
-            -1 - 2 * sorted_orders[-1] - 14 * deviation,
-            1 + 2 * sorted_orders[-1] + 14 * deviation,
-            deviation / 8,
-        )
-        base = -0.5 * (z / deviation) ** 2
+        reach = 1 + 2 * alpha[-1] + 14 * deviation
+        z = np.arange(-reach, reach, deviation / 8)
         top, bottom = (
             np.logaddexp(
-                np.log1p(-rate) + base,
-                np.log(rate) - 0.5 * ((z - mean) / deviation) ** 2,
+                np.log1p(-rate) + norm.logpdf(z, 0, deviation),
+                np.log(rate) + norm.logpdf(z, mean, deviation),
             )
             for mean in (1, -1)
         )
-        for i, order in enumerate(sorted_orders):
-            integrand = order * top + (1 - order) * bottom
-            peak = integrand.max()
-            area = np.trapezoid(np.exp(integrand - peak), z)
-            total[i] += (
-                times
-                * (peak + math.log(area / deviation / math.sqrt(2 * math.pi)))
-                / (order - 1)
-            )
-    return float(accounting.to_dp(total, sorted_orders, 1e-5).epsilon)
+        tilted = np.outer(alpha, top) + np.outer(1 - alpha, bottom)
+        total += times * (logsumexp(tilted, axis=1) + np.log(deviation / 8))
+    return float(accounting.to_dp(total / (alpha - 1), alpha, 1e-5).epsilon)

@@ -9,14 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adascale import checks as check
 from adascale.audit import Audit, log_likelihood_ratio, plan
 from adascale.audit.canaries import AUDIT, RUNS, coins, unit
 from adascale.audit.conclusions import claimed, from_scores, noise_of
 from adascale.learning import Dataset, FedSGD, Training, data
 from adascale.learning.seeding import stream
 from adascale.problem import Problem
-from adascale.scenario import Scenario
 from companion.privacy.black_box import SampleCanaries, from_losses
 
 
@@ -62,11 +60,7 @@ def paired_runs(
     score = np.zeros(runs)
     loss = np.zeros(runs)
     accuracy = 0.0
-    seeds = (
-        stream(seed, AUDIT, RUNS)
-        .integers(2**63, size=check.whole("runs", runs))
-        .tolist()
-    )
+    seeds = stream(seed, AUDIT, RUNS).integers(2**63, size=runs).tolist()
     for i, own_seed in enumerate(seeds):
         inside.seed = outside.seed = own_seed
         state = inside.start()
@@ -130,26 +124,14 @@ def audit_paired(
     )
 
 
-def audited_devices(scenario: Scenario) -> NDArray[np.intp]:
-    """Return the devices with the sampling rate and the weighted batch size of device 0."""
-    rate, size, _ = np.broadcast_arrays(
-        scenario.sampling_rate,
-        scenario.weighted_batch_size,
-        np.empty(scenario.num_devices),
-    )
-    return np.flatnonzero((rate == rate[0]) & (size == size[0]))
-
-
 def neighbours(
     audited: Audited, norm: float = 1.0
 ) -> tuple[FedSGD, FedSGD, SampleCanaries]:
     """Return the federation with the sample, the one without it, and the sample."""
     problem, _, training, dataset, seed = audited
     scenario = problem.scenario
-    clipping = replace(
-        scenario, clip_norm=float(check.positive("norm", norm)) * scenario.clip_norm
-    )
-    device = int(audited_devices(scenario)[-1])
+    clipping = replace(scenario, clip_norm=norm * scenario.clip_norm)
+    device = scenario.num_devices - 1  # all are alike
     dealt = data.partition(
         dataset.labels,
         scenario.num_devices,

@@ -27,12 +27,6 @@ def table(**leakages):
     return pd.DataFrame(rows)
 
 
-def test_compare_takes_the_leakiest_of_several_policies():
-    leaked = table(A=[4.0, 4.0], B=[1.0, 2.0], C=[2.0, 1.0])
-    row = compare(leaked, "rdp", "A", ["B", "C"]).iloc[0]
-    assert (row.ratio, row.low, row.high) == pytest.approx((2, 2, 2))
-
-
 def test_a_realisation_without_a_result_is_left_out_and_counted():
     leaked = table(A=[2.0, np.nan, 2.0], B=[1.0, 1.0, 1.0])
     assert compare(leaked, "rdp", "A", "B").iloc[0].realisations == 2

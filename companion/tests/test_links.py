@@ -167,8 +167,8 @@ def test_the_command_makes_every_table_and_says_whose_data_it_was(
         stored.loc[again.index, columns], again[columns], rtol=1e-5
     )
     assert stored.exact.notna().sum() == 2
-    about = tomllib.loads((tmp_path / "links.provenance.toml").read_text())
-    assert (about["source"], about["source_commit"]) == (data.SOURCE, data.COMMIT)
+    about = tomllib.loads((tmp_path / "leakage.provenance.toml").read_text())
+    assert about["source"] == MADE["links"].states["source"]
 
 
 COMMITTED = load("links/leakage")
@@ -177,8 +177,7 @@ COMMITTED = load("links/leakage")
 def test_no_measurement_is_kept():
     """Of the links only what is derived: of one of fourteen groups the extremes and the median, round by round."""
     assert {path.name for path in FOLDER.iterdir()} == {
-        "links.provenance.toml",
-        *(f"{name}.csv" for name in TABLES),
+        *(f"{name}{end}" for name in TABLES for end in (".csv", ".provenance.toml")),
     }
     assert len(pd.read_csv(FOLDER / "example.csv")) == 75
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 150_000

@@ -16,7 +16,6 @@ from companion.privacy.black_box import SampleCanaries, audit_samples
 from companion.privacy.paired_audit import (
     Audited,
     audit_paired,
-    audited_devices,
     neighbours,
     paired_runs,
 )
@@ -194,9 +193,3 @@ def test_the_final_model_tells_little():
     )
     assert audit.one_run < 0.3 < audit.accounted
     assert audit.refuted == {}
-
-
-def test_audited_devices_have_the_guarantee_of_the_first():
-    scenario = replace(WHOLE, batch_size=(30.0,) * 9 + (15.0,))
-    np.testing.assert_array_equal(audited_devices(scenario), range(9))
-    np.testing.assert_array_equal(audited_devices(WHOLE), range(10))

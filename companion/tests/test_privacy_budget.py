@@ -77,7 +77,7 @@ def test_hostile_kinds_are_what_their_names_say():
 
 
 def test_noise_rows_have_the_floors_of_the_channel(short):
-    rows = {row["policy"]: row for row in study.noise_rows("mnist", 2.0, 0)}
+    rows = {row["policy"]: row for row in study.noise_rows(2.0, 0)}
     gain = channel.draw(3, T, 0).gain
     floor = short.floor(short.min_gain(gain))
     free = Problem(short, np.full(T, 1e9), 1.0)  # floors of nearly zero

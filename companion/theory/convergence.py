@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -277,14 +277,14 @@ def compare(cases: Sequence[Training]) -> dict[str, FloatArray]:
     The paper's four terms by name, ``total`` their sum, ``near`` the nearly exact bound, ``exact`` the left side.
     """
     papers = [case.paper() for case in cases]
-    curves = {
-        term: np.array([float(getattr(bound, term)) for bound in papers])
+    curves: dict[str, Any] = {
+        term: [getattr(bound, term) for bound in papers]
         for term in ConvergenceBound._fields
     }
-    curves["total"] = np.array([float(bound.total) for bound in papers])
-    curves["near"] = np.array([float(case.nearly_exact().total) for case in cases])
-    curves["exact"] = np.array([case.exact() for case in cases])
-    return curves
+    curves["total"] = [bound.total for bound in papers]
+    curves["near"] = [case.nearly_exact().total for case in cases]
+    curves["exact"] = [case.exact() for case in cases]
+    return {name: np.array(values, dtype=float) for name, values in curves.items()}
 
 
 def momentum_over_bound(momentum: ArrayLike, learning_rate: ArrayLike) -> FloatArray:

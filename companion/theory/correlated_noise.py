@@ -44,8 +44,6 @@ def multipliers(c: FloatArray, energy: FloatArray, residue: int) -> FloatArray:
 def epsilon(c: FloatArray, energy: FloatArray, rate: float) -> float:
     """Return the exact epsilon of the worst residue under cyclic Poisson sampling; the rate is that of white noise."""
     b = len(c)
-    if b * rate > 1:
-        raise ValueError(f"rate must be at most 1 / {b} with {b} bands, got {rate}")
     events = [
         [(b * rate, float(sigma), 1) for sigma in multipliers(c, energy, r)]
         for r in range(b)

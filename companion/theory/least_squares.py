@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adascale import checks as check
 from adascale.scenario import FloatArray
 
 
@@ -208,10 +207,7 @@ def simulate(
     :math:`\mathbf s_t` is that of :eq:`eq:decomposition` with Poisson batches (:eq:`eq:averaging`).  ``data`` are
     features (runs or 1, M, n, d) and labels that are used in *every* round; without them every round draws new ones.
     """
-    (M, d), rate = (
-        problem.targets.shape,
-        check.sampling_rate("batch_size / dataset_size", batch_size / dataset_size),
-    )
+    (M, d), rate = problem.targets.shape, batch_size / dataset_size
     model = np.tile(np.asarray(start, dtype=float), (runs, 1))
     for w in np.asarray(noise_energy):
         features, labels = (

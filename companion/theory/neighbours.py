@@ -3,13 +3,9 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import stats
+from scipy.stats import binom, norm
 
 from adascale import accounting
-
-# means and weights of normals with one deviation
-_Mixture = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 class OverTheLemma(NamedTuple):
@@ -23,23 +19,6 @@ class OverTheLemma(NamedTuple):
     r"""The divisor is :math:`q n`, with the size :math:`n` of the data at hand."""
 
 
-def _divergence(top, base, sigma, order):
-    low = min(top[0].min(), base[0].min()) - 12 * sigma
-    high = max(top[0].max(), base[0].max()) + 12 * sigma
-    z = np.arange(low, high, sigma / 40)
-    p, q = (
-        stats.norm.pdf(z[:, None], means, sigma) @ weights
-        for means, weights in (top, base)
-    )
-    positive = (p > 0) & (q > 0)
-    return float(
-        np.log(
-            np.trapezoid(p[positive] ** order * q[positive] ** (1 - order), z[positive])
-        )
-        / (order - 1)
-    )
-
-
 def size_follows_data(
     size: int = 100, batch: int = 10, sigma: float = 10.0
 ) -> OverTheLemma:
@@ -49,23 +28,27 @@ def size_follows_data(
     sum of a batch, ``batch`` samples on average, is binomial, so that the outputs for both neighbours are mixtures of
     normals. The larger of both directions counts.
     """
-    count = np.arange(size + 1).astype(float)
+    count = np.arange(size + 1)
+    z = np.arange(-1 - 12 * sigma, size + 12 * sigma, sigma / 40)
 
-    def with_opposite(rate, unit=1.0):
-        law = stats.binom.pmf(count, size, rate)
-        return unit * np.r_[count, count - 1], np.r_[law * (1 - rate), law * rate]
+    def density(rate, means, share):
+        """Of a sum of the samples, drawn at a rate, whose normals are shifted to these means with a share each."""
+        law = binom.pmf(count, size, rate)
+        shifted = zip(means, share, strict=True)
+        return sum(
+            norm.pdf(z[:, None], mean, sigma) @ law * part for mean, part in shifted
+        )
 
-    rate = batch / size
-    without = count, stats.binom.pmf(count, size, rate)
+    def leakage(top, base):
+        kept = (top > 0) & (base > 0)
+        tilted = top[kept] ** 3.0 * base[kept] ** -2.0
+        return np.log(np.trapezoid(tilted, z[kept])) / 2
+
+    rate, less, unit = batch / size, batch / (size + 1), size / (size + 1)
+    without = density(rate, [count], [1])
     lemma = float(accounting.rdp(rate, sigma, 3))
-    neighbours = [
-        with_opposite(rate),
-        with_opposite(batch / (size + 1)),
-        with_opposite(rate, size / (size + 1)),
-    ]
-    ratios = [
-        max(_divergence(near, without, sigma, 3), _divergence(without, near, sigma, 3))
-        / lemma
-        for near in neighbours
-    ]
-    return OverTheLemma(*ratios)
+    ratios = []
+    for q, scale in ((rate, 1), (less, 1), (rate, unit)):
+        near = density(q, [scale * count, scale * (count - 1)], [1 - q, q])
+        ratios.append(max(leakage(near, without), leakage(without, near)) / lemma)
+    return OverTheLemma(*map(float, ratios))

@@ -19,7 +19,6 @@ from adascale.scenario import Scenario
 from adascale.statistics import Interval, interval
 from companion.bounds import growth_constant, stationary_level
 from companion.bounds.guarantees import optimum
-from companion.results import Made
 
 BETAS = (0.5, 1.0, 1.25, 1.5, 1.75)
 HORIZONS = (100, 316, 1_000, 3_162, 10_000, 31_623, 100_000, 316_228, 1_000_000)
@@ -143,14 +142,3 @@ def exponents(table: pd.DataFrame) -> pd.DataFrame:
             "dearer",
         ],
     )
-
-
-def committed() -> Made:
-    """Return the committed table."""
-    provenance = {
-        "scenario": "mnist",
-        "nu": BUDGET,
-        "seeds": f"{SEEDS[0]}-{SEEDS[-1]}",
-        "threads": 1,
-    }
-    yield scaling_table().to_csv(index=False, float_format="%.9g"), provenance

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from adascale import checks as check
 from adascale.channel.model import Channel, Seeds
 from adascale.scenario import FloatArray, Scenario
 
@@ -32,15 +31,10 @@ class AlignmentLaw(NamedTuple):
 
 
 def pilot_error(
-    path_loss: ArrayLike, symbols: int, power: float, noise_power: float
+    path_loss: FloatArray, symbols: int, power: float, noise_power: float
 ) -> FloatArray:
     r"""Return :math:`\zeta_m^2 = \mathrm{PL}_m \sigma_n^2 / (N_{\mathrm p} P)` of pilots; powers in watts."""
-    sent = check.whole("symbols", symbols) * check.positive("power", power)
-    return (
-        check.positive("path_loss", path_loss)
-        * check.positive("noise_power", noise_power)
-        / sent
-    )
+    return path_loss * noise_power / (symbols * power)
 
 
 def estimate(
@@ -56,7 +50,7 @@ def estimate(
     the same one they are proportional to :math:`\zeta_m`, and more rounds or devices change nothing in those that are
     there.
     """
-    square = check.at_least("error", error, 0)[..., None]
+    square = np.asarray(error)[..., None]
     noise = np.empty_like(channel.coefficient)
     lanes, (devices, rounds) = noise.shape[:-2], noise.shape[-2:]
     seeds = np.broadcast_to(seed, lanes)
@@ -80,35 +74,31 @@ def alignment_law(
     kind: str = "mmse",
 ) -> AlignmentLaw:
     """Return the law of the alignment given the estimates, under Rayleigh fading (:prf:ref:`prop-alignment`)."""
-    gain = check.positive("|estimate|^2", np.abs(estimate) ** 2)
-    square = check.at_least("error", error, 0)
-    variance = square / (1 + square) / check.positive("path_loss", path_loss)
+    gain = np.abs(estimate) ** 2
+    square = np.asarray(error)
+    variance = square / (1 + square) / path_loss
     mean = 1 / (1 + square) if kind == "least-squares" else np.ones(square.shape)
     return AlignmentLaw(
         np.broadcast_to(mean[..., None], gain.shape), variance[..., None] / gain
     )
 
 
-def misalignment(scenario: Scenario, variance: ArrayLike) -> FloatArray:
+def misalignment(scenario: Scenario, variance: FloatArray) -> FloatArray:
     r"""Return the largest mean energy that misalignment adds, given the estimates (:prf:ref:`prop-misalignment`).
 
     .. math:: \frac{G^2}{2 M^2} \sum_m k_m^2\, v_{m,t}
 
     Shape (..., T), in the unit of :math:`\nu`.  It stands beside the receiver's :math:`w_t / 2`.
     """
-    total = (
-        scenario.batch_second_moment[..., None]
-        * check.at_least("variance", variance, 0)
-    ).sum(axis=-2)
+    total = (scenario.batch_second_moment[..., None] * variance).sum(axis=-2)
     return (scenario.clip_norm / scenario.num_devices) ** 2 / 2 * total
 
 
 def true_noise_multiplier(
-    noise_multiplier: ArrayLike, alignment: ArrayLike
+    noise_multiplier: FloatArray, alignment: ArrayLike
 ) -> FloatArray:
     r"""Return the server's :math:`\sigma_{m,t} / \lvert c_{m,t}\rvert` (:prf:ref:`prop-estimates-privacy`)."""
-    modulus = check.positive("|alignment|", np.abs(np.asarray(alignment)))
-    return check.positive("noise_multiplier", noise_multiplier) / modulus
+    return noise_multiplier / np.abs(alignment)
 
 
 def alignment_bound(law: AlignmentLaw, probability: float) -> FloatArray:
@@ -120,22 +110,19 @@ def alignment_bound(law: AlignmentLaw, probability: float) -> FloatArray:
     So where multipliers :math:`\sigma_{m,t}` over this bound have :math:`(\varepsilon, \delta)`, the server has
     :math:`(\varepsilon, \delta + \delta')`, given the estimates.
     """
-    spread = math.log(
-        law.variance.shape[-1] / check.fraction("probability", probability)
-    )
+    spread = math.log(law.variance.shape[-1] / probability)
     return law.mean + np.sqrt(spread * law.variance)
 
 
-def gain_ratio_survival(ratio: ArrayLike, error: ArrayLike) -> FloatArray:
+def gain_ratio_survival(ratio: ArrayLike, error: float) -> FloatArray:
     r"""Return :math:`\Upsilon(u; \zeta^2) = \Pr[\lvert h\rvert^2 > u\, \lvert\hat h\rvert^2]` (:eq:`eq:gain-ratio`).
 
     It is of least squares.  For an MMSE estimate take :math:`u / (1 + \zeta^2)^2`; for the device that is the
     bottleneck of its round with probability p, :math:`\zeta^2 / p`.
     """
-    u = check.positive("ratio", ratio)
-    square = check.positive("error", error)
-    a = u * (1 + square) - 1
-    b = 4 * u * square
+    u = np.asarray(ratio)
+    a = u * (1 + error) - 1
+    b = 4 * u * error
     root = np.sqrt(a**2 + b)
     # 1 - a / root = b / (root (root + a)) where a > 0, without the difference
     return np.where(a > 0, b / (2 * root * (root + np.abs(a))), (1 - a / root) / 2)

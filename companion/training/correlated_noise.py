@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import ArrayLike, NDArray
 
@@ -22,7 +23,7 @@ from adascale.learning.gradients import ClippedSum
 from adascale.learning.seeding import NOISE, stream
 from adascale.problem import RoundLeakage
 from adascale.scenario import FloatArray, Scenario
-from companion.results import Made, tabulate
+from companion.results import tabulate
 from companion.theory.correlated_noise import (
     coefficients,
     epsilon,
@@ -156,12 +157,10 @@ def noise_rows(
             }
 
 
-def committed(executor: Executor | None) -> Made:
+def committed(executor: Executor | None) -> list[pd.DataFrame]:
     """Return the committed tables."""
-    table = tabulate(training_rows, [(seed,) for seed in SEEDS], executor)
-    yield table.to_csv(index=False, float_format="%.7g"), {"batch": BATCH}
+    table = tabulate(training_rows, SEEDS, executor)
     sent = table[table.target == EPSILONS[-1]].groupby("bands").sent.mean()
     measured = {b: float(sent[b] / sent[1]) for b in BANDS}
     tasks = [(seed, each, measured) for seed in CHANNELS for each in MULTIPLIERS]
-    noise = tabulate(noise_rows, tasks, executor)
-    yield noise.to_csv(index=False, float_format="%.7g"), {"batch": BATCH}
+    return [table, tabulate(noise_rows, tasks, executor)]

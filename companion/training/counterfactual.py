@@ -19,7 +19,6 @@ from adascale.problem import Problem
 from adascale.runs.execution import problem_of
 from adascale.runs.specification import Run
 from adascale.runs.sweep import read_sweep
-from companion.results import Made
 
 Schedule = NDArray[np.float64]
 
@@ -39,8 +38,7 @@ def fade_levelled(problem: Problem, w: Schedule) -> tuple[Problem, Schedule]:
 def fork(run: Run) -> pd.DataFrame:
     r"""Train a run without its deepest fade, with the schedule that was made for the fade.
 
-    A row an evaluation: ``round, accuracy, test_loss, run, nu, seed`` and, of the realisation, ``fade_round``, counted
-    from 0, ``fade_floor, level_floor``.
+    A row an evaluation: ``round, accuracy, test_loss, run, nu, seed`` and ``fade_round``, counted from 0.
     """
     problem, mean_gain = problem_of(run)
     fade = int(problem.min_noise_energy.argmax())
@@ -52,13 +50,7 @@ def fork(run: Run) -> pd.DataFrame:
         levelled, schedule, run.training, dataset, run.seed, every=run.every
     ).history
     rows = history.loc[history.accuracy.notna(), ["round", "accuracy", "test_loss"]]
-    floors = {
-        "fade_floor": problem.min_noise_energy[fade],
-        "level_floor": levelled.min_noise_energy[fade],
-    }
-    return rows.assign(
-        run=run.address, nu=run.nu, seed=run.seed, fade_round=fade, **floors
-    ).reset_index(drop=True)
+    return rows.assign(run=run.address, nu=run.nu, seed=run.seed, fade_round=fade)
 
 
 class Forked(NamedTuple):
@@ -94,9 +86,6 @@ def forked(forks: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame) -> Fo
     return Forked(with_fade, levelled, fade)
 
 
-def committed(sweep: Path) -> Made:
+def committed(sweep: Path) -> pd.DataFrame:
     """Return the forks of the runs of a sweep file."""
-    yield (
-        pd.concat(fork(run) for _, run in read_sweep(sweep)).to_csv(index=False),
-        {"sweep": str(sweep)},
-    )
+    return pd.concat(fork(run) for _, run in read_sweep(sweep))

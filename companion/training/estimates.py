@@ -7,8 +7,7 @@ with, and what can be promised before anybody knows the channel (:ref:`sec-estim
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from concurrent.futures import Executor
+from collections.abc import Iterator, Mapping
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -21,7 +20,6 @@ from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
 from adascale.statistics import interval
 from companion.privacy.observers import epsilon_at
-from companion.results import Made, tabulate
 from companion.training import channel_estimates
 from companion.training.channel_estimates import KINDS, true_noise_multiplier
 
@@ -107,8 +105,7 @@ def leakage_row(
     ``misaligned``, the bound of the mean energy of misalignment; ``noise``, the mean of :math:`w_t / 2`; ``epsilon``
     accounted for, ``true``, the mean over devices of the server's, ``worst`` of them, ``beyond``, whether these are
     lower bounds, and ``promised``, to the worst device.  And if the server took the true floor for its cap: ``over``,
-    the share of rounds that then can have a device over its limit, ``highest``, the largest power over it, in dB, and
-    ``epsilon_mean_over``, the mean over devices of the epsilon that is then left.
+    the share of rounds that then can have a device over its limit, and ``highest``, the largest power over it, in dB.
     """
     realised = realise(scenario, nu, error, kind, seed)
     sigma = realised.problem.noise_multiplier(realised.energy)
@@ -122,8 +119,6 @@ def leakage_row(
     )
     # at the true cap, of the device that needs the most
     over = realised.problem.min_noise_energy / realised.true_floor
-    careless = Problem(scenario, scenario.floor(realised.true_floor), nu)
-    heard = careless.noise_multiplier(policies.Optimal().schedule(careless))
     return {
         "misaligned": float(
             channel_estimates.misalignment(scenario, realised.law.variance).mean()
@@ -136,11 +131,6 @@ def leakage_row(
         "promised": float(promised.max()),
         "over": float((over > 1 + 1e-9).mean()),
         "highest": float(10 * np.log10(over.max())),
-        "epsilon_mean_over": float(
-            epsilons(scenario, true_noise_multiplier(heard, realised.alignment))[
-                0
-            ].mean()
-        ),
     }
 
 
@@ -227,26 +217,23 @@ def compared(table: pd.DataFrame, dataset: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def committed(executor: Executor | None) -> Made:
-    """Return the committed table."""
-    tasks = [
-        (dataset, nu, *case, seed)
-        for dataset, cases in CASES.items()
-        for seed in SEEDS
-        for nu in BUDGETS
-        for case in cases
-    ]
-    table = tabulate(_rows, tasks, executor)
-    provenance = {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}", "threads": 1}
-    yield table.to_csv(index=False, float_format="%.6g"), provenance
+TASKS = [
+    (dataset, nu, *case, seed)
+    for dataset, cases in CASES.items()
+    for seed in SEEDS
+    for nu in BUDGETS
+    for case in cases
+]
 
 
-def _rows(dataset, nu, error, kind, seed):
+def rows(
+    dataset: str, nu: float, error: str, kind: str, seed: int
+) -> Iterator[dict[str, Any]]:
     """Yield the row of a case."""
     import torch
 
     torch.set_num_threads(1)
-    case = {"nu": nu, "error": error, "kind": kind, "seed": seed}
+    case: dict[str, Any] = {"nu": nu, "error": error, "kind": kind, "seed": seed}
     seeds, cases = TRAINED[dataset]
     trained = {"accuracy": math.nan, "measured": math.nan}
     if seed in seeds and (error, kind) in cases:

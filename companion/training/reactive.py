@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from concurrent.futures import Executor
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,6 @@ from adascale.accounting import RenyiAccountant
 from adascale.accounting.renyi import conversion_offset
 from adascale.problem import RoundLeakage
 from adascale.scenario import FloatArray, Scenario
-from companion.results import Made, tabulate
 from companion.training.weighted_trainings import SETTINGS, Digits
 
 EPSILON, DELTA = 4.0, 1e-5
@@ -92,9 +90,3 @@ def reactive_rows(seed: int) -> Iterator[dict[str, Any]]:
             "last": w[-len(w) // 4 :].mean(),
             "epsilon": float(problem.epsilon(w, RenyiAccountant((order,)))),
         } | digits.evaluate(state)
-
-
-def committed(executor: Executor | None) -> Made:
-    """Return the committed table."""
-    table = tabulate(reactive_rows, [(seed,) for seed in SEEDS], executor)
-    yield table.to_csv(index=False, float_format="%.7g"), {"target": EPSILON}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from adascale import channel
 from adascale.policies import Optimal
 from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
-from companion.results import Made, load
+from companion.results import load
 from companion.training.weighted_optimal import WeightedOptimal
 from companion.training.weights import equal_leakage, fitted_weights
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 LATER = (0, 1, 2, 4, 8, 16, 32, 64, 128)
 """How many rounds come after the disturbed one."""
-SEEDS = {"response": range(8), "thirds": range(8), "contest": range(8, 16)}
+SEEDS, FRESH = range(8), range(8, 16)
 """Realisations; those of the contest are not those that its weights come from."""
 LEAST = 0.01
 """The contest's least weight over its largest; a smaller one would be an extrapolation."""
@@ -49,6 +50,7 @@ SETTINGS = {
     "momentum 0.9": Setting(0.5, 0.9, 0.32, 1.0),
     "no momentum": Setting(1.0, 0.0, 2.56, 8.0),
 }
+TASKS, CONTEST = ([*product(SETTINGS, seeds)] for seeds in (SEEDS, FRESH))
 
 
 class Digits(NamedTuple):
@@ -60,8 +62,11 @@ class Digits(NamedTuple):
     @classmethod
     def at(cls, setting: Setting, seed: int, rounds: int | None = None) -> Digits:
         """Draw a realisation: channel, initial model, batches and noise."""
-        from adascale.learning import FedSGD, Training, data  # slow to import
+        import torch  # slow to import
 
+        from adascale.learning import FedSGD, Training, data
+
+        torch.set_num_threads(1)
         scenario = Scenario.digits()
         scenario = replace(scenario, num_rounds=rounds or scenario.num_rounds)
         training = replace(
@@ -104,14 +109,14 @@ def response(name: str, seed: int) -> list[dict[str, Any]]:
 
     The training has the optimum's noise at :math:`\nu`.  A round receives a further :math:`\pm\mathbf n`, of energy
     :math:`\lVert\mathbf n\rVert^2 = w/2` and random direction; the mean of both signs has no first-order part.
-    ``response`` is in nats per unit of :math:`w`, the accuracy's in points.
+    ``response`` is in nats per unit of :math:`w`.
     """
     setting = SETTINGS[name]
     digits = Digits.at(setting, seed)
     energy = Optimal().schedule(digits.problem)
     states = digits.run(digits.federation.start(), energy)
     rng = np.random.default_rng((seed, 77))
-    undisturbed = digits.evaluate(states[-1])
+    undisturbed = digits.evaluate(states[-1])["test_loss"]
     rows = []
     for k in LATER:
         t = len(energy) - 1 - k
@@ -122,13 +127,9 @@ def response(name: str, seed: int) -> list[dict[str, Any]]:
             for sign in (1, -1)
         ]
         ends = [[start, *digits.run(start, energy[t + 1 :])][-1] for start in starts]
-        mean = pd.DataFrame([digits.evaluate(end) for end in ends]).mean()
-        change = (mean - pd.Series(undisturbed)) / setting.disturbance
-        keys = {"setting": name, "seed": seed, "later": k}
-        rows.append(
-            keys
-            | {"response": change.test_loss, "accuracy": 100 * change.test_accuracy}
-        )
+        mean = np.mean([digits.evaluate(end)["test_loss"] for end in ends])
+        change = (mean - undisturbed) / setting.disturbance
+        rows.append({"setting": name, "seed": seed, "later": k, "response": change})
     return rows
 
 
@@ -154,13 +155,10 @@ def thirds(name: str, seed: int, rounds: int | None = None) -> list[dict[str, An
 def response_weights(table: pd.DataFrame, name: str, rounds: int) -> FloatArray:
     """Return the weights of a setting's responses, none below :data:`LEAST` of the largest, shape (rounds,)."""
     by_round = table[table.setting == name].groupby("later").response
-    setting = SETTINGS[name]
-    mean = by_round.mean()
-    error = by_round.sem()
+    rate, momentum, *_ = SETTINGS[name]
+    mean, error = by_round.mean(), by_round.sem().to_numpy()
     return _at_least_a_share(
-        fitted_weights(
-            mean.index, mean, error, setting.learning_rate, rounds, setting.momentum
-        )
+        fitted_weights(mean.index, mean.to_numpy(), error, rate, rounds, momentum)
     )
 
 
@@ -176,14 +174,14 @@ def _at_least_a_share(weights):
 
 
 def contest(
-    name: str, seed: int, weights: Mapping[str, FloatArray]
+    name: str, seed: int, weights: Mapping[str, FloatArray] | None = None
 ) -> list[dict[str, Any]]:
     r"""Trainings at one RDP, that of the optimum at :math:`\nu` (``flat``): a row for each, and for no noise at all.
 
-    Each of the ``weights`` of the rounds has its own optimum.  ``first, last`` are the noise energies above the floors,
-    mean over the first and the last third.
+    Each of the ``weights`` of the rounds, by default :func:`found_weights`, has its own optimum.
     """
     setting = SETTINGS[name]
+    weights = weights or found_weights(name)
     digits = Digits.at(setting, seed, len(next(iter(weights.values()))))
     problem = digits.problem
     flat = Optimal().schedule(digits.problem)
@@ -199,17 +197,8 @@ def contest(
         energy = np.zeros(problem.num_rounds) if schedule is None else schedule
         row = {"setting": name, "seed": seed, "schedule": label}
         if schedule is not None:
-            spend = problem.spend(schedule)
-            part = problem.num_rounds // 3
-            row |= {
-                "rdp": float(problem.rdp(schedule)),
-                "epsilon": float(problem.epsilon(schedule)),
-            }
-            row |= {
-                "cost": spend.mean(),
-                "first": spend[:part].mean(),
-                "last": spend[-part:].mean(),
-            }
+            row["rdp"] = float(problem.rdp(schedule))
+            row["epsilon"] = float(problem.epsilon(schedule))
         rows.append(
             row | digits.evaluate(digits.run(digits.federation.start(), energy)[-1])
         )
@@ -222,24 +211,3 @@ def found_weights(name: str) -> dict[str, FloatArray]:
     by_third = thirds_weights(load("weights/thirds"), name, rounds)
     by_response = response_weights(load("weights/response"), name, rounds)
     return {"response": by_response, "thirds": by_third, "reversed": by_third[::-1]}
-
-
-def committed(name: str) -> Made:
-    """One of the three committed tables; the contest reads the two others."""
-    import torch
-
-    torch.set_num_threads(1)
-    seeds = SEEDS[name]
-    make = thirds if name == "thirds" else response
-    rows = [
-        row
-        for setting in SETTINGS
-        for seed in seeds
-        for row in (
-            contest(setting, seed, found_weights(setting))
-            if name == "contest"
-            else make(setting, seed)
-        )
-    ]
-    provenance = {"seeds": f"{seeds[0]}-{seeds[-1]}", "threads": 1}
-    yield pd.DataFrame(rows).to_csv(index=False, float_format="%.7g"), provenance

@@ -17,12 +17,10 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq, nnls
 
 from adascale import channel
-from adascale import checks as check
 from adascale.accounting import RenyiAccountant, order_grid
 from adascale.policies import Optimal
 from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
-from companion.results import Made
 from companion.training.weighted_optimal import WeightedOptimal, mean_one, weighted_cost
 
 
@@ -34,10 +32,9 @@ def impulse_response(
     It is what is left of a disturbance after k further rounds, in units of :math:`-\lambda`, shape (..., rounds); with
     weight decay, give :math:`h + \beta`.
     """
-    h = check.at_least("curvature", curvature, 0)
-    rate = check.positive("learning_rate", learning_rate)
-    psi = np.ones((*h.shape, check.whole("rounds", rounds)))
-    keep = 1 + momentum - rate * h
+    h = np.asarray(curvature)
+    psi = np.ones((*h.shape, rounds))
+    keep = 1 + momentum - learning_rate * h
     for k in range(1, rounds):
         psi[..., k] = keep * psi[..., k - 1] - (
             momentum * psi[..., k - 2] if k > 1 else 0
@@ -53,19 +50,14 @@ def loss_weights(
     weight_decay: float = 0.0,
 ) -> FloatArray:
     r"""Compute what a unit of :math:`w_t` adds to a quadratic's final loss, shape (T,) (:prf:ref:`prop-weights`)."""
-    h = np.atleast_1d(check.at_least("curvature", curvature, 0))
-    psi = impulse_response(
-        h + check.at_least("weight_decay", weight_decay, 0),
-        learning_rate,
-        rounds,
-        momentum,
-    )
+    h = np.atleast_1d(curvature)
+    psi = impulse_response(h + weight_decay, learning_rate, rounds, momentum)
     return learning_rate**2 / 4 * np.mean(h[:, None] * psi**2, axis=0)[::-1]
 
 
 def saving(forgetting: ArrayLike) -> FloatArray:
     r"""Return the share of :eq:`eq:saving` at :math:`x \ge 0`, which is :math:`2 \lambda h T` for one curvature."""
-    x = check.at_least("forgetting", forgetting, 0) / 4
+    x = np.asarray(forgetting) / 4
     with np.errstate(invalid="ignore"):
         return np.where(x > 0, np.tanh(x) / np.where(x > 0, x, 1), 1.0)
 
@@ -78,14 +70,13 @@ class Comparison(NamedTuple):
     """Weighted against unweighted optimum, ratios with an entry for every lane.
 
     At the same final loss, ``leakage`` is that of the RDP, ``epsilon`` of the same schedules, and ``best_epsilon`` of
-    the order, of those tried, with the least epsilon.  At the same RDP, ``noise`` is that of what the noise above the
-    floors adds to the final loss, and ``excess`` of what all noise adds, floors included.
+    the order, of those tried, with the least epsilon.  At the same RDP, ``excess`` is that of what all noise, floors
+    included, adds to the final loss.
     """
 
     leakage: FloatArray
     epsilon: FloatArray
     best_epsilon: FloatArray
-    noise: FloatArray
     excess: FloatArray
 
 
@@ -115,7 +106,6 @@ def compare(
         problem.rdp(equal_loss) / target,
         epsilon / base,
         best / base,
-        needed / budget_spent,
         (ground + needed) / (ground + budget_spent),
     )
 
@@ -141,8 +131,8 @@ def equal_leakage(problem: Problem, policy: WeightedOptimal, leakage: float) -> 
 
 def fitted_weights(
     later: ArrayLike,
-    response: ArrayLike,
-    error: ArrayLike,
+    response: FloatArray,
+    error: FloatArray,
     learning_rate: float,
     rounds: int,
     momentum: float = 0.0,
@@ -156,11 +146,8 @@ def fitted_weights(
         0.05 * (1 - momentum) / (learning_rate * rounds), 1.0 / learning_rate, 60
     )
     psi = impulse_response(grid, learning_rate, rounds, momentum) ** 2
-    scale = 1 / check.positive("error", error)
-    amount, _ = nnls(
-        (psi[:, np.asarray(later, dtype=int)] * scale).T,
-        check.as_floats("response", response) * scale,
-    )
+    measured = psi[:, np.asarray(later)]
+    amount, _ = nnls((measured / error).T, response / error)
     return (amount @ psi)[::-1]
 
 
@@ -192,11 +179,3 @@ def table(
             )
         )
     return pd.concat(rows, ignore_index=True)
-
-
-def committed() -> Made:
-    """Return the committed table."""
-    yield (
-        table().to_csv(index=False, float_format="%.7g"),
-        {"seeds": f"{SEEDS[0]}-{SEEDS[-1]}"},
-    )

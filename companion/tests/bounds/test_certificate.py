@@ -42,7 +42,7 @@ def test_interpolated_leakage_is_the_integral_between_its_nodes():
 
 def test_two_rounds_lie_between_their_bounds():
     nu = 0.04
-    certified = bounds.certify_regret(SCENARIO, LAW, nu, 2, fineness=1.2)
+    certified = bounds.certify_regret(SCENARIO, LAW, nu, 2)
     steady = 2 * float(bounds.level_value(F, LAW, nu).leakage)
     W, weight = floors_and_weights()
     remaining = np.linspace(0, 2 * nu, 300)
@@ -64,17 +64,18 @@ def test_two_rounds_lie_between_their_bounds():
         low = np.where(above, low, level)
         high = np.where(above, level, high)
     policy = weight @ over_two(np.maximum(level - W, 0)[:, None]).ravel() - steady
+    # what the polygons of the grid lose
     assert certified.optimum[1] <= optimum + 1e-6 * steady
-    assert certified.optimum[1] == pytest.approx(optimum, abs=1e-2 * steady)
+    assert certified.optimum[1] == pytest.approx(optimum, abs=1.5e-2 * steady)
     assert certified.policy[1] >= policy - 1e-6 * steady
-    assert certified.policy[1] == pytest.approx(policy, abs=1e-2 * steady)
+    assert certified.policy[1] == pytest.approx(policy, abs=1.5e-2 * steady)
     assert certified.optimum[1] < certified.policy[1]
 
 
 @pytest.mark.parametrize("margin", [0.0, 2.0])
 def test_simulated_policies_lie_between_the_bounds(margin):
     nu, rounds, draws = 0.04, 5, 6_000
-    certified = bounds.certify_regret(SCENARIO, LAW, nu, rounds, margin, fineness=0.5)
+    certified = bounds.certify_regret(SCENARIO, LAW, nu, rounds, margin)
     value = bounds.level_value(F, LAW, nu)
     floor = LAW.draw(np.random.default_rng(1), draws, rounds)
     problem = with_floors(replace(SCENARIO, num_rounds=rounds), floor, nu)

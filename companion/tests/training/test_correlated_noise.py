@@ -77,11 +77,6 @@ def test_white_noise_has_the_accountants_epsilon():
     assert epsilon(single, np.ones(T), rate) > epsilon(np.ones(1), np.ones(T), rate)
 
 
-def test_bands_may_not_exceed_the_inverse_of_the_rate():
-    with pytest.raises(ValueError, match="rate must be at most"):
-        epsilon(C, ENERGY, 0.3)
-
-
 def test_water_level_meets_epsilon_above_raised_floors():
     floor = ENERGY / 4
     noise = water_level(C, power_factor(C) * floor, 0.05, 2.0)
