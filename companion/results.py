@@ -52,24 +52,22 @@ def load(name: str) -> pd.DataFrame:
         )
         raise ValueError(f"name must be one of {', '.join(names)}, got {name!r}")
     with path.open(encoding="utf-8") as file:
-        wide = file.readline().startswith("policy,,")
-    return _read_wide(path) if wide else pd.read_csv(path)
+        heads = file.readline().split(",")
+    is_wide = heads[:2] == ["policy", ""]
+    return _read_wide(path, heads.count("") + 1) if is_wide else pd.read_csv(path)
 
 
-def _read_wide(path):
+def _read_wide(path, levels):
     """Read what :func:`wide` arranges: ``policy``, the columns of the row, and what is stored of each."""
-    # the row's names stand in the third line alone
-    heading = pd.read_csv(path, header=None, nrows=3).iloc[[1, 2]].T
-    row = heading.loc[heading[1].isna(), 2].tolist()
-    wide = pd.read_csv(path, header=[0, 1], index_col=[*range(len(row))])
+    table = pd.read_csv(path, header=[0, 1], index_col=[*range(levels)])
     policies, columns = (
-        list(dict.fromkeys(wide.columns.get_level_values(level))) for level in (0, 1)
+        list(dict.fromkeys(table.columns.get_level_values(level))) for level in (0, 1)
     )
     parts = [
-        wide[name].dropna(how="all").rename_axis(row).reset_index().assign(policy=name)
+        table[name].dropna(how="all").reset_index().assign(policy=name)
         for name in policies
     ]
-    return pd.concat(parts, ignore_index=True)[["policy", *row, *columns]]
+    return pd.concat(parts, ignore_index=True)[["policy", *table.index.names, *columns]]
 
 
 def wide(

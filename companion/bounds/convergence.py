@@ -13,24 +13,19 @@ Real = float | FloatArray
 
 
 class ConvergenceBound(NamedTuple):
-    """The right side of a convergence theorem, term by term, each of the shape of the lanes, in squared gradients."""
+    """The right side of a convergence theorem, term by term, in squared gradients; the terms broadcast."""
 
-    initial: FloatArray
+    initial: Real
     """How far there is to go."""
-    heterogeneity: FloatArray
+    heterogeneity: Real
     """The devices disagree."""
-    sampling: FloatArray
+    sampling: Real
     """Samples differ within a device."""
-    noise: FloatArray
+    noise: Real
     """The receiver noise, the only term that the schedule changes."""
 
-    @classmethod
-    def of(cls, *terms: Real) -> ConvergenceBound:
-        """Return the four terms, each of the shape of the lanes."""
-        return cls(*(array.copy() for array in np.broadcast_arrays(*terms)))
-
     @property
-    def total(self) -> FloatArray:
+    def total(self) -> Real:
         """The whole right side."""
         return self.initial + self.heterogeneity + self.sampling + self.noise
 
@@ -66,17 +61,13 @@ def convergence_bound(
     w = np.asarray(noise_energy, dtype=float)
     k2 = batch_second_moment
     L = smoothness
-    rates, limits = np.broadcast_arrays(
-        learning_rate, largest_learning_rate(L, A1, C1, k2)
-    )
-    if (
-        rates > limits * (1 + 1e-12)
-    ).any():  # the limit itself is admitted, however it was rounded
-        worst = np.argmax(rates / limits)
+    limit = largest_learning_rate(L, A1, C1, k2)
+    # the limit itself is admitted, however it was rounded
+    if np.any(learning_rate > limit * (1 + 1e-12)):
         raise ValueError(
-            f"learning_rate must be at most {limits.flat[worst]:.6g} for these constants, got {rates.flat[worst]:.6g}"
+            f"learning_rate must be at most {np.min(limit):.6g} for these constants, got {np.max(learning_rate):.6g}"
         )
-    return ConvergenceBound.of(
+    return ConvergenceBound(
         2 * initial_gap / (learning_rate * w.shape[-1]),
         2 * k2 * L * learning_rate * (A1 + 1) * C2,
         k2 * L * learning_rate * A2,
@@ -147,7 +138,7 @@ def nearly_exact_bound(
         raise ValueError(
             f"learning_rate must be below {limit:.6g} for these constants, got {np.max(rate):.6g}"
         )
-    return ConvergenceBound.of(
+    return ConvergenceBound(
         initial_gap / (rate * w.shape[-1]) / c,
         L * rate / 2 * signal.heterogeneity / c,
         L * rate / 2 * signal.sampling / c,

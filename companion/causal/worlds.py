@@ -83,6 +83,12 @@ PROGRAMME = "DynamicProgramme, hard"
 HINDSIGHT = "AdaScale, hindsight"
 """AdaScale with its penalty matched on the realisation itself, as the paper does it."""
 
+_METHODS = (
+    *("Optimal", "ConstantLevel", "ReSolve", "ReSolve, coherent", "AdaScale, warm"),
+    *("AdaScale", "Learn", "Learn, coherent", "PowerControl", "LyapunovPowerControl"),
+    *(PROGRAMME, "ReSolve, hard", "ReSolve, coherent, hard", "Learn, hard"),
+    *("Learn, coherent, hard", "EstimFuture", "EqualAlloc", HINDSIGHT),
+)
 ACCOUNTED = (
     *("Optimal", "ConstantLevel", "AdaScale, warm", "Learn"),
     *("ReSolve, hard", "ReSolve, coherent, hard"),
@@ -119,33 +125,18 @@ def remembered(method: PolicyBuilder) -> PolicyBuilder:
 
 def methods(belief: ChannelModel) -> dict[str, PolicyBuilder]:
     """Return every method of the table by name, with this belief; the optimum first."""
-    by_name = online_methods(belief)
     coherent = partial(TunedOnModel, channel=belief, coherence=SEEN)
-    by_name |= {
-        name: remembered(by_name[name])
-        for name in ("AdaScale", "PowerControl", "LyapunovPowerControl")
-    }
-    return {
+    by_name = online_methods(belief) | {
         "Optimal": TunedOnRealisation(policies.Optimal),
-        **{name: by_name[name] for name in ("ConstantLevel", "ReSolve")},
         "ReSolve, coherent": coherent(policies.ReSolve),
-        **{name: by_name[name] for name in ("AdaScale, warm", "AdaScale", "Learn")},
-        "Learn, coherent": coherent(policies.Learn),
-        **{
-            name: by_name[name]
-            for name in (
-                "PowerControl",
-                "LyapunovPowerControl",
-                PROGRAMME,
-                "ReSolve, hard",
-            )
-        },
         "ReSolve, coherent, hard": coherent(policies.ReSolve, budget_mode="hard"),
-        "Learn, hard": by_name["Learn, hard"],
+        "Learn, coherent": coherent(policies.Learn),
         "Learn, coherent, hard": coherent(policies.Learn, budget_mode="hard"),
-        **{name: by_name[name] for name in ("EstimFuture", "EqualAlloc")},
         HINDSIGHT: TunedOnRealisation(policies.AdaScale),
     }
+    for name in ("AdaScale", "PowerControl", "LyapunovPowerControl"):
+        by_name[name] = remembered(by_name[name])
+    return {name: by_name[name] for name in _METHODS}
 
 
 def worlds_table(

@@ -8,8 +8,7 @@ from zlib import crc32
 
 import numpy as np
 import pandas as pd
-from matplotlib.collections import Collection, LineCollection, PathCollection, QuadMesh
-from matplotlib.container import ErrorbarContainer
+from matplotlib.collections import Collection, LineCollection, QuadMesh
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
@@ -23,7 +22,7 @@ def drawn_data(figure: Figure) -> pd.DataFrame:
     """Return every number that a figure draws, a row each.
 
     Columns ``panel`` (its number and the name of its vertical axis), ``series`` (the legend's name), ``drawn_as``,
-    ``x``, ``y``, and ``value`` where a colour has one.  An interval or a band is given by its corners.
+    ``x``, ``y``, and ``value`` of the cells of a grid.  An interval or a band is given by its corners.
     """
     parts = []
     for number, axes in enumerate(figure.axes, 1):
@@ -78,16 +77,14 @@ def _panel(number, axes):
 def _series(axes):
     """Name, kind and points (n, 2 or 3) of what a panel draws.
 
-    The parts of an error bar have the name of the whole.  Its caps are left out, as the bar says the same.
+    Containers are error bars, whose parts have the name of the whole.  Their caps are left out, as bars say the same.
     """
     names = {}
     caps = []
     for container in axes.containers:
-        parts = [*container]
-        if isinstance(container, ErrorbarContainer):
-            parts = [*container.get_children()]
-            caps += container[1]
-        names |= dict.fromkeys(map(id, parts), _visible(container.get_label()))
+        name = _visible(container.get_label())
+        names |= dict.fromkeys(map(id, container.get_children()), name)
+        caps += container[1]
     artists = axes.get_children()
     for artist in artists:
         kind, points = _points(artist, axes)
@@ -114,24 +111,11 @@ def _points(artist, axes):
     return "", []
 
 
-def _with_colours(artist):
-    """Positions, and the values that colours stand for where each has one."""
-    at = np.asarray(artist.get_offsets())
-    values = artist.get_array()
-    coloured = values is not None and np.size(values) == len(at)
-    return _beside(at, values) if coloured else at
-
-
 def _cells(artist):
-    """Return the lower left corner of every cell, and its value."""
+    """Return the lower left corner of every cell, and its value, NaN where it is masked."""
     corners = np.asarray(artist.get_coordinates(), dtype=float)[:-1, :-1]
-    return _beside(corners.reshape(-1, 2), artist.get_array())
-
-
-def _beside(points, values):
-    """Return points and their values in one array, NaN where a value is masked."""
-    filled = np.ma.filled(np.ma.asarray(values, dtype=float), np.nan)
-    return np.column_stack([points, filled.ravel()])
+    values = np.ma.filled(np.ma.asarray(artist.get_array(), dtype=float), np.nan)
+    return np.column_stack([corners.reshape(-1, 2), values.ravel()])
 
 
 def _line(artist):
@@ -156,7 +140,6 @@ _KINDS: list[tuple[type, str, Callable[[Any], Any]]] = [
         lambda artist: np.concatenate(artist.get_segments() or [[]]),
     ),
     (QuadMesh, "cells", _cells),
-    (PathCollection, "points", _with_colours),
     (Collection, "area", _outlines),
     (Rectangle, "bar", _corners),
     (Patch, "area", lambda artist: artist.get_path().vertices),

@@ -86,13 +86,7 @@ def paired_runs(
 
 
 def audit_paired(
-    audited: Audited,
-    runs: int,
-    *,
-    delta: float = 1e-5,
-    confidence: float = 0.95,
-    noise: bool = True,
-    norm: float = 1.0,
+    audited: Audited, runs: int, *, noise: bool = True, norm: float = 1.0
 ) -> tuple[Audit, Audit]:
     """Audit with :func:`paired_runs`, one trial per run (Jagielski, Ullman and Oprea 2020).
 
@@ -100,27 +94,12 @@ def audit_paired(
     ``norm`` is that to which devices clip, in units of the C that the accountant assumes; for the others see
     :func:`~adascale.audit.audit_gradients`.
     """
-    claim = claimed(audited.problem, audited.w, delta, confidence)
-    planned = plan(claim.rate, claim.sigma, runs, delta, claim.bound_confidence)
-    outcome = paired_runs(audited, runs, noise=noise, norm=norm)
+    claim = claimed(audited.problem, audited.w, delta=1e-5, confidence=0.95)
+    planned = plan(claim.rate, claim.sigma, runs, claim.delta, claim.bound_confidence)
+    present, score, loss, accuracy = paired_runs(audited, runs, noise=noise, norm=norm)
     return (
-        from_scores(
-            "paired",
-            runs,
-            claim,
-            planned,
-            outcome.score,
-            outcome.present,
-            outcome.accuracy,
-        ),
-        from_losses(
-            "paired samples",
-            runs,
-            claim,
-            outcome.loss,
-            outcome.present,
-            outcome.accuracy,
-        ),
+        from_scores("paired", runs, claim, planned, score, present, accuracy),
+        from_losses("paired samples", runs, claim, loss, present, accuracy),
     )
 
 

@@ -16,8 +16,6 @@ from companion.figures.data import check_sum, described
 
 ARTISTS = {
     "line": lambda axes, y: axes.plot(np.arange(y.size), y),
-    "colours": lambda axes, y: axes.scatter(np.arange(y.size), np.arange(y.size), c=y),
-    "bar": lambda axes, y: axes.bar(np.arange(y.size), y),
     "error bars": lambda axes, y: axes.errorbar(
         np.arange(y.size), 0 * y, yerr=y, linestyle="none"
     ),
@@ -78,7 +76,7 @@ def test_rounding_of_another_machine_is_the_same_text():
 
 def test_the_table_has_every_point_under_its_name_and_no_words(axes):
     axes.plot([1, 2], [3, 4], label="here")
-    axes.scatter([5], [6], c=[7])
+    axes.pcolormesh([5, 6], [6, 7], [[7]])
     axes.legend()
     axes.annotate("words", (0, 0))
     data = drawn_data(axes.figure)
