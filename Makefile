@@ -100,7 +100,7 @@ endef
 reproduce: venv ## make every committed result again, or compare SAMPLE=3 of them (JOBS=; data sets in ADASCALE_DATA)
 ifdef SAMPLE
 	rm -rf _build/sample
-	$(BIN)/python tools/reproduce_sample.py $(SAMPLE) _build/sample $(if $(SEED),--seed $(SEED))
+	$(BIN)/python tools/reproduce_sample.py $(SAMPLE) _build/sample $(SEED)
 else
 	$(foreach file,$(sweeps),$(call sweep,$(file),$(file:.toml=.csv),runs)$(newline))
 	$(foreach name,$(studies),$(BIN)/python -m companion make $(name)$(newline))
@@ -109,11 +109,10 @@ endif
 quick: venv ## the same path in small, on data that is there, compared with tests/quick.csv
 	rm -rf _build/quick && mkdir -p _build/quick
 	$(call sweep,tests/quick.toml,_build/quick/quick.csv,_build/quick/store)
-	$(BIN)/python tools/reproduce_sample.py --compare _build/quick/quick.csv tests/quick.csv
+	$(BIN)/python tools/reproduce_sample.py _build/quick/quick.csv tests/quick.csv
 
 bench: venv ## time the package beside its peers and write results/benchmarks: many minutes
 	for tool in bench bench_training bench_accounting; do $(BIN)/python tools/$$tool.py results/benchmarks || exit; done
-	$(BIN)/python tools/bench_tail.py
 
 lint: venv ## check style and formatting (ruff) and types (mypy)
 	$(BIN)/python -m ruff check . && $(BIN)/python -m ruff format --check .

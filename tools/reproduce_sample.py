@@ -1,15 +1,15 @@
-"""Make a few committed results again and compare them: ``python tools/reproduce_sample.py NUMBER STORE``
+"""Make a few committed results again and compare them: ``python tools/reproduce_sample.py NUMBER STORE [SEED]``
 
-Drawn are tables of ``results/tables.csv``, by a fixed seed (``--seed N`` draws others): of a sweep one run that took
+Drawn are tables of ``results/tables.csv``, by a seed (0, if none is given): of a sweep one run that took
 less than ten minutes, of a study the whole command.  Tables whose data set is not here are left out, and named.
 What is computed from the channel must agree to the tolerance of the tuning.  What a training ends in depends on the
 order in which a processor adds up single precision, so accuracy and loss have room; provenance may differ.
 
-``python tools/reproduce_sample.py --compare MADE COMMITTED`` compares two tables of a sweep.
+``python tools/reproduce_sample.py MADE COMMITTED`` compares two tables of a sweep.
 """
 
-import argparse
 import random
+import sys
 from io import StringIO
 from pathlib import Path
 
@@ -40,16 +40,15 @@ def read(path):
 
 def check(made, committed, tolerance):
     """Compare two tables, or raise an ``AssertionError`` that names a column which differs by more than it may."""
-    made = made.reindex(columns=[*committed])
-    for room in (0, *TRAINED.values()):
-        names = [
-            name
-            for name in committed.columns.difference(PROVENANCE, sort=False)
-            if room == sum(own for key, own in TRAINED.items() if key in name)
-        ]
-        parts = (table[names].reset_index(drop=True) for table in (made, committed))
-        pd.testing.assert_frame_equal(
-            *parts, check_dtype=False, rtol=tolerance, atol=room
+    for name in committed.columns.difference(PROVENANCE, sort=False):
+        room = sum(own for key, own in TRAINED.items() if key in name)
+        pd.testing.assert_series_equal(
+            made[name].reset_index(drop=True),
+            committed[name].reset_index(drop=True),
+            obj=name,
+            check_dtype=False,
+            rtol=tolerance,
+            atol=room,
         )
 
 
@@ -95,9 +94,8 @@ def remake_study(name, folder):
 
 def compare(made, committed):
     """Compare the columns that are committed of one sweep, whose rows may be in another order."""
-    new, old = (
-        read(path).sort_values(["reading", "run"]) for path in (made, committed)
-    )
+    order = ["reading", "run"]
+    new, old = (read(path).sort_values(order) for path in (made, committed))
     check(new, old, RUN)
     print(f"all {len(old)} runs have the committed values")
 
@@ -115,19 +113,13 @@ def sample(number, seed, store):
         except AssertionError as difference:
             wrong += 1
             print(f"{name}: {difference}")
-    if wrong:
-        raise SystemExit(f"{wrong} of {number} results are not the committed ones")
-    print(f"all {number} results are the committed ones")
+    print(f"{number - wrong} of {number} results are the committed ones")
+    sys.exit(bool(wrong))
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("number", type=int, nargs="?", help="how many results")
-    parser.add_argument("store", type=Path, nargs="?", help="folder of finished runs")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the draw")
-    parser.add_argument("--compare", type=Path, nargs=2, metavar=("MADE", "COMMITTED"))
-    options = parser.parse_args()
-    if options.compare:
-        compare(*options.compare)
+    first, second, *seed = sys.argv[1:]
+    if first.isdecimal():
+        sample(int(first), int(*seed), Path(second))
     else:
-        sample(options.number, options.seed, options.store)
+        compare(first, second)

@@ -27,16 +27,14 @@ HIDDEN = {"remove-cell", "remove-input"}
 def changed(chapter, changes, left_out):
     """Return a chapter as a notebook with other parameters, without cells of some tags."""
     notebook = jupytext.read(chapter)
-    cells = []
-    for cell in notebook.cells:
+    for cell in [*notebook.cells]:
         tags = {*cell.metadata.get("tags", [])}
-        if "parameters" in tags:
+        if tags & left_out:
+            notebook.cells.remove(cell)
+        elif "parameters" in tags:
             for name, value in changes.items():
                 line = re.compile(rf"^{name} = .*", re.MULTILINE)
                 cell.source = line.sub(f"{name} = {value}", cell.source)
-        if not tags & left_out:
-            cells.append(cell)
-    notebook.cells = cells
     return notebook
 
 
