@@ -16,9 +16,9 @@ import notebooks as tool  # noqa: E402
 def is_in_step(notebook, chapter):
     """Check that a notebook is its chapter: with the numbers of its own outputs in the prose, and outputs besides."""
     values = tool.glued(notebook)
-    for cell in tool.code_cells(notebook).values():
+    for cell in tool.code_cells(notebook):
         cell.outputs, cell.execution_count = [], None
-    return notebook == tool.fill(tool.convert(chapter), values)
+    return notebook == tool.fill(tool.convert(chapter), values, chapter)
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)

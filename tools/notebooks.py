@@ -1,27 +1,23 @@
 """Execute chapters and write the .ipynb beside each: ``python tools/notebooks.py notebooks/01_system_model.md ...``
 
-The same chapter gives the same file: cell ids come from the cells of the chapter, and what differs between two runs or
-two machines (times, the interpreter's version) is left out.  Jupyter knows neither ``{glue:text}`` nor ``{eq}``:
-numbers in prose are filled in, and what is MyST becomes plain Markdown (``plain_markdown.py``).  A first cell makes the
-notebook run where there is no repository.  With ``--keep-outputs`` nothing is executed: the prose alone has changed,
-and outputs stay as stored.
+The same chapter gives the same file: what differs between two runs or two machines (times, the interpreter's version)
+is left out.  Jupyter knows neither ``{glue:text}`` nor ``{eq}``: numbers in prose are filled in, and what is MyST
+becomes plain Markdown (``plain_markdown.py``).  A first cell makes the notebook run where there is no repository.  With
+``--keep-outputs`` nothing is executed: the prose alone has changed, and outputs stay as stored.
 """
 
 import argparse
 import os
-import re
 from ast import literal_eval
-from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 
 import jupytext
 import nbformat
 import yaml
 from nbclient import NotebookClient
-from plain_markdown import Book, Chapter, figure_of, references
+from plain_markdown import Chapter, places, references
 
 from adascale.files import write_atomically
 from companion.figures.files import KEY, unpacked
@@ -48,13 +44,7 @@ FROM_REPOSITORY = """\
     %pip install --quiet "adascale[book] @ git+{url}" "adascale-companion @ git+{url}#subdirectory=companion"
 """
 # What the book hides or folds, JupyterLab folds, except for the setup.
-FOLDED = {"cell": ("outputs", "source"), "input": ("source",), "output": ("outputs",)}
-
-
-@cache
-def book() -> Book:
-    """Return the book of this repository."""
-    return Book(ROOT)
+FOLDED = {"source": ("cell", "input"), "outputs": ("cell", "output")}
 
 
 @cache
@@ -70,27 +60,18 @@ def install() -> nbformat.NotebookNode:
 def convert(source: Path) -> nbformat.NotebookNode:
     """Read a MyST chapter as a notebook without outputs."""
     notebook = jupytext.read(source)
-    kernel = notebook.metadata["kernelspec"]
-    notebook.metadata = {
-        "kernelspec": {
-            "display_name": kernel["display_name"],
-            "name": kernel["name"],
-            "language": "python",
-        },
-        "language_info": {"name": "python"},
-        "adascale": {"chapter": source.name},
-    }
+    del notebook.metadata["jupytext"]
+    notebook.metadata["language_info"] = {"name": "python"}
     notebook.nbformat, notebook.nbformat_minor = 4, 5
-    seen: Counter[str] = Counter()
-    for cell in notebook.cells:
-        digest = sha256(f"{cell.cell_type}\n{cell.source}".encode()).hexdigest()[:8]
-        seen[digest] += 1
-        cell.id = digest if seen[digest] == 1 else f"{digest}-{seen[digest]}"
+    for number, cell in enumerate(notebook.cells):
+        cell.id = f"cell-{number}"
         tags = cell.metadata.get("tags", [])
-        for tag in () if "setup" in tags else tags:
-            if match := re.fullmatch("(?:hide|remove)-(cell|input|output)", tag):
-                folded = {f"{part}_hidden": True for part in FOLDED[match[1]]}
-                cell.metadata.setdefault("jupyter", {}).update(folded)
+        for part, kinds in FOLDED.items():
+            folding = {
+                f"{verb}-{kind}" for verb in ("hide", "remove") for kind in kinds
+            }
+            if folding & {*tags} and "setup" not in tags:
+                cell.metadata.setdefault("jupyter", {})[f"{part}_hidden"] = True
     kinds = [cell.cell_type for cell in notebook.cells]
     notebook.cells.insert(kinds.index("code"), install())
     return notebook
@@ -103,42 +84,38 @@ def glued(notebook: nbformat.NotebookNode) -> dict[str, str]:
         for output in cell.get("outputs", []):
             if glue := output.get("metadata", {}).get("scrapbook"):
                 shown = output.data[glue["mime_prefix"] + "text/plain"]
-                is_text = shown[0] in "'\""
-                values[glue["name"]] = literal_eval(shown) if is_text else shown
+                values[glue["name"]] = str(literal_eval(shown))
     return values
 
 
 def fill(
-    notebook: nbformat.NotebookNode, values: dict[str, str]
+    notebook: nbformat.NotebookNode, values: dict[str, str], source: Path
 ) -> nbformat.NotebookNode:
     """Make a chapter readable as it is, with the values of ``{glue:text}``."""
-    page = ROOT / "notebooks" / notebook.metadata["adascale"]["chapter"]
-    chapter = Chapter(book(), page, values)
+    chapter = Chapter(f"notebooks/{source.stem}", values)
     cells = []
     new_cell = nbformat.v4.new_markdown_cell
     for cell in notebook.cells:
         cells.append(cell)
-        caption, label = figure_of(cell)
         if cell.cell_type == "markdown":
             cell.source = chapter.prose(cell.source)
-        elif caption:
-            place = book().places.get(label)
-            text = f"**{place.text}.** {caption}" if place else f"*{caption}*"
+        elif figure := cell.metadata.get("mystnb", {}).get("figure"):
+            text = f"**{places()[figure['name']].text}.** {figure['caption']}"
             cells.append(new_cell(chapter.prose(text), id=f"caption-{cell.id}"))
     if chapter.cited:
-        cells.append(new_cell(references(book(), chapter.cited), id="references"))
+        cells.append(new_cell(references(chapter.cited), id="references"))
     notebook.cells = cells
     return notebook
 
 
 def write(notebook: nbformat.NotebookNode, source: Path) -> Path:
     """Fill in the numbers, write the .ipynb next to the chapter, and the picture of the cell tagged ``headline``."""
-    fill(notebook, glued(notebook))
+    fill(notebook, glued(notebook), source)
     for cell in notebook.cells:
         if "headline" in cell.metadata.get("tags", []):
             (output,) = (each for each in cell.outputs if "data" in each)
             svg = unpacked(output.metadata[KEY])["svg"]
-            picture = source.resolve().parents[1] / "book" / "_static" / "headline.svg"
+            picture = ROOT / "book" / "_static" / "headline.svg"
             write_atomically(picture, svg.replace("<svg ", f"<svg {GROUND} ", 1))
     nbformat.validate(notebook)
     target = source.with_suffix(".ipynb")
@@ -161,22 +138,20 @@ def execute(source: Path) -> Path:
     return write(notebook, source)
 
 
-def code_cells(notebook: nbformat.NotebookNode) -> dict[str, nbformat.NotebookNode]:
-    """Return the code cells of a notebook by their id, in order."""
-    return {cell.id: cell for cell in notebook.cells if cell.cell_type == "code"}
+def code_cells(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
+    """Return the code cells of a notebook, in order."""
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
 def keep_outputs(source: Path) -> Path:
     """Write the .ipynb of a chapter of which the prose alone has changed; ``ValueError`` if a code cell has."""
     notebook = convert(source)
     stored = nbformat.read(source.with_suffix(".ipynb"), as_version=4)
-    new = code_cells(notebook)
-    old = code_cells(stored)
-    if [*new] != [*old]:
+    new, old = code_cells(notebook), code_cells(stored)
+    if [cell.source for cell in new] != [cell.source for cell in old]:
         raise ValueError(f"{source}: its code cells have changed; execute the chapter")
-    for name, cell in new.items():
-        cell.outputs = old[name].outputs
-        cell.execution_count = old[name].execution_count
+    for cell, before in zip(new, old, strict=True):
+        cell.outputs, cell.execution_count = before.outputs, before.execution_count
     return write(notebook, source)
 
 

@@ -1,185 +1,96 @@
 """Chapters in plain Markdown, for the .ipynb that JupyterLab shows without any extension.
 
-MyST's references become what the book's pages read: ``{eq}`` a number, ``{ref}`` a title, ``{cite}`` author and year;
-its directives become headed quotations.  Numbers are counted from the labels, in order, as Sphinx does for this book:
-by chapter.  ``tests/book/test_notebook_text.py`` compares them with the built pages.
+MyST's references become what the book's pages read, and its directives quotations or folds in HTML.  Numbers are
+counted from the labels, in order, as Sphinx does for this book: by chapter.  ``tests/book/test_notebook_text.py``
+compares them with the built pages.
 """
 
 import re
 from collections import Counter
-from functools import cached_property
-from itertools import takewhile
-from os.path import relpath
+from functools import cache
 from pathlib import Path
+from textwrap import dedent, indent
 from typing import NamedTuple
 
-import jupytext
-import yaml
 from pybtex.backends.markdown import Backend
 from pybtex.database import parse_file
 from pybtex.style.formatting.unsrt import Style
 
-FENCE = re.compile(r"( *)(`{3,}|:{3,})(?:\{([\w:-]+)\})?(.*)")
-OPTION = re.compile(r":([\w-]+): ?(.*)")
-TARGET = re.compile(r"\(([\w:.-]+)\)=\s*")
-HEADING = re.compile(r"#+ +(.*)")
+ROOT = Path(__file__).resolve().parents[1]
+# indent, fence, name, title, options, body
+DIRECTIVE = re.compile(
+    r"^( *)(`{3,}|:{3,})\{([\w:-]+)\} *(.*)\n((?: *:[\w-]+:.*\n)*)((?:.*\n)*?) *\2$",
+    re.MULTILINE,
+)
+TARGET = re.compile(r"^\([\w:.-]+\)=\n", re.MULTILINE)
 ROLE = re.compile(r"\{([a-z]+(?::[a-z]+)?)\}`([^`]+)`")
 TITLED = re.compile(r"(?:(.*?)\s*<)?(.+?)>?", re.DOTALL)
 # of the explorer, which no notebook shows
 STATE = re.compile(r'<a href="(\.\./book/explorer)\.html#[^"]*">(.*?)</a>')
-
-
-class Directive(NamedTuple):
-    """A fenced block of MyST; ``name`` is empty where it is plain code."""
-
-    name: str
-    title: str
-    options: dict[str, str]
-    body: list[str]
-    indent: str
-    fence: str
-
-    @property
-    def label(self):
-        return self.options.get("label") or self.options.get("name")
+# A heading with its label; what has a number, with its label; a figure
+PLACE = re.compile(
+    r"^\((?P<heading>[\w:.-]+)\)=(?=[\w:.()=\n-]*\n#+ (?P<title>.*))"
+    r"|^ *[`:]{3,}\{(?:prf:)?(?P<kind>math|table|theorem|lemma|proposition|corollary|conjecture"
+    r"|definition|algorithm|remark)\}.*(?:\n *:(?:label|name): (?P<label>.*))?"
+    r"|^    name: (?P<figure>fig-.*)",
+    re.MULTILINE,
+)
+READS = {"math": "({})", "table": "Table {}", "figure": "Fig. {}"}
 
 
 class Place(NamedTuple):
-    """What a label names: what a reference to it reads, and the page where it is."""
+    """What a label names: what a reference to it reads, and the file of its page."""
 
     text: str
-    page: Path
+    page: str
 
 
-def blocks(lines):
-    """Yield the lines of a cell, but a fenced block as one ``Directive``."""
-    lines = iter(lines)
-    for line in lines:
-        match = FENCE.fullmatch(line)
-        if not match:
-            yield line
-            continue
-        indent, fence, name, title = match.groups()
-        is_inside = re.compile(rf"(?! *{fence}{fence[0]}*\s*$)").match
-        body = [text.removeprefix(indent) for text in takewhile(is_inside, lines)]
-        options = {}
-        while name and body and (option := OPTION.fullmatch(body[0])):
-            options[option[1]] = option[2]
-            del body[0]
-        yield Directive(name or "", title.strip(), options, body, indent, fence)
+@cache
+def places():
+    """Return the place of each label of the book."""
+    found = {}
+    counts = Counter()
+    toc = (ROOT / "_toc.yml").read_text()
+    for page in re.findall(r"(?:root|file): (\S+)", toc):
+        numbered = re.match(r"notebooks/0?([1-9]\d?|A\w+?)_", page)
+        for place in PLACE.finditer((ROOT / f"{page}.md").read_text()):
+            if place["heading"]:
+                found[place["heading"]] = Place(place["title"].strip(), page)
+                continue
+            kind = "figure" if place["figure"] else place["kind"]
+            label = place["figure"] or place["label"]
+            if kind == "math" and not label:
+                continue
+            # figures and tables of pages without a number count on from page to page
+            own = page if numbered or kind not in ("figure", "table") else ""
+            counts[kind, own] += 1
+            number = counts[kind, own]
+            shown = f"{numbered[1]}.{number}" if numbered else number
+            reads = READS.get(kind, f"{kind.capitalize()} {{}}")
+            if label:
+                found[label] = Place(reads.format(shown), page)
+    return found
 
 
-def figure_of(cell):
-    """Return caption and label of the figure that a code cell draws."""
-    figure = cell.metadata.get("mystnb", {}).get("figure", {})
-    return figure.get("caption"), figure.get("name")
-
-
-def number_of(block):
-    """Return the kind of a directive that has a number, and what a reference to it reads; else nothing."""
-    kind = block.name.removeprefix("prf:")
-    if block.name == "math" and block.label:
-        return "math", "(NUMBER)"
-    if block.name == "table" and block.title:
-        return "table", "Table NUMBER"
-    if kind != block.name and kind != "proof":
-        return kind, f"{kind.capitalize()} NUMBER"
-    return None
-
-
-def labelled(lines):
-    """Yield what is counted or can be referred to: its kind, its label, and what a reference reads."""
-    targets = []
-    for block in blocks(lines):
-        if not isinstance(block, str):
-            if numbered := number_of(block):
-                yield numbered[0], block.label, numbered[1]
-            if block.name:
-                yield from labelled(block.body)
-        elif target := TARGET.fullmatch(block):
-            targets.append(target[1])
-        elif heading := HEADING.fullmatch(block):
-            for label in targets:
-                yield "heading", label, heading[1].strip()
-            targets.clear()
-
-
-def labelled_in(cell):
-    """Yield the same of a cell."""
-    caption, label = figure_of(cell)
-    if cell.cell_type == "markdown":
-        yield from labelled(cell.source.splitlines())
-    elif caption:
-        yield "figure", label, "Fig. NUMBER"
-
-
-class Book:
-    """The sources of a book, as far as a reference to them needs: what it reads, and where that is."""
-
-    def __init__(self, root):
-        self.root = root
-
-    def pages(self):
-        """Yield each page, and its number or None."""
-        toc = yaml.safe_load((self.root / "_toc.yml").read_text())
-        chapter = 0
-        yield toc["root"], None
-        for part in toc["parts"]:
-            is_numbered = bool(part.get("numbered"))
-            for entry in part["chapters"]:
-                chapter += is_numbered
-                appendix = re.match(r"notebooks/(A\d+b?)_", entry["file"])
-                number = appendix[1] if appendix else chapter
-                yield entry["file"], number if is_numbered else None
-
-    @cached_property
-    def places(self):
-        """The place of each label of the book."""
-        places = {}
-        # figures and tables of pages without a number count on from page to page
-        unnumbered = Counter()
-        for name, number in self.pages():
-            page = self.root / f"{name}.md"
-            own = Counter()
-            for cell in jupytext.read(page, fmt="md:myst").cells:
-                for kind, label, text in labelled_in(cell):
-                    is_shared = not number and kind in ("figure", "table")
-                    counts = unnumbered if is_shared else own
-                    counts[kind] += 1
-                    shown = f"{number}.{counts[kind]}" if number else str(counts[kind])
-                    if label:
-                        places[label] = Place(text.replace("NUMBER", shown), page)
-        return places
-
-    @cached_property
-    def sources(self):
-        """Each entry of the bibliography, by its key."""
-        return parse_file(str(self.root / "book" / "references.bib")).entries
-
-
-def author_and_year(entry):
-    """Return author and year of an entry, as in ``Mironov et al., 2019``."""
-    people = entry.persons.get("author", []) or entry.persons.get("editor", [])
-    names = [
-        " ".join(map(str, person.rich_prelast_names + person.rich_last_names))
-        for person in people
-    ]
-    names = names or [str(entry.rich_fields["title"])]
-    shown = " and ".join(names) if len(names) <= 2 else f"{names[0]} et al."
-    return f"{shown}, {entry.fields['year']}" if "year" in entry.fields else shown
+@cache
+def sources():
+    """Return each entry of the bibliography, with its label, by its key."""
+    entries = parse_file(str(ROOT / "book" / "references.bib"))
+    style = Style(label_style="alpha")
+    return {entry.key: entry for entry in style.format_bibliography(entries)}
 
 
 class Chapter:
     """One chapter on its way to plain Markdown; ``values`` are those of ``{glue:text}``, ``cited`` what it cites."""
 
-    def __init__(self, book, page, values):
-        self.book, self.page, self.values, self.cited = book, page, values, set()
+    def __init__(self, page, values):
+        self.page, self.values, self.cited = page, values, set()
 
     def prose(self, text):
         """Return Markdown with roles and directives in plain words."""
         text = STATE.sub(r"[\2](\1.md)", text)
-        lines = ROLE.sub(self.role, text).split("\n")
-        return "\n".join(self.plain(lines))
+        text = DIRECTIVE.sub(self.directive, ROLE.sub(self.role, text))
+        return TARGET.sub("", text)
 
     def role(self, match):
         """Return what replaces a role."""
@@ -188,91 +99,57 @@ class Chapter:
         if name == "glue:text":
             return self.values[text]
         if name == "cite":
-            keys = [key.strip() for key in label.split(",")]
+            keys = re.split(r",\s*", label)
             self.cited.update(keys)
-            sources = [author_and_year(self.book.sources[key]) for key in keys]
-            return f"[{'; '.join(sources)}]"
-        if name in ("ref", "numref", "eq", "prf:ref"):
-            return self.reference(name, title, self.book.places[label])
+            return f"[{', '.join(sources()[key].label for key in keys)}]"
+        if place := places().get(label):
+            return self.reference(name, title or place.text, place.page)
         name_of_code = text.rpartition(".")[2] if text.startswith("~") else text
         return f"`{title or name_of_code}`"
 
-    def reference(self, name, title, place):
-        """Return what a reference reads, as a link where it leads to another page."""
-        text = title or place.text
-        if place.page == self.page:
-            return f"*{text}*" if name == "ref" and not title else text
-        is_chapter = place.page.parent == self.page.parent
-        target = place.page.with_suffix(".ipynb") if is_chapter else place.page
-        return f"[{text}]({relpath(target, self.page.parent)})"
+    def reference(self, name, text, page):
+        """Return a reference, as a link where it leads to another page."""
+        if page == self.page:
+            return f"*{text}*" if name == "ref" else text
+        name = page.removeprefix("notebooks/")
+        return f"[{text}]({f'../{page}.md' if name == page else f'{name}.ipynb'})"
 
-    def plain(self, lines):
-        """Yield lines of Markdown without targets, and with directives in plain words."""
-        for block in blocks(lines):
-            if not isinstance(block, str):
-                for line in self.directive(block):
-                    yield (block.indent + line).rstrip()
-            elif not TARGET.fullmatch(block):
-                yield block
-
-    def directive(self, block):
-        """Return a directive as lines of plain Markdown."""
-        if not block.name:
-            return [f"{block.fence}{block.title}", *block.body, block.fence]
-        if block.name == "raw":  # what only a page of the book shows
-            return []
-        place = self.book.places.get(block.label)
-        if block.name == "math":
-            return formula(block.body, place)
-        body = "\n".join(self.plain(block.body)).strip("\n").split("\n")
-        kind = block.name.removeprefix("prf:").capitalize()
-        title = block.title
+    def directive(self, match):
+        """Return a directive as plain Markdown."""
+        space, _, name, title, options, body = match.groups()
+        label = re.search(r":(?:label|name): (.*)", options)
+        place = label and places().get(label[1])
+        body = dedent(body).strip("\n")
+        if name in ("raw", "eval-rst"):  # what only a page of the book shows
+            return ""
+        if name == "math":
+            return indent(formula(body, place), space)
+        body = DIRECTIVE.sub(self.directive, body)
+        kind = name.removeprefix("prf:").capitalize()
         if kind == "Proof":
-            return proof(f"*{f'Proof {title}'.strip()}.*", body)
+            return f"*{f'Proof {title}'.strip()}.*\n\n{body}\n\n∎"
         if kind == "Dropdown":
-            heading = f"<summary>{title}</summary>"
-            return ["<details>", heading, "", *body, "", "</details>"]
+            return f"<details>\n<summary>{title}</summary>\n\n{body}\n\n</details>"
         if kind == "Exercise":
             title = f"Exercise. {title}"
-        elif block.name.startswith("prf:"):
-            name = place.text if place else kind
-            title = f"{name} ({title})" if title else name
-        lines = [f"**{title or kind}**", "", *one_line_formulas(body)]
-        return [f"> {line}".rstrip() for line in lines]
+        elif name.startswith("prf:"):
+            numbered = place.text if place else kind
+            title = f"{numbered} ({title})" if title else numbered
+        return f"<blockquote>\n\n**{title}**\n\n{body}\n\n</blockquote>"
 
 
-def formula(body, place):
+def formula(text, place):
     """Return a displayed formula, with its number; lines that it breaks are aligned, as Sphinx aligns them."""
-    lines = [line for line in body if line.strip()]
-    inside = r"\\begin\{(\w+)\}.*?\\end\{\1\}"
-    if r"\\" in re.sub(inside, "", "\n".join(lines), flags=re.DOTALL):
-        lines = [r"\begin{split}", *lines, r"\end{split}"]
-    if place:
-        lines.append(rf"\tag{{{place.text.strip('()')}}}")
-    return ["$$", *lines, "$$"]
+    if r"\\" in text:
+        text = f"\\begin{{split}}\n{text}\n\\end{{split}}"
+    number = f"\n\\tag{{{place.text.strip('()')}}}" if place else ""
+    return f"$$\n{text}{number}\n$$"
 
 
-def proof(lead, body):
-    """Return a proof between its first words and its end mark."""
-    # no word can precede a formula, a list, a quotation, code or a table
-    is_apart = re.match(r"\$\$|[-*>] |\d+\. |```|\||$", body[0])
-    body = [lead, "", *body] if is_apart else [f"{lead} {body[0]}", *body[1:]]
-    ends_apart = body[-1].lstrip() in ("$$", "```") or body[-1].startswith(("|", ">"))
-    return [*body, "", "∎"] if ends_apart else [*body[:-1], f"{body[-1]} ∎"]
-
-
-def one_line_formulas(lines):
-    """Put each displayed formula on one line: in a quotation, its next line would begin with >."""
-    pattern = re.compile(r"^( *)\$\$\n(.*?)\n *\$\$$", re.DOTALL | re.MULTILINE)
-    one_line = lambda match: f"{match[1]}$$ {' '.join(match[2].split())} $$"  # noqa: E731
-    return pattern.sub(one_line, "\n".join(lines)).split("\n")
-
-
-def references(book, cited):
+def references(cited):
     """Return the list of what a chapter cites."""
-    entries = sorted((book.sources[key] for key in sorted(cited)), key=author_and_year)
     lines = ["## References", ""]
-    for entry in entries:
-        text = Style().format_entry("", entry).text.render(Backend())
-        lines.append("* " + re.sub(r"\\([-.()])", r"\1", text).replace("\n", " "))
+    for entry in sorted((sources()[key] for key in cited), key=lambda one: one.label):
+        text = re.sub(r"\\([-.()])", r"\1", entry.text.render(Backend()))
+        lines.append(f"* [{entry.label}] {text}".replace("\n", " "))
     return "\n".join(lines)
