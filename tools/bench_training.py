@@ -11,7 +11,6 @@ import multiprocessing
 import resource
 import sys
 import warnings
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
@@ -176,8 +175,8 @@ torch.set_num_threads(THREADS)
 if __name__ == "__main__":
     # first of all, while this process is small: on Linux the record of a new one starts at its parent's
     fresh = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, fresh, max_tasks_per_child=1) as pool:
-        peaks = [*pool.map(peak, *zip(*MEASURED, strict=True))]
+    with fresh.Pool(1, maxtasksperchild=1) as pool:
+        peaks = pool.starmap(peak, MEASURED, chunksize=1)
     table = pd.DataFrame(MEASURED, columns=["round", "name"])
     seconds, errors = zip(*(measured(*each) for each in MEASURED), strict=True)
     table["seconds"] = seconds
