@@ -12,21 +12,11 @@ from functools import cache
 from pathlib import Path
 
 import pybtex.plugin
-from docutils import nodes
-from sphinx import addnodes
 from sphinx.search import languages
 from sphinx.search.en import SearchEnglish
 
 NAMES = "alpha delta epsilon eta lambda nu rho sigma varepsilon le ge times cdot"
 LETTERS = dict(zip(NAMES.split(), "αδεηλνρσε≤≥×·", strict=True))
-SUBJECTS = {
-    "chap-privacy": ("renyi", "rényi"),
-    "sec-epsilon-means": ("epsilon", "what does epsilon mean"),
-    "chap-calculator": ("what is my epsilon", "calculator"),
-    "chap-problem": ("water filling", "water-filling", "waterfilling"),
-    "how-accountant": ("opacus",),
-}
-"""What readers look for under a word that many pages have, by the section to begin with."""
 
 
 def add_launch_buttons(app, config):
@@ -54,54 +44,6 @@ var splitQuery = (query) => query.normalize("NFD").replace(/\\p{Diacritic}/gu, "
         letters = unicodedata.normalize("NFD", input)
         text = "".join(char for char in letters if not unicodedata.combining(char))
         return super().split(re.sub("(?i)waterfilling", "water filling", text))
-
-
-def main_entries(target, names):
-    """Return names as main entries of the index, which search puts first."""
-    entries = [("single", name, target, "main", None) for name in names]
-    return addnodes.index(entries=entries)
-
-
-def index_subjects(app, doctree):
-    """Index the subjects of the sections of a page."""
-    for section in [*doctree.findall(nodes.section)]:
-        for place in SUBJECTS.keys() & {*section["ids"]}:
-            section.insert(1, main_entries(section["ids"][0], SUBJECTS[place]))
-
-
-def index_again(app, doctree):
-    """Tell the domain of the index, which has been here before."""
-    app.env.get_domain("index").process_doc(app.env, app.env.docname, doctree)
-
-
-# The side bar.
-
-
-@cache
-def titles_alone(env):
-    """Return the contents of each page without sections: its title, and the lists of the pages under it."""
-    titles = {name: contents.deepcopy() for name, contents in env.tocs.items()}
-    for contents in titles.values():
-        for entry in contents:
-            lists = [*entry.findall(addnodes.toctree)]
-            entry[1:] = [nodes.bullet_list("", *lists)] if lists else []
-    return titles
-
-
-def lighten_side_bar(app, pagename, templatename, context, doctree):
-    """Make it from titles alone: Sphinx would copy the sections of all pages for each page, and then leave them out."""
-    with_sections = context["toctree"]
-    env = app.env
-
-    def toctree(**options):
-        if not options.get("titles_only"):
-            return with_sections(**options)
-        contents, env.tocs = env.tocs, titles_alone(env)
-        bar = with_sections(**options)
-        env.tocs = contents
-        return bar
-
-    context["toctree"] = toctree
 
 
 # Every page once more.
@@ -188,10 +130,6 @@ def setup(app):
     pybtex.plugin.find_plugin = cache(pybtex.plugin.find_plugin)
     languages["en"] = FoldedEnglish
     app.connect("config-inited", add_launch_buttons)
-    # before the theme takes it
-    app.connect("html-page-context", lighten_side_bar, priority=100)
-    app.connect("doctree-read", index_subjects)
-    app.connect("doctree-read", index_again)
     # after the extensions that copy files
     app.connect("build-finished", finish, priority=900)
     return {"parallel_read_safe": True}

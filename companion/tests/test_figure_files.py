@@ -2,15 +2,12 @@
 
 import html
 import re
-import sys
 from functools import cache
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import nbformat
 import pytest
-from IPython.core.pylabtools import print_figure
-from jupyter_cache import get_cache
 
 from companion.figures import LABELS, STYLE, files
 
@@ -18,47 +15,6 @@ ROOT = Path(__file__).parents[2]
 PHONE = 358
 # So wide is a figure at most on a page of 1440 px and of 390 px, and so large are its words at least, in px.
 READABLE = {774: 11, PHONE: 9}
-sys.path.append(str(ROOT / "tools"))
-import executed as tool  # noqa: E402
-
-
-def cell_of(figure, **figure_options):
-    data, metadata = files.in_notebook(figure)
-    # as matplotlib's inline backend adds it
-    data["image/png"] = print_figure(figure, base64=True)
-    cell = nbformat.v4.new_code_cell("draw()", execution_count=1)
-    cell.metadata = (
-        {"mystnb": {"figure": figure_options, "image": {"alt": "it rises"}}}
-        if figure_options
-        else {}
-    )
-    cell.outputs = [nbformat.v4.new_output("display_data", data, metadata=metadata)]
-    return cell
-
-
-def test_figures_keep_their_files_in_the_cache(tmp_path):
-    figure, axes = plt.subplots()
-    axes.plot([1, 2], [3.0, 4.5])
-    notebook = nbformat.v4.new_notebook(cells=[cell_of(figure)])
-    plt.close(figure)
-    notebook.metadata.kernelspec = {
-        "name": "python3",
-        "display_name": "Python 3",
-        "language": "python",
-    }
-    cache = tmp_path / "cache"
-    nbformat.write(notebook, tmp_path / "executed.ipynb")
-    get_cache(cache).cache_notebook_file(tmp_path / "executed.ipynb")
-    notebook.cells[0].outputs, notebook.cells[0].execution_count = [], None
-    nbformat.write(notebook, tmp_path / "page.ipynb")  # as myst-nb leaves it
-    ((name, stored),) = tool.stored_files(
-        tool.executed(tmp_path / "page.ipynb", str(cache))
-    ).items()
-    assert name.endswith(".png")
-    assert {*stored[1]} == {"svg", "csv"}
-    notebook.cells[0].source = "draw_another()"
-    nbformat.write(notebook, tmp_path / "page.ipynb")
-    assert tool.stored_files(tool.executed(tmp_path / "page.ipynb", str(cache))) == {}
 
 
 def smallest_word(svg, column=774):
@@ -97,8 +53,10 @@ def colours(svg):
 @cache
 def figures_of(path):
     return [
-        texts["svg"]
-        for _, texts in tool.stored_files(nbformat.read(path, as_version=4)).values()
+        files.unpacked(output.metadata[files.KEY])["svg"]
+        for cell in nbformat.read(path, as_version=4).cells
+        for output in cell.get("outputs", [])
+        if files.KEY in output.get("metadata", {})
     ]
 
 

@@ -218,8 +218,8 @@ FOUND = """document.querySelector('.search-summary')?.innerText.match(/finished|
     [
         ("renyi", "notebooks/02_privacy.html"),
         ("rényi", "notebooks/02_privacy.html"),
-        ("epsilon", "notebooks/02_privacy.html#what-an-epsilon-means"),
-        ("what does epsilon mean", "notebooks/02_privacy.html#what-an-epsilon-means"),
+        ("epsilon", "notebooks/02_privacy.html#index-epsilon"),
+        ("what does epsilon mean", "notebooks/02_privacy.html#index-epsilon"),
         ("waterfilling", "notebooks/04_problem.html"),
         ("water-filling", "notebooks/04_problem.html"),
         ("water filling", "notebooks/04_problem.html"),
