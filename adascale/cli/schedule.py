@@ -35,9 +35,11 @@ power it can have bandwidth_hz with noise_figure_db (default: 0), from which the
 interference_dbm, which is added to the noise but does not protect. It may have weights of the devices. In Python,
 adascale.Scenario.mnist().to_toml() shows a preset's.
 
-epsilon is proven and holds for every device. epsilon_mean is the mean over devices, which is no guarantee, and rdp is
-the mean over devices of the Renyi leakage in nats. The column made_with of --out names the scenario, its digest, the
-interference, the policy and the version; 'adascale epsilon' refuses the file with another scenario.
+epsilon is proven and holds for every device. accountant says how it was computed: by renyi, which is larger, or by
+exact, which is the default with --epsilon. 'adascale epsilon' prints the exact one of a schedule, to publish.
+epsilon_mean is the mean over devices, which is no guarantee, and rdp is the mean over devices of the Renyi leakage in
+nats. The column made_with of --out names the scenario, its digest, the interference, the policy and the version;
+'adascale epsilon' refuses the file with another scenario.
 
 example:
   adascale schedule --scenario my.toml --gains gains.csv --nu 0.04 --out eta.csv
@@ -87,7 +89,8 @@ def run(options: argparse.Namespace) -> None:
     inputs |= {"--gains": options.gains, "--past": options.past}
     common.check_outputs(inputs, {"--out": options.out})
     scenario = common.read_scenario(options.scenario, options.interference).scenario
-    accountant = common.find_accountant(common.accountant_name(options), options.orders)
+    accountant_name = common.accountant_name(options)
+    accountant = common.find_accountant(accountant_name, options.orders)
     trace = common.read_trace(options.gains, options, scenario, options.split)
     if trace.past and options.hindsight:
         raise ValueError("--split cannot be combined with --hindsight")
@@ -116,7 +119,8 @@ def run(options: argparse.Namespace) -> None:
     if "senders" in measured:
         totals |= common.floats(measured, "participation", "participation_min")
     totals["order"] = scenario.order
-    totals |= common.floats(measured, "rdp") | {"delta": options.delta}
+    totals |= common.floats(measured, "rdp")
+    totals |= {"accountant": accountant_name, "delta": options.delta}
     totals |= common.floats(measured, "epsilon", "epsilon_mean")
     columns = _columns(problem, measured) | {marks.COLUMN: [made_with] * rounds}
     rows = [*zip(*columns.values(), strict=True)]

@@ -151,6 +151,20 @@ def test_schedule_says_who_sends_in_each_round(schedule, kind):
     assert totals["participation_min"] == selection.participation.min()
 
 
+@pytest.mark.parametrize(
+    ("more", "accountant"),
+    [
+        (["--nu", NU], "renyi"),
+        (["--nu", NU, "--accountant", "exact"], "exact"),
+        (["--epsilon", 2], "exact"),
+        (["--epsilon", 2, "--orders", "1.1,63"], "renyi"),
+    ],
+)
+def test_schedule_names_the_accountant_of_its_epsilon(schedule, more, accountant):
+    totals, *_ = schedule(*more, nu="")
+    assert totals["accountant"] == accountant
+
+
 @pytest.mark.parametrize("more", [[], PAST], ids=["learning", "with a past"])
 def test_epsilon_is_spent_and_not_exceeded(schedule, more):
     totals, *_ = schedule("--epsilon", 2, *more, nu="")
