@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from adascale.accounting import beta, epsilon
+from adascale.accounting import beta, calibrate, epsilon
 from adascale.accounting.events import compose_events
 from adascale.accounting.exact.inversion import DIRECTIONS, scan_tilts
 from adascale.accounting.exact.search import sharp_in_direction
@@ -100,3 +100,11 @@ def test_noise_gives_the_wanted_epsilon(wanted):
         scaled = [[rate, noise * answer, count] for rate, noise, count in events]
         proven = epsilon(scaled, 1e-5)
         assert proven.lower * (1 - 1e-4) <= wanted <= proven.upper * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("wanted", [2.0, 8.0])
+def test_noise_after_a_past_is_that_of_the_package(wanted):
+    past, left = [[0.01, 1.1, 300]], [[0.02, 1.0, 500]]
+    (answer,) = in_node([["noise", left, wanted, 1e-5, past]])
+    proven = calibrate(left, wanted, 1e-5, fixed=past)
+    assert answer == pytest.approx(proven.scale, rel=2e-3)

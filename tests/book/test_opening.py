@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from ast import literal_eval
 
 import numpy as np
 import pytest
@@ -126,44 +127,149 @@ def test_without_javascript_a_picture_or_a_link_stands_in(browser, html, name):
     page.close()
 
 
-CALCULATED = [
-    ("n=60000&delta=1e-5&want=2&phases=256,60,1.1", [(0.00426667, 1.1, 14063)]),
+CALCULATED = [  # the address, then what is left to run and what has run
+    ("n=60000&delta=1e-5&want=2&phases=256,60,1.1", [(0.00426667, 1.1, 14063)], []),
     (
         "n=50000&delta=1e-6&want=3&phases=500,20,0.9;1000,10,2",
         [(0.01, 0.9, 2000), (0.02, 2.0, 500)],
+        [],
+    ),
+    (
+        "n=50000&delta=1e-5&want=4&phases=250,10,1,run;500,5,0.6",
+        [(0.01, 0.6, 500)],
+        [(0.005, 1.0, 2000)],
+    ),
+    (
+        "n=1200&delta=1e-5&want=8&phases=40,300,0.8&unit=rounds",
+        [(0.0333333, 0.8, 300)],
+        [],
     ),
 ]
 
 
-@pytest.mark.parametrize(("state", "phases"), CALCULATED)
-def test_calculator_computes_what_the_package_proves(page, html, state, phases, capsys):
-    page.goto(f"file://{html}/book/epsilon.html#{state}")
-    told = dict(part.split("=") for part in state.split("&"))
+@pytest.fixture
+def calculator(page, html):
+    """Open the calculator at a state and wait for all of its answer; nothing may go wrong on it."""
+    wrong = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+
+    def opened(state=""):
+        page.goto(f"file://{html}/book/epsilon.html#{state}")
+        return answered(page)
+
+    yield opened
+    assert not wrong
+
+
+def answered(page):
     page.wait_for_function("() => document.querySelector('#calc').dataset.factor")
+    return page
+
+
+@pytest.mark.parametrize(("state", "left", "past"), CALCULATED)
+def test_calculator_computes_what_the_package_proves(
+    calculator, state, left, past, capsys
+):
+    page = calculator(state)
+    told = dict(part.split("=") for part in state.split("&"))
     shown, delta = data(page, "#calc"), float(told["delta"])
-    assert shown["epsilon"] == pytest.approx(epsilon(phases, delta).estimate, rel=1e-4)
-    scale = calibrate(phases, epsilon=float(told["want"]), delta=delta).scale
-    assert shown["factor"] == pytest.approx(scale, rel=2e-3)
-    if len(phases) == 1:
-        rate, sigma, _ = phases[0]
-        most = largest_count([(rate, sigma)], float(told["want"]), delta).count
-        assert shown["epochs"] == pytest.approx(most * rate, rel=3e-3)
+    exact = epsilon([*past, *left], delta)
+    assert shown["epsilon"] == pytest.approx(exact.estimate, rel=1e-4)
+    wanted = calibrate(left, epsilon=float(told["want"]), delta=delta, fixed=past)
+    assert shown["factor"] == pytest.approx(wanted.scale, rel=2e-3)
+    if len(left) == 1:
+        rate, sigma, _ = left[0]
+        most = largest_count([(rate, sigma)], float(told["want"]), delta, fixed=past)
+        assert shown["epochs"] == pytest.approx(most.count * rate, rel=3e-3)
     exec(page.locator("#calc-python").inner_text(), {})
-    lower, upper = json.loads(capsys.readouterr().out)
+    interval, noise = capsys.readouterr().out.splitlines()
+    lower, upper = json.loads(interval)
     assert lower < shown["epsilon"] < upper
-    program, *arguments = shlex.split(page.locator("#calc-shell").inner_text())
-    assert (program, main(arguments)) == ("adascale", 0)
+    assert literal_eval(noise) == wanted.noise_multiplier
+    for line in page.locator("#calc-shell").inner_text().splitlines():
+        program, *arguments = shlex.split(line)
+        assert (program, main(arguments)) == ("adascale", 0)
     assert page.url.endswith(state)
 
 
-@pytest.mark.parametrize("field", ["samples", "delta", "batch", "epochs", "sigma"])
-def test_calculator_refuses_what_is_no_training(page, html, field):
-    page.goto(f"file://{html}/book/epsilon.html")
-    page.locator(f"[name={field}]").fill("-1")
+def test_noise_for_the_wanted_epsilon_is_taken_into_phases_that_are_left(calculator):
+    page = calculator(CALCULATED[2][0])
+    page.locator("#calc-take").click()
+    page.wait_for_function("() => document.querySelector('#calc').dataset.factor")
+    assert data(page, "#calc")["epsilon"] == pytest.approx(4, rel=1e-3)
+    first, _ = page.locator("[name=sigma]").all()
+    assert first.input_value() == "1"  # has run
+
+
+def test_no_noise_helps_once_the_past_leaks_more(calculator):
+    page = calculator(CALCULATED[2][0])
+    page.locator("[name=want]").fill("0.5")
+    page.wait_for_function("() => location.hash.includes('want=0.5')")
+    assert not page.locator("#calc-take").is_visible()
+    assert "calibrate" not in page.locator("#calc-python").inner_text()
+    assert "σ" not in page.locator("#calc-noise").inner_text()
+
+
+@pytest.mark.parametrize(
+    ("field", "typed", "means"),
+    [
+        ("sigma", "1,1", "1.1"),
+        ("sigma", "1,125", "1.125"),  # not 1125, which no field of noise may be
+        ("delta", "0,00001", "0.00001"),
+        ("length", "0,5", "0.5"),
+        ("samples", "50,000", "50000"),
+        ("samples", "50.000", "50000"),
+        ("samples", "50 000", "50000"),
+        ("batch", "256,5", "256.5"),
+    ],
+)
+def test_numbers_are_read_as_people_type_them(calculator, field, typed, means):
+    page = calculator()
+    shown = []
+    for text in (typed, means):
+        page.locator(f"[name={field}]").fill(text)
+        page.evaluate(AT_REST)
+        shown.append(page.locator("#calc").get_attribute("data-epsilon"))
+    assert shown[0] == shown[1] is not None
+
+
+@pytest.mark.parametrize(
+    ("field", "typed"),
+    [
+        *((name, "-1") for name in ("samples", "delta", "batch", "length", "sigma")),
+        ("batch", "1,024"),
+        ("length", "1,024"),
+        ("samples", "1.5"),
+        ("sigma", "1,1,1"),
+    ],
+)
+def test_calculator_says_beside_a_field_what_is_no_training(calculator, field, typed):
+    page = calculator()
+    control = page.locator(f"[name={field}]")
+    before = control.input_value()
+    control.fill(typed)
     page.evaluate(AT_REST)
-    assert "-1" in page.locator("#calc-warn").inner_text()
+    beside = page.locator(f"#{control.get_attribute('aria-describedby')}")
+    assert typed in beside.inner_text()
+    below = beside.bounding_box()["y"] - control.bounding_box()["y"]
+    assert 0 < below < 60
+    assert control.get_attribute("aria-invalid") == "true"
     assert page.locator("#calc-epsilon").inner_text() == "–"
-    assert page.locator("[aria-invalid=true]").count() >= 1
+    assert page.locator("[aria-invalid=true]").count() == 1
+    control.fill(before)
+    page.evaluate(AT_REST)
+    assert page.locator("#calc-epsilon").inner_text() != "–"
+    assert beside.inner_text() == ""
+
+
+def test_each_example_of_the_calculator_is_a_training(calculator):
+    page = calculator()
+    for link in page.locator("#calc a[href^='#']").all():
+        link.click()
+        page.wait_for_function(
+            "state => location.hash === state", arg=link.get_attribute("href")
+        )
+        assert data(answered(page), "#calc")["epsilon"] > 0
 
 
 @pytest.mark.parametrize("name", ["00_start", "02_privacy"])

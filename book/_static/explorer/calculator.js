@@ -4,86 +4,144 @@
   const { EXACT, epsilonText, share, dots, percent, copy, perFrame } = globalThis.ADASCALE_LAB;
   const byId = (id) => document.getElementById(id),
     form = byId("calc-form"),
+    { samples, delta: deltaField, want: wantField, unit } = form.elements,
     MOST_PHASES = 6,
     FIRST = "256,60,1.1";
-  // what a field may be; the first sentence of an error
-  const RULES = {
-    samples: ["Samples", "a whole number of at least 1", (value) => Number.isInteger(value) && value >= 1],
-    delta: ["δ", "between 0 and 1", (value) => value > 0 && value < 1],
-    want: ["The wanted ε", "a number between 0.01 and 1000", (value) => value >= 0.01 && value <= 1000],
-    batch: [
-      "The batch",
-      "above 0 and at most the number of samples",
-      (value) => value > 0 && value <= Number(form.elements.samples.value),
-    ],
-    epochs: ["Epochs", "above 0 and at most 100,000", (value) => value > 0 && value <= 1e5],
-    sigma: ["The noise multiplier", "between 0.2 and 1000", (value) => value >= 0.2 && value <= 1000],
+  // what the form calls its fields, and what epsilon protects
+  const WORDS = {
+    epochs: { samples: "Samples", batch: "Batch size", length: "Epochs", one: "sample" },
+    steps: { samples: "Samples", batch: "Batch size", length: "Steps", one: "sample" },
+    rounds: { samples: "Clients", batch: "Per round", length: "Rounds", one: "client" },
   };
+  const words = () => WORDS[unit.value],
+    isWhole = (name) => name === "samples" || (name === "length" && unit.value !== "epochs"),
+    isWholeNumber = (value) => Number.isInteger(value) && value >= 1;
 
-  function phase(text, number) {
-    const [batch, epochs, sigma] = text.split(",");
+  // ---- numbers as people type them: with decimal commas, or with marks between thousands
+
+  const GROUPED = /^[1-9]\d{0,2}([.,]\d{3})+$/,
+    EITHER = { batch: /^[1-9]\d{0,2}[.,]\d{3}$/, length: /^[1-9]\d{0,2},\d{3}$/ };
+  const plain = (name, typed) => {
+    const text = typed.replace(/[\s'’]/g, "");
+    if (isWhole(name)) return GROUPED.test(text) ? text.replace(/[.,]/g, "") : text;
+    return text.replace(/^(-?\d*),(\d+)$/, "$1.$2");
+  };
+  const written = (input) => plain(input.name, input.value),
+    number = (input) => Number(written(input));
+  const inside = (low, high) => (value) => value >= low && value <= high;
+  // what a field may be
+  const RULES = {
+    samples: ["a whole number of at least 1", isWholeNumber],
+    delta: ["between 0 and 1", (value) => value > 0 && value < 1],
+    want: ["between 0.01 and 1000", inside(0.01, 1000)],
+    batch: ["above 0 and no more than there are", (value) => value > 0 && !(fault(samples) === "" && value > number(samples))],
+    length: ["above 0 and at most 100,000", (value) => value > 0 && value <= 1e5],
+    rounds: ["a whole number from 1 to 1,000,000,000", (value) => isWholeNumber(value) && value <= 1e9],
+    sigma: ["between 0.2 and 1000", inside(0.2, 1000)],
+  };
+  const LABELS = { delta: "δ", want: "The wanted ε", sigma: "σ" };
+
+  /** What is wrong with a field, as a sentence. */
+  function fault(input) {
+    const { name } = input,
+      text = written(input),
+      [expected, accepts] = RULES[name === "length" && isWhole(name) ? "rounds" : name];
+    const whole = Number(input.value.replace(/[.,]/, ""));
+    if (!isWhole(name) && EITHER[name]?.test(input.value.trim()) && [whole, whole / 1000].every(accepts))
+      return `“${input.value.trim()}” can be ${whole} or ${whole / 1000}: write ${whole} or ${(whole / 1000).toFixed(4)}.`;
+    if (text !== "" && accepts(Number(text))) return "";
+    return `${words()[name] ?? LABELS[name]} must be ${expected}, got “${input.value}”.`;
+  }
+
+  /** Say beside each field what is wrong with it; whether anything is. */
+  function isFaulty() {
+    const faults = [...form.querySelectorAll("input:not([type=checkbox])")].map((input) => {
+      const text = fault(input);
+      input.setAttribute("aria-invalid", String(text !== ""));
+      let beside = input.parentElement.nextElementSibling;
+      if (!beside && text) {
+        beside = Object.assign(document.createElement("small"), { className: "lab-fault", id: `calc-${++faultsMade}` });
+        beside.setAttribute("role", "alert");
+        input.setAttribute("aria-describedby", beside.id);
+        input.parentElement.after(beside);
+      }
+      if (beside && beside.textContent !== text) beside.textContent = text;
+      return text;
+    });
+    return faults.some(Boolean);
+  }
+  let faultsMade = 0;
+
+  // ---- the form, its phases and its address
+
+  function phase(text, place) {
+    const [batch, length, sigma, run] = text.split(",");
     const field = (name, label, value) =>
-      `<label>${label}<input name="${name}" inputmode="decimal" value="${Number(value) || ""}"></label>`;
-    return `<fieldset class="lab-phase"><legend>Phase ${number}</legend><div class="lab-form">${field("batch", "Batch, per round", batch)}${field("epochs", "Epochs", epochs)}${field("sigma", "Noise multiplier σ", sigma)}</div></fieldset>`;
+      `<div><label>${label}<input name="${name}" inputmode="decimal" value="${Number(value) || ""}"></label></div>`;
+    const word = (name) => `<span data-of="${name}"></span>`;
+    return `<fieldset class="lab-phase"><legend>Phase ${place}</legend><div class="lab-form">${field("batch", word("batch"), batch)}${field("length", word("length"), length)}${field("sigma", "Noise multiplier σ", sigma)}</div><label class="lab-run"><input type="checkbox" name="run"${run === "run" ? " checked" : ""}> has run: keep its σ</label></fieldset>`;
   }
-  function setPhases(texts) {
-    byId("calc-phases").innerHTML = texts.slice(0, MOST_PHASES).map((text, i) => phase(text, i + 1)).join("");
-    byId("calc-drop").hidden = texts.length < 2;
-    byId("calc-add").disabled = texts.length >= MOST_PHASES;
-    for (const legend of form.querySelectorAll("legend")) legend.hidden = texts.length < 2;
+  const fieldsets = () => [...form.querySelectorAll("fieldset")];
+  function addPhases(texts) {
+    for (const text of texts.slice(0, MOST_PHASES - fieldsets().length))
+      byId("calc-phases").insertAdjacentHTML("beforeend", phase(text, fieldsets().length + 1));
   }
-  const all = (name) => [...form.querySelectorAll(`[name=${name}]`)],
-    phases = () =>
-      [...form.querySelectorAll("fieldset")].map((each) =>
-        [...each.querySelectorAll("input")].map((input) => input.value.trim()).join(),
-      );
+  /** Show what belongs to this number of phases, and call the fields what they are. */
+  function arrange() {
+    const all = fieldsets();
+    byId("calc-drop").hidden = all.length < 2;
+    byId("calc-add").disabled = all.length >= MOST_PHASES;
+    for (const each of form.querySelectorAll("legend, .lab-run")) each.hidden = all.length < 2;
+    byId("calc-many").textContent = words().samples;
+    for (const each of form.querySelectorAll("[data-of]")) each.textContent = words()[each.dataset.of];
+    for (const each of byId("calc").querySelectorAll("[data-word]")) each.textContent = words().one;
+  }
+  const FIELDS = ["batch", "length", "sigma"],
+    inputs = (each) => FIELDS.map((name) => each.querySelector(`[name=${name}]`)),
+    hasRun = (each) => fieldsets().length > 1 && each.querySelector("[name=run]").checked;
+  const phases = () =>
+    fieldsets().map((each) => [...inputs(each).map(written), ...(hasRun(each) ? ["run"] : [])].join());
   const state = () =>
-    `n=${form.elements.samples.value.trim()}&delta=${form.elements.delta.value.trim()}&want=${form.elements.want.value.trim()}&phases=${phases().join(";")}`;
+    `n=${written(samples)}&delta=${written(deltaField)}&want=${written(wantField)}&phases=${phases().join(";")}${unit.value === "epochs" ? "" : `&unit=${unit.value}`}`;
 
   function restore() {
     const told = new URLSearchParams(location.hash.slice(1));
-    for (const [key, name] of [["n", "samples"], ["delta", "delta"], ["want", "want"]])
-      if (told.has(key)) form.elements[name].value = told.get(key);
-    if (told.has("phases") || !phases().length) setPhases((told.get("phases") ?? FIRST).split(";"));
+    for (const [key, field] of [["n", samples], ["delta", deltaField], ["want", wantField]])
+      if (told.has(key)) field.value = told.get(key);
+    if (told.has("phases") || !fieldsets().length) {
+      unit.value = Object.hasOwn(WORDS, told.get("unit")) ? told.get("unit") : "epochs";
+      byId("calc-phases").replaceChildren();
+      addPhases((told.get("phases") ?? FIRST).split(";"));
+    }
     update();
   }
 
-  /** The first field that is not what it must be, as a sentence; every such field is marked. */
-  function fault() {
-    let first = "";
-    for (const [name, [label, expected, accepts]] of Object.entries(RULES))
-      for (const input of all(name)) {
-        const is = input.value.trim() !== "" && accepts(Number(input.value));
-        input.setAttribute("aria-invalid", String(!is));
-        if (!is) first ||= `${label} must be ${expected}, got “${input.value}”.`;
-      }
-    return first;
-  }
-
   const rounded = (value) => Number(value.toPrecision(6));
-  function events() {
-    const samples = Number(form.elements.samples.value);
-    return phases().map((text) => {
-      const [batch, epochs, sigma] = text.split(",").map(Number);
-      return [rounded(batch / samples), sigma, Math.max(1, Math.round((epochs * samples) / batch))];
-    });
+  function event(each) {
+    const [batch, length, sigma] = inputs(each).map(number),
+      rounds = isWhole("length") ? length : Math.max(1, Math.round((length * number(samples)) / batch));
+    return [rounded(batch / number(samples)), sigma, rounds];
   }
 
   let timer;
   function update() {
     clearTimeout(timer);
-    const wrong = fault(),
-      root = byId("calc");
-    byId("calc-warn").textContent = wrong;
-    delete root.dataset.epsilon;
+    arrange();
+    const root = byId("calc");
+    byId("calc-take").hidden = true;
+    for (const name of ["epsilon", "factor", "epochs"]) delete root.dataset[name];
+    const wrong = isFaulty();
+    for (const id of ["copy", "copy-shell", "link"]) byId(`calc-${id}`).disabled = wrong;
     if (wrong) {
+      dots(byId("calc-dots"), 0);
       for (const id of ["epsilon", "hits"]) byId(`calc-${id}`).textContent = "–";
-      for (const id of ["renyi", "odds", "noise", "python", "shell", "curve"]) byId(`calc-${id}`).replaceChildren();
+      for (const id of ["renyi", "odds", "noise", "warn", "python", "shell", "curve"])
+        byId(`calc-${id}`).replaceChildren();
       return;
     }
     const begun = performance.now(),
-      list = events(),
-      delta = Number(form.elements.delta.value),
+      list = fieldsets().map(event),
+      delta = number(deltaField),
       { epsilon, renyi } = EXACT.epsilon(list, delta);
     byId("calc-epsilon").textContent = epsilonText(epsilon);
     const rate = list.map(([q, , count]) => `rate ${q.toPrecision(3)}, ${count.toLocaleString("en")} rounds`).join("; ");
@@ -97,16 +155,35 @@
     byId("calc-odds").textContent = Number.isNaN(epsilon)
       ? ""
       : `The definition alone: the odds of being found grow at most ${Math.exp(epsilon) < 1e4 ? Math.exp(epsilon).toPrecision(3) : "more than 10,000"} times, so that 50 % becomes at most ${percent(1 / (1 + Math.exp(-epsilon)))}, except in rare trainings (δ).`;
-    const smallest = 1 / Number(form.elements.samples.value);
-    byId("calc-warn").textContent = delta >= smallest ? "δ should be below 1 ÷ samples: a mechanism that publishes one sample at random has that δ." : "";
-    const written = form.elements.delta.value.trim();
-    const python = list.map(([q, sigma, count]) => `(${q}, ${sigma}, ${count})`).join(", ");
-    byId("calc-python").textContent =
-      `from adascale.accounting import epsilon\nprint(epsilon([${python}], delta=${written}))`;
-    byId("calc-shell").textContent =
-      `adascale epsilon ${list.map((event) => `--event ${event.join()}`).join(" ")} --delta ${written}`;
+    const { one } = words();
+    byId("calc-warn").textContent =
+      delta >= 1 / number(samples)
+        ? `δ should be below 1 ÷ ${one}s: a mechanism that publishes one ${one} at random has that δ.`
+        : "";
+    const run = fieldsets().map(hasRun),
+      training = { list, delta, epsilon, renyi, past: list.filter((_, i) => run[i]), left: list.filter((_, i) => !run[i]) };
+    training.spent = EXACT.epsilon(training.past, delta).epsilon;
+    training.places = run.flatMap((has, i) => (has ? [] : [i + 1]));
+    commands(training);
     Object.assign(root.dataset, { epsilon, hits, milliseconds: (performance.now() - begun).toFixed(1) });
-    timer = setTimeout(() => rest(list, delta, epsilon, renyi), 150);
+    timer = setTimeout(() => rest(training), 150);
+  }
+  const isWanted = ({ left, spent }) => left.length > 0 && !(spent >= number(wantField));
+
+  /** The same two questions for the package: epsilon, and the noise for a wanted one. */
+  function commands(training) {
+    const { list, past, left } = training,
+      [delta, want] = [deltaField, wantField].map(written),
+      tuples = (some) => `[${some.map((each) => `(${each.join(", ")})`).join(", ")}]`,
+      options = (some, name = "event") => some.map((each) => ` --${name} ${each.join()}`).join(""),
+      fixed = past.length ? `, fixed=${tuples(past)}` : "",
+      wanted = isWanted(training);
+    byId("calc-python").textContent =
+      `from adascale.accounting import ${wanted ? "calibrate, " : ""}epsilon\nprint(epsilon(${tuples(list)}, delta=${delta}))` +
+      (wanted ? `\nprint(calibrate(${tuples(left)}, epsilon=${want}, delta=${delta}${fixed}).noise_multiplier)` : "");
+    byId("calc-shell").textContent =
+      `adascale epsilon${options(list)} --delta ${delta}` +
+      (wanted ? `\nadascale calibrate${options(left)}${options(past, "fixed")} --epsilon ${want} --delta ${delta}` : "");
   }
 
   // four digits, rounded to the safe side
@@ -114,9 +191,9 @@
   const raised = (value) => (Math.ceil(value * digits(value) - 1e-9) / digits(value)).toPrecision(4);
   const lowered = (value) => +(Math.floor(value * digits(value) + 1e-9) / digits(value)).toPrecision(4);
 
-  /** The most rounds like these with at most the wanted epsilon, to a thousandth; NaN where no sum converges. */
-  function longest([q, sigma, count], want, delta) {
-    const at = (rounds) => EXACT.epsilon([[q, sigma, rounds]], delta).epsilon;
+  /** The most rounds like these after `past` with at most the wanted epsilon, to a thousandth; NaN: no sum converges. */
+  function longest([q, sigma, count], want, delta, past) {
+    const at = (rounds) => EXACT.epsilon([...past, [q, sigma, rounds]], delta).epsilon;
     let [low, high] = [count, count];
     while (at(low) > want && low > 1) low = Math.floor(low / 2);
     while (at(high) <= want && high < 1e8) high *= 2;
@@ -130,29 +207,47 @@
   }
 
   /** What takes longer, once the form has come to rest: the noise for a wanted epsilon, and the curve. */
-  function rest(list, delta, epsilon, renyi) {
-    const want = Number(form.elements.want.value),
-      factor = EXACT.noise(list, want, delta),
-      sigmas = list.map(([, sigma]) => raised(sigma * factor)).join(", "),
-      scaled = list.length > 1 ? `: ${raised(factor)} times yours, if no phase has run yet` : "",
-      epochs = list.length > 1 ? NaN : longest(list[0], want, delta) * list[0][0];
-    byId("calc-noise").innerHTML = Number.isNaN(factor)
-      ? `No noise multiplier was found for ε = ${want}.`
-      : `needs σ = <b>${sigmas}</b>${scaled}${Number.isNaN(epochs) ? "" : `, or at most ${lowered(epochs)} epochs at yours`}.`;
-    byId("calc").dataset.epochs = epochs;
-    byId("calc").dataset.factor = factor;
-    curve(list, delta, epsilon, renyi);
+  function rest(training) {
+    const { list, delta, past, left, spent } = training,
+      want = number(wantField);
+    let said = left.length
+        ? `cannot be reached: the phases that have run have ε = ${epsilonText(spent)} already.`
+        : "All phases have run.",
+      sigmas = [];
+    if (isWanted(training)) {
+      const factor = EXACT.noise(left, want, delta, past),
+        most = left.length > 1 ? NaN : longest(left[0], want, delta, past);
+      Object.assign(byId("calc").dataset, { factor, epochs: most * left[0][0] });
+      if (!Number.isNaN(factor)) sigmas = left.map(([, sigma]) => raised(sigma * factor));
+      said = sigmas.length ? noiseText(training, sigmas, factor, most) : `No noise multiplier was found for ε = ${want}.`;
+    }
+    byId("calc-noise").innerHTML = said;
+    byId("calc-take").hidden = !sigmas.length;
+    found = sigmas;
+    curve(training);
     history.replaceState(null, "", `#${state()}`);
   }
+  let found = []; // the noise multipliers for the wanted epsilon
 
-  function curve(list, delta, epsilon, renyi) {
-    const one = list.length === 1,
-      middle = one ? list[0][1] : 1,
+  function noiseText({ list, left, places }, sigmas, factor, most) {
+    const several = left.length > 1,
+      where = list.length > 1 ? ` in phase${several ? "s" : ""} ${places.join(", ")}` : "",
+      times = several ? `: ${raised(factor)} times yours` : "",
+      typed = number(inputs(fieldsets()[places[0] - 1])[1]), // rounds are whole numbers, and epochs as many as typed
+      length = isWhole("length") ? most.toLocaleString("en") : lowered((typed * most) / left[0][2]),
+      longer = Number.isNaN(most) ? "" : `, or at most ${length} ${unit.value} at your σ`;
+    return `needs σ = <b>${sigmas.join(", ")}</b>${where}${times}${longer}.`;
+  }
+
+  function curve({ list, delta, epsilon, renyi, past, left, places }) {
+    const varied = left.length ? left : list,
+      one = varied.length === 1,
+      middle = one ? varied[0][1] : 1,
       [low, high] = [middle / 3, middle * 3],
       points = Array.from({ length: 25 }, (_, i) => {
         const sigma = low * (high / low) ** (i / 24),
-          scaled = list.map(([q, own, count]) => [q, (own * sigma) / middle, count]);
-        return { sigma, ...EXACT.epsilon(scaled, delta) };
+          scaled = varied.map(([q, own, count]) => [q, (own * sigma) / middle, count]);
+        return { sigma, ...EXACT.epsilon(left.length ? [...past, ...scaled] : scaled, delta) };
       });
     const values = points.flatMap((each) => [each.epsilon, each.renyi]).filter((value) => value > 0.005 && value < 1e4),
       [bottom, top] = [Math.min(...values, epsilon || renyi) * 0.9, Math.max(...values, epsilon || renyi) * 1.1];
@@ -167,13 +262,14 @@
         .map((each) => `${x(each.sigma).toFixed(1)} ${y(each[key]).toFixed(1)}`)
         .join("L");
     const path = (key, look) => (line(key) ? `<path d="M${line(key)}" fill="none" ${look}/>` : "");
+    const label = one ? `noise multiplier σ${list.length > 1 ? ` of phase ${places[0]}` : ""}` : "noise multipliers, times";
     byId("calc-curve").innerHTML = [
       ...grid.map((tick) => `<path d="M48 ${y(tick)}H548" stroke="var(--lab-edge)"/><text x="42" y="${y(tick) + 4}" text-anchor="end" font-size="13">${+tick.toPrecision(1)}</text>`),
       ...marks(low, high).map((tick) => `<text x="${x(tick)}" y="214" text-anchor="middle" font-size="13">${+tick.toPrecision(1)}</text>`),
       path("renyi", 'stroke="var(--lab-quiet)" stroke-dasharray="5 4" stroke-width="1.6"'),
       path("epsilon", 'stroke="var(--lab-accent)" stroke-width="2.5"'),
       epsilon > bottom ? `<circle cx="${x(middle)}" cy="${y(epsilon)}" r="6" style="fill: var(--lab-accent)"/>` : "",
-      `<text x="298" y="232" text-anchor="middle" font-size="13">${one ? "noise multiplier σ" : "all noise multipliers, times"}</text>`,
+      `<text x="298" y="232" text-anchor="middle" font-size="13">${label}</text>`,
     ].join("");
   }
 
@@ -181,12 +277,17 @@
   form.addEventListener("input", later);
   form.addEventListener("submit", (event) => event.preventDefault());
   byId("calc-add").addEventListener("click", () => {
-    const now = phases();
-    setPhases([...now, now[now.length - 1]]);
+    addPhases([inputs(fieldsets().at(-1)).map(written).join()]);
     update();
   });
   byId("calc-drop").addEventListener("click", () => {
-    setPhases(phases().slice(0, -1));
+    fieldsets().at(-1).remove();
+    update();
+  });
+  byId("calc-take").addEventListener("click", () => {
+    fieldsets()
+      .filter((each) => !hasRun(each))
+      .forEach((each, i) => (each.querySelector("[name=sigma]").value = found[i]));
     update();
   });
   byId("calc-copy").addEventListener("click", ({ target }) => copy(target, byId("calc-python").textContent));

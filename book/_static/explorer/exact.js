@@ -338,9 +338,10 @@ globalThis.ADASCALE_EXACT = (() => {
   /** The same of one share. */
   const power = (list, alarms) => powers(list, [alarms])[0];
 
-  /** The number by which all noise multipliers are multiplied for this epsilon, to a hundred-thousandth. */
-  function noise(list, wanted, delta) {
-    const over = (log) => epsilon(list.map(([q, sigma, count]) => [q, sigma * Math.exp(log), count]), delta).epsilon;
+  /** What multiplies all noise multipliers of a list for this epsilon, to a hundred-thousandth; `fixed` keeps its own. */
+  function noise(list, wanted, delta, fixed = []) {
+    const scaled = (log) => list.map(([q, sigma, count]) => [q, sigma * Math.exp(log), count]),
+      over = (log) => epsilon([...fixed, ...scaled(log)], delta).epsilon;
     let high = 0;
     while (over(high) > wanted && high < 20) high += 1;
     while (over(high - 1) <= wanted && high > -5) high -= 1;
