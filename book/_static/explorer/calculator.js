@@ -128,7 +128,7 @@
     clearTimeout(timer);
     arrange();
     const root = byId("calc");
-    byId("calc-take").hidden = true;
+    byId("calc-take").disabled = true;
     for (const name of ["epsilon", "factor", "epochs"]) delete root.dataset[name];
     const wrong = isFaulty();
     for (const id of ["copy", "copy-shell", "link"]) byId(`calc-${id}`).disabled = wrong;
@@ -222,7 +222,7 @@
       said = sigmas.length ? noiseText(training, sigmas, factor, most) : `No noise multiplier was found for ε = ${want}.`;
     }
     byId("calc-noise").innerHTML = said;
-    byId("calc-take").hidden = !sigmas.length;
+    byId("calc-take").disabled = !sigmas.length;
     found = sigmas;
     curve(training);
     history.replaceState(null, "", `#${state()}`);
