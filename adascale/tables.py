@@ -167,11 +167,11 @@ class Lines:
         """Read the header, which is in the line ``number``."""
         signs = (sign for sign in ";\t, " if sign in header.strip(" "))
         self._separator = next(signs, ",")
-        given = [name.strip().casefold() for name in self._split(header)]
-        self.names = [*given]
+        header_names = [name.strip().casefold() for name in self._split(header)]
+        self.names = [*header_names]
         if self._wanted is not None:
-            self._check_wanted(given, number)
-            self.names = [self._wanted.get(name) for name in given]
+            self._check_wanted(header_names, number)
+            self.names = [self._wanted.get(name) for name in header_names]
         read = [name for name in self.names if name is not None]
         if len({*read}) < len(read):
             duplicate = f"duplicate column in {short(header)}"
@@ -186,12 +186,12 @@ class Lines:
         self._convert = choice | self.clocks
         self.columns = list(choice)
 
-    def _check_wanted(self, given: list[str], number: int) -> None:
+    def _check_wanted(self, header_names: list[str], number: int) -> None:
         """Refuse a header in which a wanted column is missing, or is there twice."""
         for name in self._wanted or ():
-            count = given.count(name)
+            count = header_names.count(name)
             if count != 1:
-                got = f"got {count} in {short(', '.join(given))}"
+                got = f"got {count} in {short(', '.join(header_names))}"
                 expected = f"expected one column {short(name)}, {got}"
                 raise error_at(self.name, number, expected)
 

@@ -153,8 +153,8 @@ class Composition(NamedTuple):
         """The squared mu of the Gaussian mechanism to which sampled rounds come near; no proof uses it."""
         with np.errstate(over="ignore"):
             u = np.minimum(self.sigma**-2.0, 700.0)
-        each = np.minimum(self.rate**2 * np.expm1(u), self.sigma**-2.0)
-        return float((self.number * each).sum())
+        per_round = np.minimum(self.rate**2 * np.expm1(u), self.sigma**-2.0)
+        return float((self.number * per_round).sum())
 
     def scale_noise(self, factor: float) -> "Composition":
         """Return the events with every noise multiplier times the factor."""

@@ -72,14 +72,14 @@ def events_from(options: argparse.Namespace) -> Any:
 
 
 def print_bound(
-    options: argparse.Namespace, quantity: str, up: bool = True, **given: float
+    options: argparse.Namespace, quantity: str, up: bool = True, **parameters: float
 ) -> None:
     """Print the upper bound of a quantity that the accountant computes, or its lower one, and the interval."""
     common.leave_out_numba(options)
     events = events_from(options)
-    interval = getattr(adascale.accounting, quantity)(events, *given.values())
+    interval = getattr(adascale.accounting, quantity)(events, *parameters.values())
     safe = rounded(options, interval.upper if up else interval.lower, up)
-    print_interval(options, events, interval, **{quantity: safe}, **given)
+    print_interval(options, events, interval, **{quantity: safe}, **parameters)
 
 
 def print_interval(

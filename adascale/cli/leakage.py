@@ -278,11 +278,11 @@ def _labels(methods: dict[str, "Method"]) -> dict[str, str]:
     for name, method in methods.items():
         registered, arguments = registry.parse_options(name)
         own = _RECONSTRUCTED.get(registered) or method.policy.label or registered
-        given = [
+        texts = [
             value if isinstance(value, str) else f"{key}={value}"
             for key, value in arguments.items()
         ]
-        labels[name] = ", ".join([own, *given])
+        labels[name] = ", ".join([own, *texts])
     shared = [*labels.values()]
     return {
         name: label if shared.count(label) == 1 else name

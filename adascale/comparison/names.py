@@ -36,7 +36,7 @@ def _check_arguments(label: str, policy: type[Policy], options: Arguments) -> No
         raise ValueError(
             f"policy {label} has no parameter {name!r}; it has {listed or 'none'}"
         )
-    given = {*policy.tuned, "mean_gain", "law", "epsilon", *options}
+    provided = {*policy.tuned, "mean_gain", "law", "epsilon", *options}
     for name, parameter in own.items():
-        if parameter.default is Parameter.empty and name not in given:
+        if parameter.default is Parameter.empty and name not in provided:
             raise ValueError(f"policy {label} needs {name}, as in {label}:{name}=VALUE")

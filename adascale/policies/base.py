@@ -126,10 +126,10 @@ def scheduled(policy: Policy, problem: Problem) -> FloatArray:
 
 
 def decided(
-    policy: Policy, when: str, parts: tuple[str, ...], state: Any, seen: FloatArray
+    policy: Policy, when: str, parts: tuple[str, ...], state: Any, observed: FloatArray
 ) -> Any:
     """Return what ``decide`` of a policy returns, if it has these parts; see :func:`called`."""
-    decision = called(policy, when, policy.decide, state, seen)  # type: ignore[attr-defined]
+    decision = called(policy, when, policy.decide, state, observed)  # type: ignore[attr-defined]
     if not isinstance(decision, tuple) or len(decision) != len(parts):
         raise PolicyFailed(
             f"{_name(policy)} failed {when}: decide must return {', '.join(parts)} as a tuple, got {shown(decision)}"
