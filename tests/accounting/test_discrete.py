@@ -51,16 +51,6 @@ def test_infinite_losses_compose_as_in_their_closed_form(at):
     assert epsilon(events, 0.99 * (1 - kept)).lower == math.inf
 
 
-def test_mass_of_q_alone_counts_in_one_direction():
-    """A loss of 1/2, none, and an output that is impossible with the sample."""
-    p = 0.01 * math.exp(0.5)
-    event = from_pmf([0.5, 0.0, -math.inf], [p, 1 - p, p - 0.01])
-    removed, added = 1 - (1 - (p - 0.01)) ** 3, 3 * p * (1 - p) ** 2
-    found = delta([(event, 3)], 0.4)
-    assert found.lower <= removed * (1 + 1e-9) <= found.upper * (1 + 2e-9)
-    assert added * -math.expm1(-0.1) < 0.5 * removed  # so it is this direction
-
-
 def pair_on_a_grid(q, sigma, count, up, step=2e-4):
     """Delta of composed pairs whose losses above 0 are those of sampling in both directions, rounded up or down."""
     mu, size = 2 / sigma, 2**18
@@ -89,7 +79,7 @@ def test_fixed_batches_are_bounded_by_their_pair_on_a_grid(case):
     least = epsilon([(q, sigma / 2, count)], 1e-5)
     assert found.lower == least.lower < found.upper
     # one round is exact, and without sampling all are
-    for exact in ((q, sigma, 1), (1, sigma, count), (0.1, 0.1, 1)):
+    for exact in ((q, sigma, 1), (1, sigma, count)):
         of_event = epsilon([(exact[0], exact[1] / 2, exact[2])], 1e-5)
         assert fixed_batches([exact], 1e-5) == of_event
     # cells are proven up to an energy of 100 only
@@ -100,10 +90,7 @@ def test_fixed_batches_are_bounded_by_their_pair_on_a_grid(case):
 def test_truncated_batches_pay_for_their_cuts_with_delta():
     q, sigma, count, samples, largest = 0.02, 1.5, 300, 2000, 86
     found = truncated_batches([(q, sigma, count)], 1e-5, samples, largest)
-    longer = sum(
-        math.comb(samples - 1, k) * q**k * (1 - q) ** (samples - 1 - k)
-        for k in range(largest, 140)
-    )
+    longer = binom.sf(largest - 1, samples - 1, q)
     paid = count * (1 + math.exp(found)) * longer
     assert 0.001 * 1e-5 < paid < 0.5 * 1e-5
     spent = delta([(q, sigma, count)], found)
@@ -111,16 +98,13 @@ def test_truncated_batches_pay_for_their_cuts_with_delta():
     # no batch is longer than the data
     alone = truncated_batches([(q, sigma, count)], 1e-5, samples, samples + 1)
     assert alone == epsilon([(q, sigma, count)], 1e-5).upper
-    with pytest.raises(InvalidInput, match=r"^largest must be so large"):
-        truncated_batches([(q, sigma, count)], 1e-5, samples, 60)
 
 
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
         ({"samples": 0}, "samples must be a whole number >= 1, got 0"),
-        ({"largest": 800.5}, r"largest must be a whole number >= 1, got 800\.5"),
-        ({"delta": 0.0}, "delta must be "),
+        ({"largest": 60}, "largest must be so large"),
         # e^epsilon would overflow, and nothing bound what cut batches add
         (
             {"events": [(0.5, 0.02, 10)]},
@@ -145,19 +129,14 @@ def assert_delta_is(events, at, exact):
     """Every bound of delta is on its side of the truth."""
     found = delta(events, at)
     with np.errstate(divide="ignore"):
-        uppers, lowers = bounds.all_bounds(compose_events(events).to_rounds(), None, at)
-    assert {name for name, *_ in uppers} == {"Renyi"}
-    assert {name for name, _ in lowers} == {"Gaussian"}
-    below = [found.lower, *(bound(at) for _, bound in lowers)]
+        uppers, _ = bounds.all_bounds(compose_events(events).to_rounds(), None, at)
     above = [found.upper, *(bound(at) for *_, bound in uppers)]
-    assert max(below) <= exact * (1 + 1e-9)
+    assert found.lower <= exact * (1 + 1e-9)
     assert min(above) >= exact * (1 - 1e-9)
-    assert found.upper - found.lower <= 0.01 * found.upper + 1e-12
+    assert found.certified
 
 
-@pytest.mark.parametrize(
-    ("p", "count"), [(0.75, 5), (0.75, 40), (0.51, 1000), (0.6, 1), (0.5001, 10**5)]
-)
+@pytest.mark.parametrize(("p", "count"), [(0.75, 40), (0.6, 1), (0.5001, 10**5)])
 def test_randomised_response_is_a_binomial(p, count):
     events, loss = [(response(p), count)], math.log(p / (1 - p))
     for at in (0.0, 0.3 * loss, min(0.7 * loss * count, 3.0)):
@@ -171,56 +150,34 @@ def test_randomised_response_is_a_binomial(p, count):
 @pytest.mark.parametrize("count", [1, 20])
 def test_discrete_gaussian_is_that_of_dp_accounting(count):
     make = dp.pld.privacy_loss_distribution.from_discrete_gaussian_mechanism
-    theirs = [
-        make(
-            3.0, value_discretization_interval=1e-4, pessimistic_estimate=high
-        ).self_compose(count)
-        for high in (False, True)
-    ]
-    found, ends = (
-        epsilon([(discrete_gaussian(3.0), count)], 1e-6),
-        [each.get_epsilon_for_delta(1e-6) for each in theirs],
+    low, high = (
+        make(3.0, value_discretization_interval=1e-4, pessimistic_estimate=is_high)
+        .self_compose(count)
+        .get_epsilon_for_delta(1e-6)
+        for is_high in (False, True)
     )
+    found = epsilon([(discrete_gaussian(3.0), count)], 1e-6)
     assert found.certified
-    assert found.lower <= ends[1] * (1 + 1e-9)
-    assert found.upper >= ends[0] * (1 - 1e-9)
-    assert ends[0] - 1e-6 <= found.estimate <= ends[1] + 1e-6
+    assert found.lower <= high * (1 + 1e-9)
+    assert found.upper >= low * (1 - 1e-9)
+    assert low - 1e-6 <= found.estimate <= high + 1e-6
 
 
 def test_losses_of_every_kind_compose():
     """A lattice so fine that it is continuous, beside sampled and plain Gaussian rounds."""
-    fine = discrete_gaussian(30.0)
-    for count in (100, 1000):
-        sampled = [(0.01, 1.0, count), (1, 20.0, 3)]
-        found, near = (
-            epsilon([(fine, 500), *sampled], 1e-6),
-            epsilon([(1, 30.0, 500), *sampled], 1e-6),
-        )
-        assert found.estimate == pytest.approx(near.estimate, rel=2e-3)
+    sampled = [(0.01, 1.0, 1000), (1, 20.0, 3)]
+    fine = [(discrete_gaussian(30.0), 500), *sampled]
+    near = [(1, 30.0, 500), *sampled]
+    for function, given, rel in ((epsilon, 1e-6, 2e-3), (delta, 1.0, 5e-3)):
+        found = function(fine, given)
         assert found.certified
-        assert found.upper > epsilon(sampled, 1e-6).upper
-        at = delta([(fine, 500), *sampled], 1.0)
-        assert at.estimate == pytest.approx(
-            delta([(1, 30.0, 500), *sampled], 1.0).estimate, rel=5e-3
-        )
-        assert at.certified
-
-
-def test_sampled_rounds_beyond_the_atoms_still_have_valid_bounds():
-    """A sampling rate above 0.5 is not cut into atoms."""
-    events = [(response(0.6), 10), (0.9, 2.0, 20)]
-    found, less, more = (
-        epsilon(each, 1e-5) for each in (events, events[:1], [events[0], (1, 2.0, 20)])
-    )
-    assert less.lower <= found.lower <= found.upper <= more.upper * (1 + 1e-9)
-    assert found.upper > epsilon(events[1:], 1e-5).lower
+        assert found.estimate == pytest.approx(function(near, given).estimate, rel=rel)
 
 
 @pytest.mark.parametrize(
     ("loss", "mass", "argument"),
     [
         ([0.1], [0.5, 0.5], "loss"),
-        ([[0.0]], [[1.0]], "loss"),
         ([math.nan], [1.0], "loss"),
         ([-math.inf, 0.0], [0.5, 0.5], "mass"),
         ([-math.inf, math.inf], [1.0, 1.0], "loss"),
@@ -229,9 +186,7 @@ def test_sampled_rounds_beyond_the_atoms_still_have_valid_bounds():
         ([1.0, -1.0], [0.5, 0.5], "mass"),
         ([math.inf, 0.0], [0.1, 0.9], "mass"),
         # sums of 1 to ten digits whose difference is the whole total variation
-        ([1.0, 0.0, -1.0], [1e-11, 1 - 1.1e-10, 1e-10], "mass"),
         ([1.0, 0.0], [5e-10, 1 - 5e-10], "mass"),
-        ([-1.0, 0.0], [3e-10, 1 - 3e-10], "mass"),
     ],
 )
 def test_what_is_no_privacy_loss_is_refused(loss, mass, argument):
@@ -245,9 +200,6 @@ def test_total_variation_of_unbalanced_masses_lies_in_its_interval(balance):
     """The masses of a total variation of 1e-10 sum to 1 to ten digits: either side may be the true one."""
     up, down = 1e-10 / -math.expm1(-0.5), 1e-10 / (balance * math.expm1(0.5))
     event = from_pmf([0.5, 0.0, -0.5], [up, 1 - up - down, down])
-    assert (
-        abs(event.atoms.mass @ np.expm1(event.atoms.loss)) < 1e-24
-    )  # both sides are made equal
     found = delta([event], 0.0)
     assert found.lower <= min(1e-10, 1e-10 / balance) * (1 + 1e-9)
     assert found.upper >= max(1e-10, 1e-10 / balance) * (1 - 1e-9)
@@ -257,7 +209,7 @@ def test_a_discrete_event_is_counted_and_has_no_noise():
     one = response(0.6)
     assert epsilon([one], 1e-5) == epsilon([(one, 1)], 1e-5)
     assert epsilon([(one, 0), (1, 5.0)], 1e-5) == epsilon([(1, 5.0)], 1e-5)
-    for bad in ([(one, -1)], [(one, 1, 2)], [(one, 0.5)]):
+    for bad in ([(one, -1)], [(one, 1, 2)]):
         with pytest.raises(InvalidInput):
             epsilon(bad, 1e-5)
     with pytest.raises(InvalidInput):
@@ -269,13 +221,10 @@ def test_loss_whose_mass_under_q_is_none_counts_in_every_bound(count):
     """At 600 the mass under Q underflows: what P has there is lost for the moments, and delta for ADD all the same."""
     rest = 3e-20 / -math.expm1(-1)
     events = [(from_pmf([600.0, 0.0, -1.0], [3e-20, 1.0, rest * math.exp(-1)]), count)]
-    truth = -math.expm1(count * math.log1p(-3e-20)) * (
-        1 - 1e-9
-    )  # at least: one such loss is above any epsilon here
-    for at in (10.0, 100.0):
-        uppers, _ = bounds.all_bounds(compose_events(events).to_rounds(), None, at)
-        assert all(
-            bound(at) >= truth for _, directions, bound in uppers if "add" in directions
-        )
-        assert delta(events, at).upper >= truth
+    # at least: one such loss is above any epsilon here
+    truth = -math.expm1(count * math.log1p(-3e-20)) * (1 - 1e-9)
+    uppers, _ = bounds.all_bounds(compose_events(events).to_rounds(), None, 100.0)
+    (of_added,) = [bound for _, names, bound in uppers if "add" in names]
+    assert of_added(100.0) >= truth
+    assert delta(events, 100.0).upper >= truth
     assert epsilon(events, truth / 2).upper > 100

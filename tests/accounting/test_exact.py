@@ -2,20 +2,17 @@
 
 import math
 import tracemalloc
-import warnings
-from types import SimpleNamespace
 
 import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from scipy.special import ndtr, ndtri
 
 from adascale import accounting
-from adascale.accounting import CertifiedInterval, beta, exact_delta, exact_epsilon
-from adascale.accounting.exact import certify, gaussian, moments, search
-from adascale.errors import CannotCertify, RoundingFloor
+from adascale.accounting import CertifiedInterval, exact_delta, exact_epsilon
+from adascale.accounting.exact import certify, moments
+from adascale.errors import RoundingFloor
 
 from .coins import equal
 from .exact import epsilon_by, moment, one_round
@@ -26,19 +23,13 @@ DELTAS = st.floats(-12, -1e-3).map(lambda x: 10**x)
 FEW = settings(
     max_examples=settings.default.max_examples // 3
 )  # an example takes up to a second
-BAD = [("sampling_rate", 1.5, [1.0], "1.5"), ("sampling_rate", -0.1, [1.0], "-0.1")]
-BAD += [
+BAD = [
+    ("sampling_rate", 1.5, [1.0], "1.5"),
     ("sampling_rate", [0.1, 0.2], [1.0] * 3, ""),
-    ("sampling_rate", [[0.1, 0.2]], [1.0, 2.0], ""),
-]
-BAD += [
-    ("noise_multiplier", 0.1, *case)
-    for case in (([0.0], "0.0"), ([math.inf], "inf"), ([], ""), (1.0, ""))
-]
-BAD += [("noise_multiplier", 0.1, [[1.0]], "")]
-BAD += [
-    ("noise_multiplier", 0.1, [3.0, wrong, 0.5], f"{wrong:g}")
-    for wrong in (1e-9, 1e151, 0.99e-6)
+    ("noise_multiplier", 0.1, [3.0, 0.99e-6, 0.5], "9.9e-07"),
+    ("noise_multiplier", 0.1, [1e151], "1e+151"),
+    ("noise_multiplier", 0.1, [], ""),
+    ("noise_multiplier", 0.1, [[1.0]], ""),
 ]
 DISTINCT = np.random.default_rng(0).uniform(0.8, 3.0, 500)
 
@@ -56,11 +47,7 @@ def test_each_round_has_its_own_rate():
     found = exact_epsilon([0.01, 0.02], [0.6, 0.9])
     assert found == exact_epsilon([0.02, 0.01], [0.9, 0.6])
     assert found != exact_epsilon([0.01, 0.02], [0.9, 0.6])
-    assert exact_epsilon([0.01, 0.0, 0.0], [0.6, 0.1, 3.0]) == exact_epsilon(
-        0.01, [0.6]
-    )
-    assert exact_epsilon(0.0, [1.0, 2.0]).upper == 0
-    assert exact_delta(0.0, [1.0], 0.0).upper == 0
+    assert exact_epsilon([0.01, 0.0], [0.6, 0.1]) == exact_epsilon(0.01, [0.6])
 
 
 def test_epsilon_is_zero_where_delta_reaches_the_total_variation():
@@ -68,26 +55,15 @@ def test_epsilon_is_zero_where_delta_reaches_the_total_variation():
     assert exact_epsilon(0.3, [2.0], 1.001 * variation).upper < 1e-2
     assert exact_epsilon(0.3, [2.0], 1.5 * variation).upper == 0
     assert exact_epsilon(0.3, [2.0], 0.9 * variation).lower > 0  # control
-    divergence = 100 * float(
-        accounting.rdp(0.01, 2.0, 1 + 1e-6)
-    )  # of Kullback and Leibler
-    found = exact_epsilon(
-        0.01, np.full(100, 2.0), math.sqrt(-math.expm1(-divergence)) * 1.0001
-    )
-    assert found.upper == 0
 
 
 @pytest.mark.parametrize("scatter", [1e-15, 1e-8, 1e-5])
 def test_noises_that_differ_by_rounding_or_little_more_are_certified(scatter):
     sigma = 1.3 * (1 + scatter * np.random.default_rng(0).standard_normal(20))
-    found, same = (
-        exact_epsilon(0.01, sigma, 1e-5),
-        exact_epsilon(0.01, np.full(20, 1.3), 1e-5),
-    )
+    found = exact_epsilon(0.01, sigma, 1e-5)
+    same = exact_epsilon(0.01, np.full(20, 1.3), 1e-5)
     assert found.estimate == pytest.approx(same.estimate, rel=30 * scatter + 1e-9)
-    assert found.lower <= same.estimate * (1 + 30 * scatter)
-    assert same.estimate * (1 - 30 * scatter) <= found.upper
-    assert found.upper - found.lower < 0.01 * found.estimate
+    assert found.certified
 
 
 def test_the_accountant_gives_the_upper_end():
@@ -99,43 +75,26 @@ def test_the_accountant_gives_the_upper_end():
     assert isinstance(accountant, accounting.Accountant)
 
 
-def test_sum_that_does_not_converge_is_refused(monkeypatch):
-    monkeypatch.setattr(
-        search, "converged_sum", lambda *_: SimpleNamespace(value=lambda _: 1.0)
-    )
-    with pytest.raises(CannotCertify, match="converge"):
-        search.sharp(equal(0.05, 2.0, 3), 1e-3)
-
-
 @pytest.mark.parametrize(
     "case", [(0.5, 0.01, 4.0, 2.0), (9.0, 0.08, -3.0, 1.0), (0.04, 1e-4, 300.0, 30.0)]
 )
 def test_a_moment_is_as_near_to_thirty_digits_as_it_says(case):
     u, q, c, h = case
     out, scale, error, drift = moments.line(np.array([u]), q, c, h, 9)
-
     with mp.workdps(40):
         whole = moment(u, q, mp.mpf(c))
         for k in (0, 1, 8):
-            got = mp.mpc(complex(out[0, k])) * mp.exp(mp.mpf(float(scale[0])))
-            assert (
-                abs(got - moment(u, q, mp.mpc(c, k * h))) / whole
-                < error[0] + k * drift[0]
-                < 1e-12
-            )
+            right = moment(u, q, mp.mpc(c, k * h))
+            off = abs(complex(out[0, k]) * mp.exp(mp.mpf(scale[0])) - right) / whole
+            assert off < error[0] + k * drift[0] < 1e-12
 
 
-@pytest.mark.parametrize("function", [exact_epsilon, exact_delta])
-def test_bad_argument_is_named_with_its_value(function):
-    other = "delta" if function is exact_epsilon else "epsilon"
-    for name, rate, sigma, value, *rest in [
-        *BAD,
-        (other, 0.1, [1.0], "", [0.1]),
-        (other, 0.1, [1.0], "-0.1", -0.1),
-    ]:
-        with pytest.raises(ValueError, match=f"^{name} must ") as error:
-            function(rate, sigma, *rest or [0.5])
-        assert value in str(error.value)
+@pytest.mark.parametrize("case", BAD)
+def test_bad_argument_is_named_with_its_value(case):
+    name, rate, sigma, value = case
+    with pytest.raises(ValueError, match=f"^{name} must ") as error:
+        exact_epsilon(rate, sigma, 0.5)
+    assert value in str(error.value)
 
 
 def test_old_names_refuse_wide_intervals_and_name_the_schedule(monkeypatch):
@@ -160,21 +119,15 @@ def test_rounding_floor_is_an_error():
 def test_where_floating_point_ends_nothing_is_called_proven(case):
     """The total variation, which is delta at epsilon = 0, is above delta in each: epsilon is not 0."""
     rate, sigma, delta = case
-    found = certify.epsilon_interval(equal(rate, sigma, 2), delta)
-    assert 0 <= found.lower <= found.upper
-    assert found.upper > 0
-    assert exact_epsilon(rate, [sigma], delta).upper > 0  # one round has a closed form
+    for count in (1, 2):  # one round has a closed form
+        found = certify.epsilon_interval(equal(rate, sigma, count), delta)
+        assert 0 <= found.lower <= found.upper
+        assert found.upper > 0
 
 
 @pytest.mark.parametrize(
     ("rate", "sigma"),
-    [
-        *((1.0, [each]) for each in (1e-6, 1e149)),
-        (0.5, [1.0]),
-        (1e-9, [1e150]),
-        (1.0, [1.0, 2.0]),
-        (1e-9, [1.0, 1e100]),
-    ],
+    [(1.0, [1e-6]), (1.0, [1e149]), (0.5, [1.0]), (1e-9, [1.0, 1e100])],
 )
 def test_delta_is_a_probability_at_any_epsilon_or_refused_in_little_memory(rate, sigma):
     tracemalloc.start()
@@ -185,46 +138,25 @@ def test_delta_is_a_probability_at_any_epsilon_or_refused_in_little_memory(rate,
             assert "cannot be certified" in str(refused)  # noqa: PT017
         else:
             assert 0 <= found.lower <= found.upper <= 1
-            assert (
-                math.copysign(1, found.lower) == math.copysign(1, found.upper) == 1
-            )  # no -0
+            assert not np.signbit([found.lower, found.upper]).any()  # no -0
     assert tracemalloc.get_traced_memory()[1] < 1e8  # five times what any of them takes
     tracemalloc.stop()
-    assert gaussian.delta(1e4, 0.0)[2] == 1
-    assert (
-        0 < exact_delta(1.0, [1e149], 1e6).upper < 3e-300
-    )  # both factors may underflow
 
 
 @st.composite
 def schedules(draw):
     """Up to three distinct noise multipliers, each often."""
-    kinds, count = (
-        draw(st.lists(SIGMAS, min_size=1, max_size=3)),
-        int(10 ** draw(st.floats(0, 5))),
-    )
-    return draw(RATES), np.repeat(np.array(kinds), -(-count // len(kinds)))
+    kinds = draw(st.lists(SIGMAS, min_size=1, max_size=3))
+    return draw(RATES), np.repeat(kinds, int(10 ** draw(st.floats(0, 4.5))))
 
 
-def certified(function, *arguments):
+def certified(*arguments):
     """An interval; a draw that cannot be certified is left out, if that is what the error says."""
     try:
-        return function(*arguments)
+        return exact_epsilon(*arguments)
     except ValueError as error:
         assume("cannot be certified" not in str(error))
         raise
-
-
-@FEW
-@given(schedules(), DELTAS)
-def test_the_ends_are_ordered_narrow_and_below_the_renyi_value(schedule, delta):
-    found = certified(exact_epsilon, *schedule, delta)
-    assert 0 <= found.lower <= found.estimate <= found.upper < math.inf
-    assert found.upper - found.lower <= max(0.01 * found.upper, 1e-6) * (1 + 1e-9)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", accounting.OrdersTooFew)
-        renyi = accounting.schedule_epsilon(*schedule, delta).epsilon
-    assert found.lower <= renyi * (1 + 1e-9)
 
 
 @FEW
@@ -237,24 +169,6 @@ def test_more_noise_less_sampling_fewer_rounds_and_more_delta_leak_no_more(
         (rate / factor, sigma, delta),
         (rate, sigma * factor, delta),
         (rate, sigma[: -(-sigma.size // 2)], delta),
+        (rate, sigma, min(factor * delta, 0.999)),
     ]
-    less.append((rate, sigma, min(factor * delta, 0.999)))
-    assert (
-        certified(exact_epsilon, *less[way]).lower
-        <= certified(exact_epsilon, rate, sigma, delta).upper
-    )
-
-
-def test_the_trade_off_curve_is_a_guarantee_near_the_gaussian_one():
-    alpha = np.linspace(0, 1, 21)
-    exact = ndtr(ndtri(1 - alpha) - 0.5)
-    curve = beta([(1.0, 2.0)], alpha).astype(float)
-    assert (curve <= exact + 1e-12).all()
-    assert np.abs(curve - exact).max() < 1e-3
-    sampled = beta([(0.1, 2.0)], alpha).astype(float)
-    # sampling can only help, up to the width of an interval
-    assert (sampled > curve - 1e-3).all()
-    without = beta([(0.0, 2.0)], alpha).astype(float)
-    np.testing.assert_allclose(without, 1 - alpha, atol=1e-12)  # every test is a guess
-    with pytest.raises(ValueError, match=r"^alpha must be"):
-        beta([(1.0, 2.0)], [0.1, 1.5])
+    assert certified(*less[way]).lower <= certified(rate, sigma, delta).upper

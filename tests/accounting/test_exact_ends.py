@@ -37,17 +37,14 @@ def test_both_ends_enclose_a_composition_whichever_direction_binds(
     }
     delta = max(both.values())
     assert {name for name in both if both[name] > 0.999 * delta} == binding  # a control
-    value, lower, upper, direction = epsilon_by(certify.by_inversion, schedule, delta)
-    assert lower <= epsilon <= upper <= lower * (1 + 1e-3)
-    assert value == pytest.approx(epsilon, rel=1e-6)
-    assert direction in binding
-    value, lower, upper, direction = delta_by(certify.by_inversion, schedule, epsilon)
-    assert lower <= delta <= upper <= lower * (1 + 3e-3)
-    assert value == pytest.approx(delta, rel=1e-6)
-    assert direction in binding
-    for name, truth in both.items():
-        _, lower, upper = sums.sharp_delta(schedule, schedule, name, epsilon)
+    for by, given, truth in (
+        (epsilon_by, delta, epsilon),
+        (delta_by, epsilon, delta),
+    ):
+        value, lower, upper, direction = by(certify.by_inversion, schedule, given)
         assert lower <= truth <= upper <= lower * (1 + 3e-3)
+        assert value == pytest.approx(truth, rel=1e-6)
+        assert direction in binding
 
 
 @pytest.mark.parametrize("off", [0.995, 1.0, 1.005])
@@ -87,17 +84,12 @@ def test_the_ends_hold_wherever_the_line_is_laid(monkeypatch, change, factor):
 
     monkeypatch.setattr(sums, "choose_line", moved)
     delta = most(1.5)
-    for holds in (
-        lambda: is_between(epsilon_by(certify.by_inversion, coins(), delta), delta),
-        lambda: (
-            sorted([*sums.sharp_delta(coins(), coins(), ADD, 1.5)[1:], delta])[1]
-            == delta
-        ),
-    ):
-        try:
-            assert holds()
-        except CannotCertify:
-            assert abs(math.log(factor)) > 0.1
+    try:
+        assert is_between(epsilon_by(certify.by_inversion, coins(), delta), delta)
+        _, lower, upper = sums.sharp_delta(coins(), coins(), ADD, 1.5)
+        assert lower <= delta <= upper
+    except CannotCertify:
+        assert abs(math.log(factor)) > 0.1
 
 
 @pytest.mark.parametrize("direction", inversion.DIRECTIONS)
@@ -105,30 +97,20 @@ def test_a_direction_is_called_below_where_it_is_and_never_else(direction):
     """Far below; else not, or where nothing can be proven."""
     ratios = RISING if direction == ADD else FALLING
     schedule = coins(ratios)
-    for epsilon in (0.3, 1.5, 3.0):
-        delta = delta_of_coins(epsilon, direction, ratios)
-        assert not sums.is_below(schedule, direction, delta, 1.01 * epsilon)
-        assert not sums.is_below(
-            schedule, direction, delta * (1 + 1e-9), 0.999 * epsilon
-        )
-    assert sums.is_below(schedule, direction, delta, 1.5 * epsilon)
+    delta = delta_of_coins(3.0, direction, ratios)
+    assert sums.is_below(schedule, direction, delta, 4.5)
+    assert not sums.is_below(schedule, direction, delta * (1 + 1e-9), 2.997)
     assert not sums.is_below(schedule, direction, 0.0, 1.0)
 
 
 def test_beyond_the_largest_loss_against_the_mixture_there_is_no_delta_of_removal():
     schedule = coins(mu=0.0)
     largest = -NUMBER * math.log(RISING[0])
-    for function in (
-        lambda epsilon: sums.is_below(schedule, REMOVE, 1e-300, epsilon),
-        lambda epsilon: (
-            sums.sharp_delta(schedule, schedule, REMOVE, epsilon) == (0, 0, 0)
-        ),
-    ):
-        assert function(largest * (1 + 1e-11))
-        assert not function(largest * 0.97)
-    assert not sums.is_below(
-        coins(), REMOVE, 1e-300, 1.1 * largest
-    )  # a Gaussian round has any loss
+    for times, is_beyond in ((1 + 1e-11, True), (0.97, False)):
+        epsilon = times * largest
+        found = sums.sharp_delta(schedule, schedule, REMOVE, epsilon)
+        assert (found == (0, 0, 0)) is is_beyond
+        assert sums.is_below(schedule, REMOVE, 1e-300, epsilon) is is_beyond
 
 
 SAMPLED = rounds.rounds_of(np.full(2, 0.2), np.ones(2))
@@ -157,12 +139,7 @@ def test_lower_ends_are_of_atoms_below_and_upper_ends_of_atoms_above_and_what_th
     less, more, cut = nearby(lost)
     monkeypatch.setattr(certify, "cut", cut)
     _, lower, upper, _ = epsilon_by(certify.by_discretisation, SAMPLED, delta)
-    assert (
-        most(lower * (1 - 3e-3), ratios=less)
-        >= delta
-        >= most(lower * (1 + 3e-3), ratios=less)
-    )
-    assert most(lower, ratios=less) >= delta
+    assert most(lower, ratios=less) >= delta >= most(lower * (1 + 3e-3), ratios=less)
     each = {"ratios": more, "lost": lost / NUMBER}
     assert most(upper * (1 - 3e-3), **each) >= delta - lost >= most(upper, **each)
     lost = 1e-3 * delta
@@ -192,12 +169,9 @@ class Known:
 
 def test_upper_end_of_a_delta_near_one_is_one():
     """What was rounded and what is lost are added, and a probability ends there."""
-    atoms = certify.by_discretisation, 0.5, np.repeat(np.linspace(0.15, 0.165, 4), 5)
-    for ask, rate, sigma in ((certify.by_inversion, 0.9999, [0.02, 0.03]), atoms):
-        value, lower, upper, _ = delta_by(
-            ask, rounds.rounds_of(np.full(len(sigma), rate), np.array(sigma)), 0.0
-        )
-        assert 0.9999 < lower <= value <= upper <= 1
+    many = rounds.rounds_of(np.full(20, 0.5), np.repeat(np.linspace(0.15, 0.165, 4), 5))
+    value, lower, upper, _ = delta_by(certify.by_discretisation, many, 0.0)
+    assert 0.9999 < lower <= value <= upper <= 1
 
 
 def known_ends(monkeypatch, start, solve):
@@ -225,43 +199,12 @@ def test_at_each_end_the_bound_itself_is_on_its_side_of_delta(monkeypatch, start
     assert upper - lower <= (2e-3 if start == 1.0 else 0.01) * upper
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(2.0, 0.1), (4.0, 1e-3)])
-@pytest.mark.parametrize(
-    ("times", "below"), [(-1.0, False), (0.97, False), (1.03, True)]
-)
-def test_a_chernoff_bound_within_its_rounding_is_no_proof(
-    monkeypatch, times, below, epsilon, delta
-):
-    schedule = coins()
-
-    def log_moment(_, __, a):
-        moment = math.log(delta) - inversion.chernoff_offset(a) + a * epsilon
-        rounding = 1e-13 * (abs(moment) + a * epsilon + 10)
-        return moment - times * rounding - 0.5 * schedule.gaussian * a * (a + 1)
-
-    monkeypatch.setattr(inversion, "proven_log_moment_at", log_moment)
-    assert sums.is_below(schedule, ADD, delta, epsilon) is below
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 0.3, 1.0])
-def test_what_smoothing_adds_to_a_sum_that_does_not_die_out_is_taken_off(epsilon):
-    """The losses are those of coins alone, and the terms fall with the square of their number."""
-    schedule = coins(mu=1e-3)
-    value, direction, _ = search.sharp(schedule, most(epsilon, mu=1e-3))
-    assert direction == ADD
-    assert -3e-5 * epsilon < value - epsilon < 1e-10
-
-
 @pytest.mark.parametrize(
     ("q", "u", "number", "energy"),
     [
-        (0.01, 0.3, 1, 0.0),
-        (1e-150, 2.0, 1, 0.0),
         (1e-150, 1e-8, 40, 0.0),
         (1e-3, 1e-3, 1, 1e-3),
-        (0.01, 0.25, 10**5, 0.0),
         (0.2, 1.0, 10**5, 0.5),
-        (1e-3, 1.0, 10**5, 0.0),
     ],
 )
 def test_total_variation_is_bounded_by_that_of_rounds_in_forty_digits(
@@ -278,14 +221,9 @@ def test_total_variation_is_bounded_by_that_of_rounds_in_forty_digits(
 
 
 def test_the_largest_loss_against_the_mixture_is_not_below_itself_in_forty_digits():
-    many = rounds.Rounds(
-        (1e-9, 0.3),
-        (np.ones(2), np.ones(1)),
-        (np.array([3.0, 4.0]), np.array([500.0])),
-        0.0,
-        507,
-    )
+    counts = np.array([3.0]), np.array([500.0])
+    many = rounds.Rounds((1e-9, 0.3), (np.ones(1),) * 2, counts, 0.0, 503)
     with mp.workdps(40):
-        truth = -7 * mp.log(1 - mp.mpf(1e-9)) - 500 * mp.log(1 - mp.mpf(0.3))
+        truth = -3 * mp.log(1 - mp.mpf(1e-9)) - 500 * mp.log(1 - mp.mpf(0.3))
         assert truth <= many.largest_loss <= truth * (1 + 3e-12)
     assert many._replace(gaussian=1e-30).largest_loss == math.inf

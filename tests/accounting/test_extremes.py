@@ -1,16 +1,16 @@
 """The ends of every range: digits, order, shapes, time; a number or one clear error, never NaN and never infinity."""
 
 import math
-from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from adascale import accounting
 
 from . import exact
+from .exact import mp
 
 rates = st.floats(-12, 0).map(lambda x: min(10.0**x, 1.0)) | st.floats(-12, -0.01).map(
     lambda x: 1 - 10.0**x
@@ -60,22 +60,16 @@ def test_leakage_has_the_digits_of_mpmath_over_its_whole_range(q, sigma, alpha):
 @pytest.mark.parametrize("point", SEAMS)
 def test_leakage_and_derivative_have_the_digits_of_mpmath_at_seams(point):
     q, sigma, alpha = point
-    with exact.mp.workdps(60):
-        h = (
-            exact.mp.mpf(sigma) * exact.mp.mpf(10) ** -11
-        )  # leaves nineteen digits of the thirty
-        ways = (0,) if point in SEAMS[-5:] else (1, -1)  # too small for a difference
-        of = [
-            exact.log_moment(q, sigma + way * h, alpha) / (exact.mp.mpf(alpha) - 1)
-            for way in ways
-        ]
-        value, slope = float(sum(of) / len(of)), float((of[0] - of[-1]) / (2 * h))
+    assert rdp(*point) == pytest.approx(exact.rdp(*point), rel=1e-12)
+    if point in SEAMS[-5:]:
+        return  # too small for a difference
+    with mp.workdps(60):
+        h = mp.mpf(sigma) * mp.mpf(10) ** -11  # leaves nineteen digits of the thirty
+        high, low = (exact.log_moment(q, sigma + way * h, alpha) for way in (1, -1))
+        slope = float((high - low) / (2 * h * (mp.mpf(alpha) - 1)))
     # the truncation: (1e-11)^2 times a third derivative of up to alpha^2 / sigma^4
-    assert rdp(*point) == pytest.approx(value, rel=1e-12, abs=0)
-    if slope:
-        assert float(accounting.rdp_derivative(*point)) == pytest.approx(
-            slope, rel=1e-9, abs=0
-        )
+    found = float(accounting.rdp_derivative(*point))
+    assert found == pytest.approx(slope, rel=1e-9)
 
 
 @given(
@@ -85,15 +79,10 @@ def test_leakage_and_derivative_have_the_digits_of_mpmath_at_seams(point):
 )
 @example(0.5, 3e-6, 1.0000000001)
 @example(0.5, 1.7e308, 2.5)
-@example(0.5, 1.7e308, 3.0)
-@example(0.5, 1e-308, 3.0)
 @example(0.5, 1e-160, 2.5)
 @example(1.0, 5e-324, 1e12)
-@example(5e-324, 1e-3, 3.0)
 @example(5e-324, 0.03125, 1.5)
-@example(5e-324, 1.0, 1e6)
 @example(0.01, 1.0, 1e18)
-@example(0.01, 1.0, 1e5)
 @example(1 - 2.0**-53, 1.0, 1 + 2.0**-52)
 def test_any_input_is_a_number_or_one_clear_error(q, sigma, alpha):
     for function, sign in ((accounting.rdp, 1), (accounting.rdp_derivative, -1)):
@@ -108,14 +97,12 @@ def test_any_input_is_a_number_or_one_clear_error(q, sigma, alpha):
             assert sign * value >= 0
 
 
-@pytest.mark.parametrize("alpha", [1.0000001, 1.5, 2.0, 3.0, 63.0, 512.0, 1e9])
+@pytest.mark.parametrize("alpha", [1.5, 3.0, 1e9])
 def test_what_floating_point_cannot_hold_is_refused_by_name_or_zero(alpha):
     for function in (accounting.rdp, accounting.rdp_derivative):
         with pytest.raises(ValueError, match=r"^noise_multiplier 1e-160 is too small"):
             function(0.5, [1.0, 1e-160], alpha)
         assert float(function(0.5, 1.7e308, alpha)) == 0  # 1e-616 in truth
-    with pytest.raises(ValueError, match=r"^noise_multiplier 1e-160 is too small"):
-        accounting.schedule_epsilon(0.5, [1.0, 1e-160])
 
 
 @given(*(st.tuples(kind, kind).map(sorted) for kind in (rates, multipliers, orders)))
@@ -128,66 +115,24 @@ def test_leakage_is_monotone_in_rate_noise_and_order(q, sigma, alpha):
 
 
 @at_any_order
-@given(
-    rates,
-    schedules,
-    multipliers,
-    deltas,
-    deltas,
-    st.lists(orders, min_size=1, max_size=5),
-)
-def test_epsilon_falls_with_delta_and_more_orders_and_grows_with_rounds(
-    q, sigma, another, small, large, more
-):
-    assume(small < large)
-    strict, loose = (
-        accounting.schedule_epsilon(q, sigma, delta).epsilon for delta in (small, large)
-    )
+@given(rates, schedules, multipliers, st.tuples(deltas, deltas).map(sorted))
+def test_epsilon_falls_with_delta_and_grows_with_rounds(q, sigma, another, delta):
+    def epsilon(sigma, delta):
+        return accounting.schedule_epsilon(q, sigma, delta).epsilon
+
+    strict, loose = (epsilon(sigma, each) for each in delta)
     assert 0 <= loose <= strict * (1 + NOISE)
     assert math.isfinite(strict)
-    assert strict <= accounting.schedule_epsilon(
-        q, [*sigma, another], small
-    ).epsilon * (1 + NOISE)
-    few, many = (
-        accounting.schedule_epsilon(q, sigma, small, each).epsilon
-        for each in ([2, 10.5], [2, 10.5, *more])
-    )
-    assert many <= few * (1 + slack(max(more)))
+    assert strict <= epsilon([*sigma, another], delta[0]) * (1 + NOISE)
 
 
 @at_any_order
-@pytest.mark.parametrize("delta", [5e-324, 1e-300, 1e-12, 0.5, 1 - 2.0**-53])
-def test_the_conversion_holds_at_either_end_of_delta(delta):
-    for listed in (
-        accounting.DEFAULT_ORDERS,
-        accounting.order_grid(1e12, 1 + 2.0**-52),
-    ):
-        for leakage in (0.0, 1e-300, 1.0, 1e300):
-            found = accounting.to_dp(np.full(len(listed), leakage), listed, delta)
-            assert math.isfinite(found.epsilon)
-            assert 0 <= found.epsilon <= leakage + 1e3
-    if delta > 0.9:
-        assert accounting.to_dp([1e-9, 1e-9, 1e-9], [1.5, 2, 3], delta).epsilon == 0
-
-
-def test_an_accountant_takes_a_list_of_orders_from_its_name():
-    made = accounting.find("renyi:orders=[1.5,2,64]")
-    assert made.orders == (1.5, 2.0, 64.0)
-    assert (
-        len(
-            {
-                made,
-                accounting.RenyiAccountant((1.5, 2, 64)),
-                accounting.RenyiAccountant(),
-            }
-        )
-        == 2
-    )
-    with pytest.raises(FrozenInstanceError):
-        made.orders = (1.0,)
-    for wrong in ("renyi:orders=many", "renyi:nothing=1"):
-        with pytest.raises(ValueError, match=r"orders must be|nothing"):
-            accounting.find(wrong)
+@pytest.mark.parametrize("delta", [5e-324, 1e-12, 1 - 2.0**-53])
+@pytest.mark.parametrize("leakage", [0.0, 1.0, 1e300])
+def test_the_conversion_holds_at_either_end_of_delta(delta, leakage):
+    listed = accounting.order_grid(1e12, 1 + 2.0**-52)
+    found = accounting.to_dp(np.full(len(listed), leakage), listed, delta)
+    assert 0 <= found.epsilon <= leakage + 1e3
 
 
 class Own:
@@ -198,13 +143,7 @@ class Own:
         return self.result
 
 
-def test_accountant_whose_result_is_no_epsilon_is_named():
-    shown = [([0.0, bad, 2.0], f"{bad}$") for bad in (math.nan, -0.25, -math.inf)]
-    for result, end in (
-        *shown,
-        *((bad, "") for bad in (math.nan, -0.1, [1.0, 2.0], [[1.0]], None, "0.5", 1j)),
-    ):
-        with pytest.raises(
-            ValueError, match=rf"^epsilon of the accountant Own must .*{end}"
-        ):
-            accounting.epsilon_by(Own(result), 0.1, np.ones((3, 4)), 1e-5)
+@pytest.mark.parametrize("result", [[0.0, math.nan, 2.0], -0.1, [1.0, 2.0], None, 1j])
+def test_accountant_whose_result_is_no_epsilon_is_named(result):
+    with pytest.raises(ValueError, match=r"^epsilon of the accountant Own must "):
+        accounting.epsilon_by(Own(result), 0.1, np.ones((3, 4)), 1e-5)

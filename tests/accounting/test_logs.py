@@ -33,14 +33,12 @@ def accountant():
         OURS.assign(round=[0, 1]),
         FRAME.to_dict("list"),
         FRAME.to_dict("records"),
-        STATE,
         CHECKPOINT,
         accountant(),
     ],
 )
 def test_logs_in_memory_are_events(source):
     np.testing.assert_array_equal(read_events(source), ROWS)
-    assert epsilon(source, 1e-5) == epsilon(ROWS, 1e-5)
 
 
 def test_numbers_in_a_mapping_stand_for_every_row():
@@ -48,17 +46,13 @@ def test_numbers_in_a_mapping_stand_for_every_row():
     assert read_events(one).tolist() == [[0.01, 1.0, 10.0]]
     many = read_events({"sigma": [1.0, 1.5], "rate": 0.01})
     assert many.tolist() == [[0.01, 1.0, 1.0], [0.01, 1.5, 1.0]]
-    with pytest.raises(InvalidInput, match=r"^columns must be equally long, got 2, 3"):
-        read_events({"sigma": [1.0, 1.5], "rate": [0.01] * 3})
 
 
 FILES = {
     "ours.csv": OURS.to_csv(index=False),
-    "opacus.csv": FRAME.to_csv(index=False),
     "records.json": FRAME.to_json(orient="records"),
     "columns.json": json.dumps(FRAME.to_dict("list")),
     "lines.jsonl": FRAME.to_json(orient="records", lines=True),
-    "history.json": json.dumps(HISTORY),
     "history.jsonl": "[1.0, 0.01, 500]\n[1.5, 0.02, 1]\n",
     "state.json": json.dumps(STATE, indent=1),
 }
@@ -85,17 +79,15 @@ WIDE = FRAME.set_axis(["q", "Noise", "num_steps"], axis=1).assign(step=1, loss=0
 NAMED = {"rate": "q", "sigma": "Noise"}
 
 
-@pytest.mark.parametrize("form", ["frame", "csv", "json"])
-def test_named_columns_are_read_from_a_wider_table(tmp_path, form):
-    path = tmp_path / f"wide.{form}"
-    text = WIDE.to_csv(index=False) if form == "csv" else WIDE.to_json(orient="records")
-    path.write_text(text)
-    source = WIDE if form == "frame" else path
-    np.testing.assert_array_equal(read_events(source, NAMED), ROWS)
-    found = read_events(source, {"sigma": "Noise", "rate": 0.3, "count": "step"})
-    np.testing.assert_array_equal(found, [[0.3, 1.0, 1], [0.3, 1.5, 1]])
-    with pytest.raises(InvalidInput if form == "frame" else InvalidFile):
-        read_events(source)  # nothing is left out unasked
+def test_named_columns_are_read_from_a_wider_table(tmp_path):
+    path = tmp_path / "wide.csv"
+    WIDE.to_csv(path, index=False)
+    for source, error in ((WIDE, InvalidInput), (path, InvalidFile)):
+        np.testing.assert_array_equal(read_events(source, NAMED), ROWS)
+        found = read_events(source, {"sigma": "Noise", "rate": 0.3, "count": "step"})
+        np.testing.assert_array_equal(found, [[0.3, 1.0, 1], [0.3, 1.5, 1]])
+        with pytest.raises(error):
+            read_events(source)  # nothing is left out unasked
 
 
 @pytest.mark.parametrize(
@@ -104,11 +96,11 @@ def test_named_columns_are_read_from_a_wider_table(tmp_path, form):
         (FRAME.assign(count=1), None),  # two columns of counts
         (FRAME, {"rate": 0.1}),  # a number and a column
         (FRAME, {"sigma": "noise"}),
-        (FRAME, {"noise": "sigma"}),
         (FRAME[["sample_rate"]], None),
         ([{"rate": 0.1, "sigma": 1}, {"rate": 0.1}], None),
         ({"rate": ["0.1"], "sigma": [1.0]}, None),
         ({"history": [(1.0, 0.1)]}, None),
+        ({"sigma": [1.0, 1.5], "rate": [0.01] * 3}, None),
     ],
 )
 def test_an_ambiguous_log_is_refused(source, columns):

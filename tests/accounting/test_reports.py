@@ -1,30 +1,17 @@
 """The report on an epsilon, and the Gaussian mechanism that leaks as much."""
 
-import doctest
 import json
-import sys
 
 import dp_accounting as dp
 import numpy as np
 import pytest
 from scipy.optimize import brentq
-from scipy.special import ndtr
 
-from adascale.accounting import (
-    advantage,
-    beta,
-    epsilon,
-    gaussian_mu,
-    report,
-)
+from adascale.accounting import advantage, beta, epsilon, gaussian_mu, report
 
-module = sys.modules["adascale.accounting.reports"]
+from .test_events import gaussian_delta
 
 EVENTS = [(0.01, 1.0, 500), (0.02, 1.5, 500)]
-
-
-def gaussian_delta(mu, eps):
-    return ndtr(mu / 2 - eps / mu) - np.exp(eps) * ndtr(-mu / 2 - eps / mu)
 
 
 @pytest.mark.parametrize("sigma", [0.02, 2.0, 300.0])
@@ -57,20 +44,10 @@ def test_a_report_has_the_numbers_of_the_library():
     numbers = [value for value in found.values() if isinstance(value, float)]
     rates = beta(EVENTS, [0.01, 0.001]).astype(float)
     mu = gaussian_mu(EVENTS, 1e-5).upper
-    assert numbers == [
-        epsilon(EVENTS, 1e-5).upper,
-        1e-5,
-        advantage(EVENTS).upper,
-        *(1 - rates),
-        mu,
-    ]
+    of_epsilon = epsilon(EVENTS, 1e-5).upper
+    assert numbers == [of_epsilon, 1e-5, advantage(EVENTS).upper, *(1 - rates), mu]
     assert {"one person", "Poisson"} <= {*found.values()}
     assert found["rounds"] == 1000
     assert json.loads(json.dumps(found)) == found
     assert len(str(found).splitlines()) == len(found)
     assert found._repr_markdown_().count("\n") == len(found) + 2
-
-
-def test_examples_of_the_docstrings_are_right():
-    found = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
-    assert found.attempted > 0 == found.failed
