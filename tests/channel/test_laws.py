@@ -30,7 +30,6 @@ GAIN = np.array([1e-10, 2e-11, 4e-11])
 MODELS = {
     "rayleigh": (Rayleigh(), True, 1.0),
     "rician": (Rician(), True, 1.0),
-    "rician without sight": (Rician(K=0), True, 1.0),
     "nakagami": (Nakagami(), True, 1.0),
     "nakagami, deep": (Nakagami(m=0.5), True, 1.0),
     "gauss-markov": (GaussMarkov(correlation=0.3), True, 1.0),
@@ -94,12 +93,6 @@ class FadingHalved(Rician):
         return super().fading(rng, num_rounds) / 2
 
 
-class DrawHalved(channel.AntennaSelection):
-    def draw(self, num_devices, num_rounds, seed):
-        drawn = super().draw(num_devices, num_rounds, seed)
-        return drawn._replace(coefficient=drawn.coefficient / 2)
-
-
 class SameLaw(Rician, same_law=True):
     """A subclass that draws anew, and says that it keeps the law of a round."""
 
@@ -107,12 +100,11 @@ class SameLaw(Rician, same_law=True):
         return super().draw(num_devices, num_rounds, seed)
 
 
-@pytest.mark.parametrize("model", [FadingHalved, DrawHalved])
-def test_subclass_with_other_draws_has_their_law(model):
-    assert type(model().floor_law(EVEN, GAIN)) is channel.EmpiricalFloors
-    assert distance(model()) < CLOSE
+def test_subclass_with_other_draws_has_their_law():
+    assert type(FadingHalved().floor_law(EVEN, GAIN)) is channel.EmpiricalFloors
+    assert distance(FadingHalved()) < CLOSE
     with pytest.raises(NotImplementedError):
-        model().survival(GAIN)
+        FadingHalved().survival(GAIN)
 
 
 def test_subclass_of_the_same_law_keeps_it():
@@ -132,10 +124,7 @@ def test_gauss_markov_is_its_recursion():
     for t in range(1, 50):
         expected.append(0.8 * expected[-1] + 0.6 * plain[:, t])
     np.testing.assert_allclose(drawn, np.transpose(expected), rtol=1e-12)
-    for limit in (GaussMarkov(correlation=0), Rician(K=0)):
-        np.testing.assert_array_equal(fade(limit, 2, 50), plain)
-    still = fade(GaussMarkov(correlation=1), 2, 50)
-    np.testing.assert_allclose(still, plain[:, :1] * np.ones(50), rtol=1e-12)
+    np.testing.assert_array_equal(fade(Rician(K=0), 2, 50), plain)
 
 
 def test_waves_are_the_sum_over_paths():
@@ -154,14 +143,12 @@ def rician_density(x, K):
     return (K + 1) * np.exp(z - K - (K + 1) * x) * special.i0e(z)
 
 
-@pytest.mark.parametrize("rate", [0.2, 1.0, 4.0])
+@pytest.mark.parametrize("rate", [0.2, 4.0])
 @pytest.mark.parametrize(
     ("model", "density"),
     [
         (Rician(K=0.5), lambda x: rician_density(x, 0.5)),
-        (Rician(K=60), lambda x: rician_density(x, 60)),
         (Nakagami(m=0.5), stats.gamma(0.5, scale=2).pdf),
-        (Nakagami(m=2), stats.gamma(2, scale=0.5).pdf),
     ],
 )
 def test_survival_is_the_integral_of_the_density(model, density, rate):

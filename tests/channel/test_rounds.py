@@ -51,15 +51,11 @@ def jittered(spread, seed=1):
 
 
 @pytest.mark.parametrize("form", [long_form, outer_join])
-@pytest.mark.parametrize("how", [{}, HOLD, {"gaps": "floor", "sensitivity": -130}])
+@pytest.mark.parametrize("how", [{}, HOLD])
 def test_clocks_that_differ_are_refused_without_round_time(tmp_path, form, how):
-    value = aligned(lost=[(7, 1), (30, 3)])
-    content = form(value, jittered(0.08))
+    content = form(aligned(lost=[(7, 1), (30, 3)]), jittered(0.08))
     with pytest.raises(InvalidFile, match="whose clocks may differ"):
         gains_of(tmp_path, content, **how)
-    if how:
-        expected = gains_of(tmp_path, wide_form(value, range(60), "round"), **how)
-        assert gains_of(tmp_path, content, **how, round_time=1) == expected
 
 
 def slow_link():
@@ -84,22 +80,21 @@ def test_clocks_that_no_round_time_fits_are_refused(tmp_path, name):
             gains_of(tmp_path, long_form(value, when), **how)
 
 
-@pytest.mark.parametrize("name", ["round", "", "index", "Unnamed: 0"])
-def test_number_that_is_left_out_is_a_round_without_values(tmp_path, name):
-    value, numbers = aligned(20), [0, 1, *range(3, 21)]
+@pytest.mark.parametrize(
+    ("form", "name"), [(wide_form, "round"), (wide_form, ""), (long_form, "round")]
+)
+def test_number_that_is_left_out_is_a_round_without_values(tmp_path, form, name):
+    value = aligned(20)
     filled = np.insert(value, 2, np.nan, axis=0)
     expected = gains_of(tmp_path, wide_form(filled, range(21), "round"), gaps="hold")
-    for form in (wide_form, long_form) if name == "round" else (wide_form,):
-        content = form(value, numbers, name)
-        assert gains_of(tmp_path, content, gaps="hold") == expected
-        absent = (
-            r"expected a value, got no value in .*ue1.* in round 2 \(the first is 0\)"
-        )
-        with pytest.raises(InvalidFile, match=absent):
-            gains_of(tmp_path, content)
-        many_left_out = form(value, [0, 1, *range(7, 25)], name)
-        with pytest.raises(InvalidFile, match="more than max_gaps"):
-            gains_of(tmp_path, many_left_out, gaps="hold")
+    content = form(value, [0, 1, *range(3, 21)], name)
+    assert gains_of(tmp_path, content, gaps="hold") == expected
+    absent = r"expected a value, got no value in .*ue1.* in round 2 \(the first is 0\)"
+    with pytest.raises(InvalidFile, match=absent):
+        gains_of(tmp_path, content)
+    many_left_out = form(value, [0, 1, *range(7, 25)], name)
+    with pytest.raises(InvalidFile, match="more than max_gaps"):
+        gains_of(tmp_path, many_left_out, gaps="hold")
 
 
 def stamps(first, rounds=60, seconds=1.5, form="%Y-%m-%dT%H:%M:%S.%f"):
@@ -124,10 +119,9 @@ def test_times_in_iso_8601_are_read(tmp_path, kind):
     value, times = aligned(lost=[(5, 1)]), np.array(TIMES[kind])
     expected = gains_of(tmp_path, wide_form(value, range(60), "round"), gaps="hold")
     interval = 86400 if kind == "dates" else 1.5
-    for round_time in (None, interval):
-        how = {"gaps": "hold", "round_time": round_time}
-        forms = long_form(value, times), wide_form(value, times)
-        for content in (*forms, wide_form(value, times, "")):
+    for content in (long_form(value, times), wide_form(value, times, "")):
+        for round_time in (None, interval):
+            how = {"gaps": "hold", "round_time": round_time}
             assert gains_of(tmp_path, content, **how) == expected
 
 
@@ -140,32 +134,28 @@ WRONG_TIMES = {
     "numbers and times": [*range(30), *NAIVE[30:]],
     "day and time of day": [*NAIVE[:30], *TIMES["of day"][30:]],
     "no time": [*NAIVE[:30], "later", *NAIVE[31:]],
-    "nothing": [*NAIVE[:30], "", *NAIVE[31:]],
 }
 
 
 @pytest.mark.parametrize("name", WRONG_TIMES)
 def test_times_that_run_back_or_are_of_several_kinds_are_refused(tmp_path, name):
     value, times = aligned(), np.array(WRONG_TIMES[name], dtype=object)
-    forms = [wide_form(value, times), wide_form(value, times, "")]
-    for content in (*forms, long_form(value, times)):
+    rows = wide_form(value, times)
+    for content in (rows, long_form(value, times)):
         with pytest.raises(InvalidFile):
             gains_of(tmp_path, content, gaps="hold")
     # line by line, the same time may be sent again
-    refused = by_line(forms[0], SITE, unit=Reading(**FAR))[2]
+    refused = by_line(rows, SITE, unit=Reading(**FAR))[2]
     assert bool(refused) == (name != "twice")
 
 
 def test_both_forms_have_the_same_devices(tmp_path):
     """Names with capitals are sorted as the columns of a table, and two that may be one link are refused."""
-    rows = wide_form(aligned(), range(60), "round")
-    numbered = long_form(aligned(), TURNS, "round")
-    wide, long = rows, numbered
+    wide = wide_form(aligned(), range(60), "round")
+    numbered = long = long_form(aligned(), TURNS, "round")
     for old, new in zip(NAMES, ["a11", "A2", "B9", "b10"], strict=True):
         wide, long = wide.replace(old, new, 1), long.replace(f",{old},", f",{new},")
     assert gains_of(tmp_path, long) == gains_of(tmp_path, wide)
-    order = [1, 0, 2, 3]  # a2 is before a11
-    assert gains_of(tmp_path, rows) == [gains_of(tmp_path, wide)[m] for m in order]
-    for twin in ("ue1", "UE 1", "uE1"):
+    for twin in ("ue1", "UE 1"):
         with pytest.raises(InvalidFile, match=r"case or blanks|after its last|links"):
             gains_of(tmp_path, numbered.replace("ue2", twin))

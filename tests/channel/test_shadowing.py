@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy import integrate, special, stats
+from scipy import special, stats
 
 from adascale import channel
 from adascale.channel import Moving, Rayleigh, Shadowed, UrbanMicro
@@ -32,17 +32,12 @@ def test_shadows_are_normal_in_decibels():
     assert stats.kstest(drawn, stats.norm(0, 7.5).cdf).pvalue < 1e-3  # the control
 
 
-@pytest.mark.parametrize(("radius", "memory"), [(20.0, 50.0), (200.0, 500.0)])
-def test_shadows_are_correlated_by_distance(radius, memory):
+def test_shadows_are_correlated_by_distance():
     """On a circle two uniform angles are 2 r sin(u) apart, with u uniform on (0, pi/2)."""
-    ring = radius, radius
-    model = Shadowed(distance_range=ring, correlation_distance=memory)
+    model = Shadowed(distance_range=(20.0, 20.0), correlation_distance=50.0)
     drawn = shadow(model.draw(3, 1, SEEDS)) / model.deviation
-
-    def correlation(u):
-        return np.exp(-2 * radius * np.sin(u) / memory)
-
-    expected = integrate.quad(correlation, 0, np.pi / 2)[0] / (np.pi / 2)
+    u = (np.arange(1000) + 0.5) / 1000 * np.pi / 2
+    expected = np.exp(-2 * 20 * np.sin(u) / 50).mean()
     for i, j in ((0, 1), (0, 2), (1, 2)):
         assert_mean(drawn[:, i] * drawn[:, j], expected)
 
@@ -55,8 +50,6 @@ def test_shadow_is_in_the_gains_known_or_not():
     assert (visible.path_loss != hidden.path_loss).all()
     unit = visible.gain * visible.path_loss[:, None]
     np.testing.assert_allclose(unit, clear.gain * clear.path_loss[:, None], rtol=1e-12)
-    flat = Shadowed(deviation=0).draw(4, 30, 5)
-    np.testing.assert_array_equal(flat.coefficient, clear.coefficient)
 
 
 def reflection(place, heading, near, far):
@@ -74,12 +67,13 @@ def traced(start, direction, step, rounds, near, far):
     distances = [start]
     for _ in range(rounds - 1):
         rest = step
-        length, radius = reflection(place, heading, near, far)
-        while length < rest:
+        while True:
+            length, radius = reflection(place, heading, near, far)
+            if length >= rest:
+                break
             normal = (place + length * heading) / abs(place + length * heading)
             place, rest = normal * radius, rest - length
             heading -= 2 * (heading * normal.conjugate()).real * normal
-            length, radius = reflection(place, heading, near, far)
         place += rest * heading
         distances.append(abs(place))
     return distances
@@ -125,8 +119,7 @@ def standard(d, f, h, sees):
     return in_sight if sees else max(in_sight, hidden)
 
 
-@pytest.mark.parametrize("h", [1.5, 2.0, 10.0])
-@pytest.mark.parametrize("f", [0.7, 2.0, 28.0])
+@pytest.mark.parametrize(("f", "h"), [(0.7, 1.5), (2.0, 10.0), (28.0, 2.0)])
 def test_street_path_loss_is_that_of_the_standard(f, h):
     model = UrbanMicro(carrier=f * 1e9, height=h)
     distance = np.array([10.0, 18.0, 42.0, 100.0, 130.0, 500.0, 4000.0])
