@@ -139,24 +139,3 @@ def one_round(q, sigma, epsilon, direction):
         return mp.ncdf(x) - mp.exp(epsilon) * (
             (1 - q) * mp.ncdf(x) + q * mp.ncdf(x - root)
         )
-
-
-def hats(tau):
-    """In multi-precision: ln k / tau, and the integral of every hat against the law of k, by its mass and its mean."""
-    tau, at = mp.mpf(tau), [mp.mpf("1.7") * j for j in range(-5, 4)]
-    k, z, weight = (
-        [mp.exp(tau * each) for each in at],
-        at,
-        [mp.mpf(0)] * 9,
-    )
-    for j in range(8):
-        mass, mean = (
-            mp.exp(tau * shift / 2)
-            * (mp.ncdf(z[j + 1] - shift) - mp.ncdf(z[j] - shift))
-            for shift in (0, tau)
-        )
-        share = (mean - k[j] * mass) / (k[j + 1] - k[j])
-        weight[j] += mass - share
-        weight[j + 1] += share
-    weight[-1] += mp.ncdf(-z[-1])
-    return at, weight

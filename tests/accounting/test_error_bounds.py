@@ -348,14 +348,11 @@ def test_chance_of_cut_batches_is_off_by_no_more_than_assumed(samples, size, q):
         rate = mp.mpf(q)
         log_ways = mp.loggamma(samples) - mp.loggamma(size + 1)
         log_ways -= mp.loggamma(samples - size)
-        right = term = mp.exp(
-            log_ways + size * mp.log(rate) + (samples - 1 - size) * mp.log(1 - rate)
+        first = log_ways + size * mp.log(rate) + (samples - 1 - size) * mp.log(1 - rate)
+        ratio = -rate / (1 - rate)
+        right = mp.exp(first) * mp.hyp2f1(
+            1, size + 1 - samples, size + 1, ratio, maxterms=10**6
         )
-        for k in range(size, samples - 1):
-            term *= rate / (1 - rate) * (samples - 1 - k) / (k + 1)
-            right += term
-            if term < right * mp.mpf(10) ** -20:
-                break
         assert abs(betainc(size, samples - size, q) / right - 1) < 1e-9
 
 
