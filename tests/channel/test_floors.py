@@ -141,9 +141,8 @@ def test_leading_axes_hold_one_law_per_entry(make):
     assert law.draw(np.random.default_rng(0), 2, 5).shape == (3, 2, 5)
     for r in range(3):
         alone = make(gain[r])
-        for name in ("level", "cdf", "mean_cost"):
-            found, expected = getattr(law, name)(left), getattr(alone, name)(left[:, r])
-            np.testing.assert_allclose(found[:, r], expected, rtol=1e-11)
+        level = alone.level(left[:, r])
+        np.testing.assert_allclose(law.level(left)[:, r], level, rtol=1e-11)
         shared = alone.shared_level(left[:, r], floor[:, r], 40.0)
         np.testing.assert_array_equal(law.shared_level(left, floor, 40.0)[:, r], shared)
 

@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import stats
 
 from adascale import channel
@@ -13,18 +11,6 @@ from adascale.channel import AntennaSelection, Beamforming, Rayleigh, TappedDela
 from adascale.channel.multi_gain import TAPS
 
 from ..problems import MIXED
-
-
-@given(st.integers(1, 6), st.integers(0, 2**32))
-def test_effective_gain_is_that_of_the_power_limit(blocks, seed):
-    """Symbols of block b cost their energy over its gain: all in the worst block, and spread by permutations."""
-    rng = np.random.default_rng(seed)
-    gain, share = rng.exponential(size=blocks) + 1e-3, rng.dirichlet(np.ones(blocks))
-    anywhere, even = (channel.effective_gain(gain, x) for x in ("anywhere", "even"))
-    assert (share / gain).sum() <= 1 / anywhere * (1 + 1e-12)
-    assert anywhere == gain.min()
-    spread = np.mean([(np.roll(share, k) / gain).sum() for k in range(blocks)])
-    assert spread == pytest.approx(1 / even, rel=1e-12)
 
 
 def delays_and_powers(profile):
