@@ -106,30 +106,6 @@ def water_level(floor, budget):
     return (low + high) / 2
 
 
-def adascale_round(floor, queue, penalty, slope):
-    """The root of V F'(w) + Q + (w - floor) above the floor, or the floor, by bisection in the logarithm of w - floor.
-
-    ``slope`` is F' with a 60-digit argument and value.
-    """
-    with mp.workdps(DIGITS):
-        floor, queue, penalty = mp.mpf(floor), mp.mpf(queue), mp.mpf(penalty)
-
-        def pressure(extra):
-            return penalty * slope(floor + extra) + queue + extra
-
-        if pressure(mp.mpf(0)) >= 0:
-            return float(floor)
-        low, high = (
-            mp.mpf(10) ** -40,
-            mp.mpf(10) ** 20,
-        )  # 110 halvings of 138 in the logarithm: 1e-31 relative
-        assert pressure(high) > 0
-        for _ in range(110):
-            middle = mp.sqrt(low * high)
-            low, high = (middle, high) if pressure(middle) < 0 else (low, middle)
-        return float(floor + low)
-
-
 def exact_slope(scenario, alpha):
     """F'(w) of the sum over devices as a function of an mpf, by a central difference (integer alpha)."""
     share = mp.mpf(scenario.privacy_noise_power or scenario.noise_power) / mp.mpf(

@@ -1,6 +1,5 @@
 """Policies that choose who sends: the threshold, the power limit, whose rounds count, and the gain at equal noise."""
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -43,19 +42,14 @@ def random_gain(seed, rounds):
 
 def total_of(scenario, gain, threshold):
     """The mean noise energy of a threshold by plain loops; inf if a round has no sender."""
-    scaled = scenario.scaled_gain(gain)
-    spent = 0.0
-    for t in range(gain.shape[1]):
-        count = sum(g >= threshold for g in scaled[:, t])
+    spent = []
+    for of_round in scenario.scaled_gain(gain).T:
+        count = sum(of_round >= threshold)
         if count == 0:
             return np.inf
-        # x_max / M^2
-        per_sender = (
-            np.max(scenario.max_power) * scenario.num_parameters / scenario.clip_norm**2
-        )
-        cap = per_sender * count**2 * threshold
-        spent += scenario.num_parameters * scenario.noise_power / cap
-    return spent / gain.shape[1]
+        x_max = scenario.x_max * (count / scenario.num_devices) ** 2
+        spent.append(scenario.noise_scale / (x_max * threshold))
+    return np.mean(spent)
 
 
 @given(gain_rows, st.floats(-2, 2))
@@ -67,8 +61,7 @@ def test_threshold_is_the_least_of_all_with_its_total(rows, factor):
     total = least * 10.0 ** abs(factor) * 1.0001
     threshold = float(Truncated.of_total(UNEQUAL, gain, total).threshold)
     assert total_of(UNEQUAL, gain, threshold) == pytest.approx(total, rel=1e-11)
-    near = threshold * np.array([0.1, 0.9, 0.999999])
-    for lower in [*scaled, *np.nextafter(scaled, np.inf), *near]:
+    for lower in [*scaled, *np.nextafter(scaled, np.inf), 0.999999 * threshold]:
         if lower < threshold:
             assert total_of(UNEQUAL, gain, lower) > total * (1 - 1e-11)
     with pytest.raises(BudgetNotReached, match="total must be at least"):
@@ -84,10 +77,8 @@ def test_totals_broadcast_against_realisations(kind, options, field):
     total = np.array([[0.3], [3.0]])
     policy = kind.of_total(MNIST, gain, total, *options)
     selection = policy.select(MNIST, gain)
-    assert selection.senders.shape[-2:] == (10, 30)
-    expected = np.broadcast_to(total, (2, 4))
     rtol = 0.01 if kind is Joint else 1e-12  # a round of Joint drops a device at once
-    np.testing.assert_allclose(selection.total, expected, rtol=rtol)
+    np.testing.assert_allclose(selection.total / total, np.ones((2, 4)), rtol=rtol)
     alone = replace(policy, **{field: getattr(policy, field)[1, 2]})
     eta = alone.select(MNIST, gain[2]).eta
     np.testing.assert_array_equal(eta, selection.eta[1, 2])
@@ -117,16 +108,12 @@ def test_a_selection_is_its_rounds_one_at_a_time(policy):
 def test_every_sender_is_within_its_power_limit(policy):
     gain = random_gain(1, 200)
     selection = policy.select(UNEQUAL, gain)
-    largest = 0.0
-    for m, t in np.argwhere(selection.senders):
-        size = UNEQUAL.batch_size[m]
-        data = UNEQUAL.dataset_size[m]
-        # of the norm of the mean gradient
-        second = UNEQUAL.clip_norm**2 * (1 + (1 - size / data) / size)
-        count = selection.senders[:, t].sum()
-        power = selection.eta[t] * second / (UNEQUAL.num_parameters * count**2)
-        largest = max(largest, power / gain[m, t] / UNEQUAL.max_power[m])
-    assert 0.9 < largest <= 1 + 1e-12
+    # of the norm of the mean gradient
+    second = UNEQUAL.clip_norm**2 * UNEQUAL.batch_second_moment[:, None]
+    count = np.maximum(selection.senders.sum(axis=0), 1)
+    power = selection.eta * second / (UNEQUAL.num_parameters * count**2) / gain
+    share = power / np.array(UNEQUAL.max_power)[:, None]
+    assert 0.9 < share[selection.senders].max() <= 1 + 1e-12
 
 
 def test_best_sends_the_strongest_and_the_first_of_equal_ones():
@@ -176,27 +163,24 @@ def test_epsilon_is_kept_on_every_channel(scenario):
     guarantee = policy.guarantee(scenario, EXACT, 1e-6)
     assert 8 * 0.998 <= guarantee <= 8
     shape = scenario.num_devices, scenario.num_rounds
-    drawn = channel.draw(*shape, 0).gain
-    all_send = np.full(shape, 1e-6)
-    epsilon = policy.select(scenario, drawn).epsilon(EXACT, 1e-6)
-    assert epsilon <= guarantee * (1 + 1e-9)
-    epsilon = policy.select(scenario, all_send).epsilon(EXACT, 1e-6)
-    np.testing.assert_allclose(epsilon, guarantee, rtol=1e-6)
+    some, all_send = (
+        policy.select(scenario, gain).epsilon(EXACT, 1e-6)
+        for gain in (channel.draw(*shape, 0).gain, np.full(shape, 1e-6))
+    )
+    assert some <= guarantee * (1 + 1e-9)
+    assert all_send == pytest.approx(guarantee, rel=1e-6)
 
 
 def least_lagrangian(scenario, gain, price):
     """The least leakage plus price times noise of one round, over all sets of senders and a fine grid of energies."""
     leakage = RoundLeakage(scenario)
     scaled = scenario.scaled_gain(gain)
-    M = scenario.num_devices
     values = []
-    for senders in itertools.product([False, True], repeat=M):
-        share = sum(senders) / M
-        if share == 0:
-            continue
-        floor = scenario.floor(scaled[list(senders)].min()) / share**2
+    for senders in [[0], [1], [2], [0, 1], [0, 2], [1, 2], [0, 1, 2]]:
+        share = len(senders) / 3
+        floor = scenario.floor(scaled[senders].min()) / share**2
         w = floor * np.geomspace(1, 1e7, 4001)
-        values.append((share * leakage(share**2 * w) / M + price * w).min())
+        values.append((share * leakage(share**2 * w) / 3 + price * w).min())
     return min(values)
 
 
@@ -214,17 +198,10 @@ def test_joint_choice_is_the_best_set_and_scaling_of_every_round(rows, exponent)
         assert value == pytest.approx(least, rel=1e-4)  # the grid of energies
 
 
-def test_a_joint_total_below_every_choice_is_refused():
-    with pytest.raises(BudgetNotReached, match="total must be at least"):
-        Joint.of_total(MNIST, channel.draw(10, 12, 0).gain, 1e-9)
-
-
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
         (Truncated(), "exactly one of threshold and epsilon"),
-        (Truncated(1e-11, 1.0), "exactly one of threshold and epsilon"),
-        (Truncated(-1.0), "threshold must be"),
         (Truncated(1e-320), "threshold must be"),
         (Truncated(epsilon=-1.0), "epsilon must be"),
         (Best(0), "number must be a whole number >= 1"),
@@ -250,6 +227,8 @@ def test_a_total_below_full_power_is_refused():
     gain = channel.draw(10, 12, 0).gain
     with pytest.raises(BudgetNotReached, match="total must be more than"):
         Best.of_total(MNIST, gain, 1e-6, 10)
+    with pytest.raises(BudgetNotReached, match="total must be at least"):
+        Joint.of_total(MNIST, gain, 1e-9)
 
 
 def test_senders_as_zeros_and_ones_are_refused():
@@ -258,5 +237,3 @@ def test_senders_as_zeros_and_ones_are_refused():
     wrong = selection._replace(senders=selection.senders.astype(int))
     with pytest.raises(InvalidInput, match=r"^senders must be bool, got"):
         wrong.epsilon(EXACT)
-    with pytest.raises(InvalidInput, match=r"^senders must be bool, got"):
-        wrong.rdp()
