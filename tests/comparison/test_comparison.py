@@ -18,7 +18,6 @@ from adascale import (
     registry,
 )
 from adascale.channel import (
-    AntennaSelection,
     Beamforming,
     Rayleigh,
     RayleighFloors,
@@ -62,16 +61,13 @@ def decide_alike(policy, other):
 @pytest.mark.parametrize("name", CAUSAL)
 def test_no_gain_of_the_realisation_is_seen(name):
     policy = CAUSAL[name](PROBLEM, MEAN_GAIN)
-    assert isinstance(policy, policies.OnlinePolicy)
     assert decide_alike(policy, CAUSAL[name](other_gains(PROBLEM), MEAN_GAIN))
 
 
 @pytest.mark.parametrize("name", TUNED)
 def test_control_tuning_on_the_realisation_sees_its_gains(name):
-    policy, other = (
-        TUNED[name](problem, MEAN_GAIN) for problem in (PROBLEM, other_gains(PROBLEM))
-    )
-    assert not decide_alike(policy, other)
+    policy = TUNED[name](PROBLEM, MEAN_GAIN)
+    assert not decide_alike(policy, TUNED[name](other_gains(PROBLEM), MEAN_GAIN))
 
 
 def test_on_fresh_realisations_the_mean_cost_is_nu():
@@ -88,17 +84,12 @@ def test_on_fresh_realisations_the_mean_cost_is_nu():
 
 
 def test_the_channel_of_a_table_is_assumed_unless_the_method_has_one():
-    def cost(method):
-        table = leakage_table(
-            SHORT, [0.04], range(30), {"Level": method}, channel=Rician(K=10)
-        )
-        return table.cost.to_numpy()
-
-    right = cost(policies.ConstantLevel)
-    np.testing.assert_array_equal(
-        cost(TunedOnModel(policies.ConstantLevel, channel=Rician(K=10))), right
-    )
-    wrong = cost(TunedOnModel(policies.ConstantLevel, channel=Rayleigh()))
+    levels = {
+        "the table's": policies.ConstantLevel,
+        "its own": TunedOnModel(policies.ConstantLevel, channel=Rayleigh()),
+    }
+    table = leakage_table(SHORT, [0.04], range(30), levels, channel=Rician(K=10))
+    right, wrong = (table.cost[table.policy == name] for name in levels)
     error = right.std() / np.sqrt(30)
     assert abs(right.mean() - 0.04) < 4 * error
     assert wrong.mean() - 0.04 > 8 * error  # the control
@@ -109,15 +100,11 @@ class Undeclared(policies.EqualAlloc):
         self.level = level
 
 
-BOTH = (TunedOnModel, TunedOnRealisation)
 REFUSED = [
-    *[("penalty, rate", lambda m=m: m(policies.LyapunovPowerControl)) for m in BOTH],
-    *[("subclass of .*Policy", lambda m=m: m(dict)) for m in BOTH],
-    *[
-        ("Undeclared: .*level.*`tuned`", lambda m=m: m(Undeclared)(PROBLEM))
-        for m in BOTH
-    ],
-    *[("needs mean_gain", lambda m=m: m(policies.EstimFuture)(PROBLEM)) for m in BOTH],
+    ("penalty, rate", lambda: TunedOnModel(policies.LyapunovPowerControl)),
+    ("subclass of .*Policy", lambda: TunedOnModel(dict)),
+    ("Undeclared: .*level.*`tuned`", lambda: TunedOnModel(Undeclared)(PROBLEM)),
+    ("needs mean_gain", lambda: TunedOnModel(policies.EstimFuture)(PROBLEM)),
     ("needs the law", lambda: TunedOnRealisation(policies.ReSolve)),
     ("Optimal", lambda: TunedOnModel(policies.Optimal)),
     ("takes no parameters", lambda: find_method("LyapunovPowerControl:rate=1")),
@@ -145,16 +132,12 @@ def test_the_parameter_that_is_not_fixed_brings_the_cost_to_nu(policy, fixed):
     tuned = TunedOnRealisation(policy, **fixed)(PROBLEM, MEAN_GAIN)
     cost = PROBLEM.cost(tuned.schedule(PROBLEM))
     np.testing.assert_allclose(cost / PROBLEM.budget, np.ones((2, 2)), rtol=1e-9)
-    for name, value in fixed.items():
-        assert getattr(tuned, name) == value
+    assert vars(tuned).items() >= fixed.items()
 
 
 def test_a_class_without_a_free_parameter_is_used_as_it_is():
     fixed = TunedOnRealisation(policies.AdaScale, penalty=0.5)(PROBLEM)
     assert fixed.penalty == 0.5
-    assert TunedOnModel(policies.Learn, budget_mode="hard")(PROBLEM) == policies.Learn(
-        "hard"
-    )
     policy = TunedOnModel(policies.EstimFuture, estimate="devices")(PROBLEM, MEAN_GAIN)
     assert policy.estimate == "devices"
     np.testing.assert_array_equal(policy.mean_gain, MEAN_GAIN)
@@ -167,17 +150,9 @@ KNOWN = [
     (TunedOnRealisation(policies.AdaScale, penalty=1.0), ("causal", "nothing")),
     (policies.EstimFuture, ("causal", "law")),
     (policies.Learn, ("causal", "nothing")),
-    (
-        TunedOnRealisation(policies.Learn, prior=RayleighFloors(1.0)),
-        ("causal", "law"),
-    ),
-    (TunedOnRealisation(policies.Best, number=2), ("hindsight", "gains to come")),
+    (TunedOnRealisation(policies.Learn, prior=RayleighFloors(1)), ("causal", "law")),
     (TunedOnRealisation(policies.Best, number=2, level=0.0), ("causal", "nothing")),
     (find_method("LyapunovPowerControl")[1], ("reconstruction", "gains to come")),
-    (
-        TunedOnRealisation(policies.LyapunovPowerControl, rate=1.0, penalty=1.0),
-        ("reconstruction", "nothing"),
-    ),
     (best_lyapunov, ("hindsight", "gains to come")),  # as any function
 ]
 
@@ -284,51 +259,37 @@ ALL = {name: METHODS[name] for name in ("Optimal", "AdaScale", "EqualAlloc")} | 
 def test_equal_total_is_equal_noise_and_below_the_floor_only_some_can_send():
     problem, _ = drawn(EQUAL, 1.0, range(4))
     floor = problem.min_noise_energy.mean(axis=-1)
-    low = float(np.sort(floor)[1:3].mean())
-    high = 2 * float(floor.max())
-    table = leakage_table(
-        EQUAL, [high, low], range(4), ALL, target="total", accountant=RENYI
-    )
+    totals = [2 * floor.max(), np.median(floor)]  # the second is too little for two
+    options = {"target": "total", "accountant": RENYI}
+    table = leakage_table(EQUAL, totals, range(4), ALL, **options)
     can_send = (table.target_total > floor[table.seed]) | table.policy.isin(SENDERS)
     assert (~can_send).sum() == 2 * 3
     for name in ("total", "nu", "epsilon"):
         np.testing.assert_array_equal(table[name].notna(), can_send)
     sent = table[can_send]
     np.testing.assert_allclose(sent.total, sent.target_total, rtol=1e-9)
-    np.testing.assert_allclose(
-        sent.nu, sent.total - floor[sent.seed], rtol=1e-6, atol=1e-12
-    )
+    own = sent.total - floor[sent.seed]
+    np.testing.assert_allclose(sent.nu, own, rtol=1e-6, atol=1e-12)
 
 
 @pytest.mark.parametrize("scenario", [EQUAL, UNEQUAL], ids=["equal", "unequal"])
 def test_equal_epsilon_is_the_least_noise_that_no_device_exceeds(scenario):
     table = leakage_table(scenario, [0.5], [0], ALL, target="epsilon", accountant=RENYI)
-    assert (table.epsilon <= table.target_epsilon).all()
-    assert (table.epsilon >= 0.9999 * table.target_epsilon).all()
+    assert (table.epsilon <= 0.5).all()
+    assert (table.epsilon >= 0.9999 * 0.5).all()
     for row in table.itertuples():
-        target = "total" if row.policy in SENDERS else "nu"
-        less = leakage_table(
-            scenario,
-            [getattr(row, target) * 0.9995],
-            [0],
-            {row.policy: ALL[row.policy]},
-            target=target,
-            accountant=RENYI,
-        )
-        assert less.epsilon[0] > row.target_epsilon
+        alone = {row.policy: ALL[row.policy]}
+        less = [0.9995 * row.total], [0], alone
+        found = leakage_table(scenario, *less, target="total", accountant=RENYI)
+        assert found.epsilon[0] > 0.5
 
 
 def test_an_epsilon_out_of_reach_is_nan_and_one_at_full_power_needs_no_budget():
     full_power = {"full": FullPower}
     own = leakage_table(EQUAL, [1.0], range(3), full_power, accountant=RENYI).epsilon
-    table = leakage_table(
-        EQUAL,
-        [float(own.min()) / 2, 2 * float(own.max())],
-        range(3),
-        full_power,
-        target="epsilon",
-        accountant=RENYI,
-    )
+    targets = [own.min() / 2, 2 * own.max()]
+    options = {"target": "epsilon", "accountant": RENYI}
+    table = leakage_table(EQUAL, targets, range(3), full_power, **options)
     for name in ("total", "nu"):
         assert table[name].isna().tolist() == [True] * 3 + [False] * 3
     assert (table.nu[3:] < 1e-3).all()
@@ -339,54 +300,27 @@ def device_sigmas(row, gain):
     if row.policy == "Optimal":
         problem = Problem(UNEQUAL, UNEQUAL.min_gain(gain), row.nu)
         return problem.noise_multiplier(policies.Optimal().schedule(problem))
-    total = row.target_total
-    if row.policy == "fixed":
-        policy = policies.Truncated(epsilon=8.0)
-    elif row.policy == "Truncated":
-        policy = policies.Truncated.of_total(UNEQUAL, gain, total)
-    else:
-        policy = policies.Best.of_total(UNEQUAL, gain, total, number=8)
+    policy = policies.Best.of_total(UNEQUAL, gain, row.target_total, number=8)
     selection = policy.select(UNEQUAL, gain)
-    assert row.total == pytest.approx(float(selection.total), rel=1e-9)
     assert row.participation == selection.participation.mean()
     assert row.participation_min == selection.participation.min()
     return selection.noise_multiplier
 
 
-MODELS = [
-    channel.Rayleigh(),
-    Beamforming(antennas=2),
-    AntennaSelection(antennas=2, chains="all"),
-]
-
-
 @pytest.mark.filterwarnings("ignore::adascale.accounting.OrdersTooFew")
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", [channel.Rayleigh(), Beamforming(antennas=2)])
 def test_a_row_accounts_for_each_device_and_its_exposure(model):
-    chosen = {
-        "fixed": TunedOnRealisation(policies.Truncated, epsilon=8.0),
-        "Optimal": policies.Optimal,
-    } | SENDERS
-    totals = [1e-3, 3.0]  # the first is out of reach of the optimum
-    table = leakage_table(
-        UNEQUAL, totals, [0], chosen, target="total", channel=model, accountant=RENYI
-    )
-    realisation = model.draw(UNEQUAL.num_devices, UNEQUAL.num_rounds, [0])
-    gain = realisation.gain[0]
-    exposure = np.ones(1)
-    if realisation.exposure is not None:
-        exposure = realisation.exposure[0]
+    chosen = {"Optimal": policies.Optimal, "Best": SENDERS["Best"]}
+    options = {"target": "total", "channel": model, "accountant": RENYI}
+    table = leakage_table(UNEQUAL, [3.0], [0], chosen, **options)
+    realisation = model.draw(UNEQUAL.num_devices, UNEQUAL.num_rounds, 0)
+    exposure = np.ones(1) if realisation.exposure is None else realisation.exposure
     rates = np.broadcast_to(UNEQUAL.sampling_rate, UNEQUAL.num_devices)
-    reached = table.dropna(subset=["total"])
-    assert len(reached) < len(table)
-    for row in reached.itertuples():
-        sigma = device_sigmas(row, gain) / np.sqrt(exposure)
-        sent = [device[np.isfinite(device)] for device in sigma]
-        epsilon = [RENYI.epsilon(q, s, 1e-5) for q, s in zip(rates, sent, strict=True)]
+    for row in table.itertuples():
+        sigma = device_sigmas(row, realisation.gain) / np.sqrt(exposure)
+        sent = [(q, s[np.isfinite(s)]) for q, s in zip(rates, sigma, strict=True)]
+        epsilon = [RENYI.epsilon(*each, 1e-5) for each in sent]
         assert row.epsilon == pytest.approx(max(epsilon), rel=1e-9)
         assert row.epsilon_mean == pytest.approx(np.mean(epsilon), rel=1e-9)
-        rdp = [
-            accounting.rdp(q, s, UNEQUAL.order).sum()
-            for q, s in zip(rates, sent, strict=True)
-        ]
+        rdp = [accounting.rdp(*each, UNEQUAL.order).sum() for each in sent]
         assert row.rdp == pytest.approx(np.mean(rdp), rel=1e-12)
