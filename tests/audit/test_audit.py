@@ -18,7 +18,6 @@ from adascale import (
     channel,
     policies,
 )
-from adascale.audit.canaries import unit
 from adascale.learning import Diverged, Training, data, fedsgd, train
 
 ROUNDS, NU, DELTA = 20, 2.56, 1e-5
@@ -52,8 +51,6 @@ def test_gradient_canary_is_heard_where_it_was_sent_and_nowhere_else():
     signal = canaries.signal(SCENARIO, sent, torch.zeros(SCENARIO.num_parameters))
     expected = np.where(np.isin(np.arange(300), sent), 10, 0)
     np.testing.assert_allclose(canaries.heard(SCENARIO, signal), expected, rtol=1e-6)
-    length = 10 * math.sqrt(3) * unit(SCENARIO)
-    assert float(signal.norm()) == pytest.approx(length, rel=1e-6)
 
 
 def test_without_canaries_it_is_the_training_of_the_package():
@@ -77,7 +74,8 @@ def test_residual_noise_matches_the_noise_multiplier(share):
 
 
 def test_bounds_are_below_the_accounted_epsilon_and_near_it():
-    result = audited(9000)
+    result = audited(4500, runs=2)
+    assert (result.runs, result.canaries) == (2, 9000)
     assert result.refuted == {}
     assert 0 < result.one_run < result.accounted < result.renyi
     assert 0 < result.rates < result.accounted
@@ -102,12 +100,6 @@ def test_half_of_the_noise_is_found(monkeypatch):
     assert "scaled" in audited(4000, seed=1).refuted
 
 
-def test_several_trainings_are_pooled():
-    result = audited(500, runs=2)
-    assert (result.runs, result.canaries) == (2, 1000)
-    assert result.refuted == {}
-
-
 def test_training_that_diverges_is_no_audit():
     with pytest.raises(Diverged):
         audited(20, training=replace(TRAINING, learning_rate=1e39))
@@ -117,9 +109,7 @@ def test_training_that_diverges_is_no_audit():
     ("argument", "options"),
     [
         ("canaries", {"canaries": 9371}),
-        ("canaries", {"canaries": 9}),
         ("canaries", {"delta": 0.01}),
-        ("delta", {"delta": 0.0}),
         ("norm", {"norm": 0.0}),
         ("runs", {"runs": 0}),
         ("confidence", {"confidence": 1.0}),

@@ -1,10 +1,12 @@
 """Models without rules: their sums by ``vmap(grad)`` against a plain loop over the samples."""
 
+import copy
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.nn.utils import parametrizations, prune
+from torch.nn.utils import parametrizations
 
 from adascale.learning import clipped_sum
 from adascale.learning.gradients import has_rules
@@ -21,14 +23,7 @@ from .test_gradients import (
     two,
 )
 
-IMAGE = (4, 6, 6)
 SEQUENCE = (3, 8)
-
-
-def on_images(*layers):
-    return nn.Sequential(
-        *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 4)
-    )
 
 
 def on_sequences(layer, call=lambda layer, x: layer(x)):
@@ -66,10 +61,6 @@ def hooked(layer):
     layer.register_forward_hook(lambda _, x, y: y.sin())
 
 
-def pruned(layer):
-    prune.l1_unstructured(layer, "weight", 0.5)
-
-
 def lstm():
     layer = nn.LSTM(8, 8, batch_first=True)
     return on_sequences(layer, lambda layer, x: layer(x)[0])
@@ -86,7 +77,6 @@ GENERAL = {
     "own forward": (lambda: changed(own_forward), VECTOR),
     "hook": (lambda: changed(hooked), VECTOR),
     "parametrized": (lambda: changed(parametrizations.weight_norm), VECTOR),
-    "pruned": (lambda: changed(pruned), VECTOR),
     "tied": (tied, VECTOR),
     "called twice": (lambda: nn.Sequential(x := nn.Linear(4, 4), nn.Tanh(), x), VECTOR),
     "batch flattened": (
@@ -116,19 +106,13 @@ def test_models_without_rules_equal_the_plain_loop(name):
         assert_equals_plain_loop(model, *batch(shape))
 
 
-UNCOVERED = {
-    "padding": (lambda: on_images(nn.Conv2d(4, 4, 3, padding="same")), IMAGE),
-    "sequences": (
-        lambda: nn.Sequential(nn.Linear(8, 2), nn.Flatten(), nn.Linear(6, 4)),
-        SEQUENCE,
-    ),
-}
-
-
-@pytest.mark.parametrize("name", UNCOVERED)
-def test_forms_that_a_rule_does_not_cover_equal_the_plain_loop(name):
-    make, shape = UNCOVERED[name]
-    assert_equals_plain_loop(filled(make()), *batch(shape))
+@pytest.mark.parametrize(
+    ("first", "shape"),
+    [(nn.Conv2d(4, 1, 3, padding="same"), (4, 6, 6)), (nn.Linear(12, 12), (3, 12))],
+)
+def test_forms_that_a_rule_does_not_cover_equal_the_plain_loop(first, shape):
+    model = nn.Sequential(copy.deepcopy(first), nn.Flatten(), nn.Linear(36, 4))
+    assert_equals_plain_loop(filled(model), *batch(shape))
 
 
 def test_no_sample_sees_another_even_if_the_model_would_let_it():
@@ -153,9 +137,6 @@ def test_dropout_draws_a_mask_for_each_sample(norm):
     model = filled(nn.Sequential(*layers))
     torch.manual_seed(0)
     result = clipped_sum(model, images, labels, 1.0)
-    torch.manual_seed(0)
-    again = clipped_sum(model, images, labels, 1.0)
-    assert torch.equal(again.gradient, result.gradient)
     counts = torch.unique(result.loss, return_counts=True)[1]
     assert len(counts) == 16  # masks of four numbers
     assert counts.max() < 60  # of 400 / 16 = 25 expected
