@@ -57,34 +57,24 @@ def test_validators_refuse_and_name_the_argument(function, value):
     assert refused(lambda: function("it", value=value), "it").startswith("it must ")
 
 
-@pytest.mark.parametrize(
-    "value", [MASKED, [MASKED, [1.0, 2.0]], 10**400, [1.5, 10**5000]]
-)
+@pytest.mark.parametrize("value", [MASKED, 10**400, [1.5, 10**5000]])
 def test_masked_entries_and_integers_beyond_float64_are_refused(value):
     refused(lambda: check.positive("it", value), "it")
 
 
-@pytest.mark.parametrize(
-    ("value", "place"),
-    [
-        ([1.0, -2.0, -3.0], "-2.0 at index 1$"),
-        ([[1.0, 0.0]], r"0.0 at index \(0, 1\)$"),
-    ],
-)
-def test_the_first_bad_entry_is_named(value, place):
-    with pytest.raises(errors.InvalidInput, match=place):
-        check.positive("x", value)
+def test_the_first_bad_entry_is_named():
+    with pytest.raises(errors.InvalidInput, match=r"0.0 at index \(0, 1\)$"):
+        check.positive("x", [[1.0, 0.0, -1.0]])
 
 
 SCENARIO = {
     "name": ["", 3],
     "num_devices": [True, 10**12],
     "num_rounds": [1.5],
-    "num_parameters": [10**400],
-    "batch_size": [[1.0, 0, 1.0], (1, 2), 1e-320, MASKED],
-    "dataset_size": [0, (99.0,)],
+    "batch_size": [(1, 2), 1e-320],
+    "dataset_size": [0],
     "clip_norm": [-1, (1.0, 1.0), 1e200],
-    "max_power": [0, (0.1, 0.2)],
+    "max_power": [0],
     "noise_power": [INF, -90, 1e-320],
     "order": [0.9],
     "privacy_noise_power": [1.1e-12, [1e-13] * 3],
@@ -100,7 +90,6 @@ ENTRIES = [
     ("order", partial(RoundLeakage, MIXED, 1)),
     ("gain", partial(MIXED.min_gain, [[1.0, 1.0], [0, 1.0]])),
     ("path_loss", partial(MIXED.mean_gain, np.ones(2))),
-    ("min_gain", partial(Problem, MIXED, [1.0, NAN], 0.1)),
     ("min_gain", partial(Problem, MIXED, np.empty((2, 0)), 0.1)),
     ("min_gain", partial(Problem, MIXED, [1e-200], 0.1)),
     ("budget", partial(Problem, MIXED, [1.0], [0.1, 0])),
@@ -108,7 +97,6 @@ ENTRIES = [
     ("w", partial(PROBLEM.rdp, [1e-12, 1e-12, 0, 1e-12])),
     ("penalty", partial(policies.AdaScale, 0)),
     ("initial_queue", partial(policies.AdaScale, 0.1, [1.0, -1.0])),
-    ("values", partial(interval, [1.0, NAN])),
     ("values", partial(interval, [])),
     ("batchsize", partial(from_mapping, Scenario, {"batchsize": 3})),
 ]

@@ -51,13 +51,10 @@ def test_a_larger_penalty_costs_more_and_leaks_less(
     rounding = 1e-13 * energy.sum()
     more = spent[1] - spent[0]
     assert (np.cumsum(more) >= -rounding).all()  # every partial sum
-    assert (
-        total[0] - total[1]
-        >= (more**2).sum() / (2 * (both[1] - both[0])) - 1e-12 * total[0]
-    )
+    least = (more**2).sum() / (2 * (both[1] - both[0]))
+    assert total[0] - total[1] >= least - 1e-12 * total[0]
     if spent[0].sum() > 1e3 * rounding:
         assert more.sum() > 0
-        assert total[0] > total[1] - 1e-12 * total[0]
 
 
 def test_a_single_round_may_spend_less_at_a_larger_penalty():
@@ -75,11 +72,9 @@ def test_a_single_round_may_spend_less_at_a_larger_penalty():
 def test_the_cost_runs_from_nothing_to_infinity(order):
     problem = make(replace(MNIST, order=order), 0.04, rounds=50)
     slope = -RoundLeakage(problem.scenario).slope(problem.min_noise_energy)
-    tiny = (
-        1e-6 * 0.04 / slope.max()
-    )  # the queue stays empty, and a round spends V |F'| at its floor
+    # the queue stays empty, and a round spends V |F'| at its floor
+    tiny = 1e-6 * 0.04 / slope.max()
     cost = float(problem.cost(policies.AdaScale(tiny).schedule(problem)))
-    assert cost == pytest.approx(
-        tiny * slope.mean(), rel=1e-2
-    )  # V F'' moves it, and the rounding of the floors
+    # V F'' moves it, and the rounding of the floors
+    assert cost == pytest.approx(tiny * slope.mean(), rel=1e-2)
     assert problem.cost(policies.AdaScale(1e12).schedule(problem)) > 1e3 * 0.04

@@ -53,73 +53,40 @@ def test_derived_quantities_follow_their_formulas_device_by_device():
     # one more rounding
     assert s.x_max == pytest.approx(reference.x_max(s), rel=1e-15)
     assert s.noise_scale == 1000 * 1e-12
-    # without sampling, the batch is not random
-    assert replace(s, batch_size=30, dataset_size=30).batch_second_moment == 1
 
 
 def test_batch_second_moment_is_that_of_a_poisson_batch():
     """E|B|^2 / B_m^2 of a binomial batch, from its probabilities."""
     k = np.arange(6001)
     expected = float(stats.binom(6000, 0.01).pmf(k) @ k**2) / 60**2
-    assert float(Scenario.mnist().batch_second_moment) == pytest.approx(
-        expected, rel=1e-9
-    )
+    found = float(Scenario.mnist().batch_second_moment)
+    assert found == pytest.approx(expected, rel=1e-9)
 
 
-SHARED = replace(HETEROGENEOUS, batch_size=10, dataset_size=100)
-
-
-@pytest.mark.parametrize("scenario", [HETEROGENEOUS, SHARED])
-def test_min_gain_and_mean_gain_follow_their_formulas_device_by_device(scenario):
+def test_min_gain_and_mean_gain_follow_their_formulas_device_by_device():
     gain = np.random.default_rng(0).exponential(size=(4, 3, 20))
-    k2 = np.broadcast_to(scenario.batch_second_moment, 3)
-    min_gain = scenario.min_gain(gain)
+    k2 = HETEROGENEOUS.batch_second_moment
+    min_gain = HETEROGENEOUS.min_gain(gain)
     for r, t in np.ndindex(4, 20):
         assert min_gain[r, t] == min(gain[r, m, t] / k2[m] for m in range(3))
     loss = np.array([[1e8, 2e9, 3e7], [1.0, 2.0, 3.0]])
     expected = [[1 / (row[m] * k2[m]) for m in range(3)] for row in loss]
-    np.testing.assert_allclose(scenario.mean_gain(loss), expected, rtol=1e-15)
+    np.testing.assert_allclose(HETEROGENEOUS.mean_gain(loss), expected, rtol=1e-15)
 
 
-@pytest.fixture(scope="module")
-def round_trip(tmp_path_factory):
+numbers = st.floats(1e-30, 1e30)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+
+
+@given(TEXT, numbers, st.floats(1e-6, 1), st.floats(1.001, 64) | st.just(3))
+def test_toml_gives_a_scenario_back_exactly(tmp_path_factory, name, size, share, order):
     path = tmp_path_factory.mktemp("toml") / "scenario.toml"
-
-    def round_trip(scenario):
+    radio = size, (0.1, 0.2 * share), 1e-12
+    plain = Scenario(name, 2, 9, 10**12, share * size, size, *radio, order)
+    parts = replace(plain, batch_size=(0.1, share), dataset_size=(0.1, 1))
+    for scenario in (plain, replace(parts, privacy_noise_power=share * 1e-12)):
         path.write_text(scenario.to_toml(), encoding="utf-8")
-        return Scenario.from_toml(path)
-
-    return round_trip
-
-
-positive = st.floats(1e-30, 1e30)
-
-
-@given(st.data())
-def test_toml_gives_a_scenario_back_exactly(round_trip, data):
-    draw, devices = data.draw, data.draw(st.integers(1, 5))
-
-    def per_device(values):
-        return draw(
-            st.one_of(values, st.lists(values, min_size=devices, max_size=devices))
-        )
-
-    size, share = per_device(positive), draw(st.floats(1e-6, 1))
-    noise_power = draw(st.floats(1e-18, 1e-6))
-    scenario = Scenario(
-        name=draw(st.text(st.characters(exclude_categories=["Cs"]), min_size=1)),
-        num_devices=devices,
-        num_rounds=draw(st.integers(1, 10**9)),
-        num_parameters=draw(st.integers(1, 10**12)),
-        batch_size=np.multiply(share, size),
-        dataset_size=size,
-        clip_norm=draw(positive),
-        max_power=per_device(st.floats(1e-3, 10)),
-        noise_power=noise_power,
-        order=draw(st.one_of(st.integers(2, 64), st.floats(1.001, 64))),
-        privacy_noise_power=draw(st.sampled_from([None, share * noise_power])),
-    )
-    assert round_trip(scenario) == scenario
+        assert Scenario.from_toml(path) == scenario
 
 
 def test_the_order_of_a_file_is_three_unless_it_says_one(tmp_path):
@@ -163,7 +130,6 @@ def test_scenario_reads_powers_in_other_units(tmp_path):
         ("noise_power = 1e-12\nbandwidth_hz = 1e6", "bandwidth_hz"),
         ("noise_power_dbm = -90\nnoise_figure_db = 7", "noise_figure_db"),
         ("bandwidth_hz = 0", "bandwidth_hz"),
-        ("bandwidth_hz = 1e6\nnoise_figure_db = 'x'", "noise_figure_db"),
         ("noise_power_dbm = true", "noise_power_dbm"),
     ],
 )
@@ -177,10 +143,7 @@ def test_power_of_unclear_unit_is_refused(tmp_path, lines, named):
 
 @pytest.mark.parametrize(
     ("name", "power"),
-    [
-        *(("max_power", power) for power in (23, [10.5, 1.0] * 5, 10)),
-        *(("noise_power", power) for power in (4e-21, 1)),
-    ],
+    [("max_power", 23), ("max_power", 10), ("noise_power", 4e-21), ("noise_power", 1)],
 )
 def test_power_that_looks_like_another_unit_is_noted(tmp_path, name, power):
     scenario, preset = tmp_path / "s.toml", tmp_path / "p.toml"

@@ -1,37 +1,27 @@
 """Matching the cost to the budget."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytest
 from scipy.optimize import brentq
 from scipy.stats import kstest
 
-from adascale import Problem, Scenario, policies, tuning
+from adascale import Scenario, policies, tuning
 from adascale.channel import RayleighFloors
 from adascale.errors import BudgetNotReached, InvalidInput
 
-from .problems import CIFAR, MNIST, make
+from .problems import CIFAR, MNIST, make, with_floors
 
 BUDGETS = np.array([[0.01], [0.16]])
 PROBLEM = make(MNIST, BUDGETS, [0, 1])
 
 
-def root(excess, near):
-    """The root by Brent's method, around a parameter."""
-    log_root = brentq(
-        lambda log_parameter: excess(np.exp(log_parameter)),
-        np.log(near) - 3,
-        np.log(near) + 3.3,
-        xtol=1e-14,
-    )
-    return np.exp(log_root)
-
-
-@pytest.mark.parametrize("scenario", [MNIST, CIFAR], ids=lambda scenario: scenario.name)
-@pytest.mark.parametrize("tolerance", [1e-3, 1e-6, 1e-9, 1e-11])
-def test_tuned_cost_is_the_budget_within_the_tolerance(scenario, tolerance):
-    problem = make(scenario, [[0.01], [0.32]], [0, 1])
+@pytest.mark.parametrize("tolerance", [1e-3, 1e-11])
+def test_tuned_cost_is_the_budget_within_the_tolerance(tolerance):
+    problem = make(CIFAR, [[0.01], [0.32]], [0, 1])
     penalty = tuning.match_budget(policies.AdaScale, problem, tolerance=tolerance)
     cost = problem.cost(policies.AdaScale(penalty).schedule(problem))
     assert np.abs(cost / problem.budget - 1).max() <= tolerance
@@ -45,8 +35,9 @@ def test_matching_agrees_with_a_generic_root_finder_at_each_instance():
         def excess(V, alone=alone):
             return alone.cost(policies.AdaScale(V).schedule(alone)) / alone.budget - 1
 
+        own = brentq(excess, penalty[k, r] / 20, 30 * penalty[k, r], xtol=1e-14)
         # the penalty moves a few times as much as the cost, which is found to 1e-12
-        assert penalty[k, r] == pytest.approx(root(excess, penalty[k, r]), rel=1e-10)
+        assert penalty[k, r] == pytest.approx(own, rel=1e-10)
     assert tuning.match_budget(policies.AdaScale, alone).shape == ()
 
 
@@ -59,46 +50,38 @@ def test_the_guess_does_not_matter(guess):
 
 @dataclass
 class Spending:
-    """Spends a share of its budget that is its parameter."""
+    """Spends a share of its budget that is a function of its parameter."""
 
+    share: Callable
     parameter: np.ndarray
 
-    def share(self):
-        return self.parameter
-
     def schedule(self, problem):
-        spent = (self.share() * problem.budget)[..., None]
-        return problem.min_noise_energy + spent
+        spent = self.share(self.parameter) * problem.budget
+        return problem.min_noise_energy + spent[..., None]
 
 
-class Double(Spending):
-    def share(self):
-        return 2.0
+def double(parameter):
+    return 2.0
 
 
-class Bounded(Spending):
-    def share(self):
-        return 0.9 * self.parameter / (1 + self.parameter)
+def bounded(parameter):
+    return 0.9 * parameter / (1 + parameter)
 
 
-class Jumps(Spending):
-    def share(self):
-        return np.where(self.parameter < 3.7, 0.5, 2.0)
+def jumps(parameter):
+    return np.where(parameter < 3.7, 0.5, 2.0)
 
 
 def test_any_policy_with_one_positive_parameter_can_be_tuned():
-    parameter = tuning.match_budget(Spending, PROBLEM, guess=30.0)
+    policy = partial(Spending, lambda parameter: parameter)
+    parameter = tuning.match_budget(policy, PROBLEM, guess=30.0)
     np.testing.assert_allclose(parameter, 1.0, rtol=1e-9)
 
 
-@pytest.mark.parametrize("policy", [Double, Bounded, Jumps])
-def test_a_policy_that_cannot_reach_its_budget_is_refused(policy):
+@pytest.mark.parametrize("share", [double, bounded, jumps])
+def test_a_policy_that_cannot_reach_its_budget_is_refused(share):
     with pytest.raises(BudgetNotReached, match=r"instance \(0, 0\).* nu = 0\.01"):
-        tuning.match_budget(policy, PROBLEM)
-
-
-def power_control(privacy_budget, mean_gain):
-    return policies.PowerControl(mean_gain, privacy_budget)
+        tuning.match_budget(partial(Spending, share), PROBLEM)
 
 
 def test_each_instance_has_its_own_statistics():
@@ -110,7 +93,7 @@ def test_each_instance_has_its_own_statistics():
     def policy(privacy_budget, mean_gain):
         assert mean_gain.shape == (len(privacy_budget), 10)
         counts.append(len(privacy_budget))
-        return power_control(privacy_budget, mean_gain)
+        return policies.PowerControl(mean_gain, privacy_budget)
 
     sums = tuning.match_budget(policy, PROBLEM, mean_gain, guess=guess)
     cost = PROBLEM.cost(policies.PowerControl(mean_gain, sums).schedule(PROBLEM))
@@ -122,29 +105,16 @@ SHORT = Scenario("short", 3, 60, 1000, 20, 400, 1.0, 0.2, 1e-12)
 LAW = RayleighFloors([1e-3, 4e-3])
 
 
-def problem_of(floor, budget):
-    max_eta = SHORT.noise_scale / floor
-    return Problem(SHORT, max_eta / SHORT.x_max, budget)
-
-
 def test_the_mean_cost_over_draws_of_the_law_is_the_budget():
-    """By Brent's method on each instance alone, with the draws one by one."""
     budgets = np.array([[2e-3], [8e-3]])
     how = {"draws": 5, "seed": 3, "tolerance": 1e-9}
     penalty = tuning.match_law(policies.AdaScale, SHORT, budgets, LAW, **how)
-    assert penalty.shape == (2, 2)
     floor = tuning.draw_floors(SHORT, LAW, 5, 3)
     for k, r in np.ndindex(2, 2):
-        budget = budgets[k, 0]
-        draws = [problem_of(draw, budget) for draw in floor[r]]
-
-        def excess(V, draws=draws, budget=budget):
-            policy = policies.AdaScale(V)
-            costs = [problem.cost(policy.schedule(problem)) for problem in draws]
-            return np.mean(costs) / budget - 1
-
-        # a few times the tolerance
-        assert penalty[k, r] == pytest.approx(root(excess, penalty[k, r]), rel=1e-7)
+        policy = policies.AdaScale(penalty[k, r])
+        draws = [with_floors(SHORT, draw, budgets[k, 0]) for draw in floor[r]]
+        costs = [problem.cost(policy.schedule(problem)) for problem in draws]
+        assert np.mean(costs) == pytest.approx(budgets[k, 0], rel=1e-9)
 
 
 def test_draws_are_of_the_law_and_independent_from_round_to_round():
@@ -178,4 +148,4 @@ def test_more_draws_than_fit_into_memory_are_refused():
 )
 def test_a_law_whose_mean_cost_cannot_be_the_budget_is_refused(law, place):
     with pytest.raises(BudgetNotReached, match=f"{place}.* nu = 0.004"):
-        tuning.match_law(Double, SHORT, 4e-3, law)
+        tuning.match_law(partial(Spending, double), SHORT, 4e-3, law)

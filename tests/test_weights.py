@@ -35,14 +35,10 @@ def leakages(scenario, min_gain):
 def test_weights_set_the_power_limit():
     """Batches of Poisson size, and sample gradients that all have norm G and one direction: the largest power."""
     gain = np.array([3e-12, 8e-12, 1e-12])
-    power = np.empty(3)
-    for m, (batch, size) in enumerate(
-        zip(MIXED.batch_size, MIXED.dataset_size, strict=True)
-    ):
-        number = np.arange(size + 1)
-        square = (number / batch * MIXED.clip_norm) ** 2
-        energy = (binom.pmf(number, size, batch / size) * square).sum()
-        power[m] = SHARE[m] ** 2 / gain[m] * energy / MIXED.num_parameters
+    size, rate = np.array(MIXED.dataset_size), MIXED.sampling_rate
+    square = binom.var(size, rate) + binom.mean(size, rate) ** 2
+    energy = square / np.square(MIXED.batch_size) * MIXED.clip_norm**2
+    power = SHARE**2 / gain * energy / MIXED.num_parameters
     expected = (MIXED.max_power / power).min()  # the largest eta within all limits
     problem = Problem(WEIGHTED, WEIGHTED.min_gain(gain[:, None]), 1.0)
     assert problem.max_eta[0] == pytest.approx(expected, rel=1e-12)
@@ -51,12 +47,7 @@ def test_weights_set_the_power_limit():
 def test_noise_multiplier_is_noise_over_what_a_sample_moves():
     problem = Problem(WEIGHTED, [1e-12], 0.1)
     w = 2 * problem.min_noise_energy
-    sample = np.zeros(MIXED.num_parameters)
-    sample[0] = MIXED.clip_norm
-    moves = [
-        np.linalg.norm(p * sample / batch)
-        for p, batch in zip(SHARE, MIXED.batch_size, strict=True)
-    ]
+    moves = SHARE * MIXED.clip_norm / MIXED.batch_size
     noise = np.sqrt(MIXED.noise_power / 2 / problem.eta(w)[0])
     sigma = problem.noise_multiplier(w)[:, 0]
     np.testing.assert_allclose(sigma, noise / moves, rtol=1e-12)
