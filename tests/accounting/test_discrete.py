@@ -51,6 +51,14 @@ def test_infinite_losses_compose_as_in_their_closed_form(at):
     assert epsilon(events, 0.99 * (1 - kept)).lower == math.inf
 
 
+def test_mass_of_q_alone_counts_in_one_direction():
+    """With the sample there is one output, without it a second one, which shows that it is absent."""
+    event = from_pmf([0.01, -math.inf], [1.0, -math.expm1(-0.01)])
+    exact = -math.expm1(-3 * 0.01)
+    found = delta([(event, 3)], 0.4)
+    assert found.lower <= exact * (1 + 1e-9) <= found.upper * (1 + 2e-9)
+
+
 def pair_on_a_grid(q, sigma, count, up, step=2e-4):
     """Delta of composed pairs whose losses above 0 are those of sampling in both directions, rounded up or down."""
     mu, size = 2 / sigma, 2**18

@@ -73,6 +73,7 @@ def test_a_million_rounds_take_no_memory_and_no_rounds_leak_nothing():
     tracemalloc.stop()
     for none in ([], [(0.0, 1.0, 5)], [(0.1, 1.0, 0)]):
         assert epsilon(none, 1e-5).upper == advantage(none).upper == 0.0
+        assert beta(none, 0.0).lower == pytest.approx(1.0)
         assert beta(none, 0.25).lower == pytest.approx(0.75)
 
 

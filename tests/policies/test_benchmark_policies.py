@@ -8,6 +8,7 @@ from scipy.optimize import brentq
 
 from adascale import channel, policies
 
+from .. import reference
 from ..problems import MIXED, MNIST, drawn
 
 SMALL = replace(MNIST, name="small", num_rounds=25)
@@ -30,19 +31,15 @@ def test_the_two_readings_estimate_what_they_say():
 @READINGS
 @pytest.mark.parametrize("budget", [0.01, 3.0])
 def test_estim_future_plans_like_a_plain_loop(reading, budget):
-    """Every round is planned anew, the level found by a generic root finder."""
+    """Every round is planned anew, the level found by bisection."""
     problem, mean = drawn(SMALL, budget)
     later_floor = SMALL.floor(policies.estimated_min_gain(mean, reading))
     w = policies.EstimFuture(mean, reading).schedule(problem)
     left = budget * 25
     for t, floor in enumerate(problem.min_noise_energy):
-        floors = np.array([floor] + [later_floor] * (24 - t))
-
-        def excess(level, floors=floors, left=left):
-            return np.maximum(level - floors, 0).sum() - left
-
-        level = brentq(excess, 0, 1e9, xtol=1e-15)
-        # brentq's tolerance, 25 rounds of it
+        floors = [floor] + [later_floor] * (24 - t)
+        level = reference.water_level(floors, left / len(floors))
+        # rounding of 25 rounds
         assert w[t] == pytest.approx(max(level, floor), rel=1e-8)
         left -= max(level, floor) - floor
 
@@ -112,3 +109,10 @@ def test_a_round_left_out_lets_the_queue_of_shi_et_al_fall():
     state = policy.skip(policy.start(MIXED, 0.1))
     assert (state.queue, state.round) == (pytest.approx(0.15), 1)
     assert policy.skip(state).queue == 0
+
+
+def test_a_contraction_ends_a_stream_without_a_horizon():
+    policy = policies.LyapunovPowerControl(1.0, 1.0, 0.5)
+    state = replace(policy.start(MIXED, 0.1), round=900)
+    with pytest.raises(ValueError, match="contraction must be at least"):
+        policy.decide(state, MIXED.floor(1e-10))
