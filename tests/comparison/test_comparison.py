@@ -46,6 +46,7 @@ SHORT = replace(Scenario.mnist(), num_rounds=100)
 BUDGETS = np.array([2e-3, 8e-3])  # OnlySome reaches the first
 PROBLEM, MEAN_GAIN = drawn(SMALL, BUDGETS[:, None], [0, 1])
 FRESH, _ = drawn(SMALL, BUDGETS[:, None], [11, 12])
+OPTIMAL_RATE = float(PROBLEM.eta(policies.Optimal().schedule(PROBLEM)).mean())
 
 
 def other_gains(problem):
@@ -122,13 +123,10 @@ def test_a_method_that_cannot_be_is_refused(message, call):
     [
         (policies.AdaScale, {}),
         (policies.PowerControl, {"contraction": 0.99, "estimate": "minimum"}),
-        (policies.LyapunovPowerControl, {"rate": 0.05}),
+        (policies.LyapunovPowerControl, {"rate": OPTIMAL_RATE}),
     ],
 )
 def test_the_parameter_that_is_not_fixed_brings_the_cost_to_nu(policy, fixed):
-    if "rate" in fixed:  # relative to the optimum's mean scaling
-        optimum = PROBLEM.eta(policies.Optimal().schedule(PROBLEM)).mean()
-        fixed = {"rate": float(optimum)}
     tuned = TunedOnRealisation(policy, **fixed)(PROBLEM, MEAN_GAIN)
     cost = PROBLEM.cost(tuned.schedule(PROBLEM))
     np.testing.assert_allclose(cost / PROBLEM.budget, np.ones((2, 2)), rtol=1e-9)
