@@ -46,12 +46,8 @@ def test_distances_are_uniform_in_their_range():
     assert stats.kstest(distance.ravel(), stats.uniform(10, 170).cdf).pvalue < 1e-6
 
 
-def test_squared_norms_of_rayleigh_fading_are_independent_exponentials():
-    drawn = channel.draw(4, ROUNDS, 7)
-    for power in drawn.gain * drawn.path_loss[:, None]:
-        assert stats.kstest(power, stats.expon.cdf).pvalue > 1e-3
-        # the control: a Nakagami gain of order 1.1 and the same mean is told apart
-        assert stats.kstest(power, stats.gamma(1.1, scale=1 / 1.1).cdf).pvalue < 1e-3
+def test_squared_norms_of_rayleigh_fading_are_independent_from_round_to_round():
+    for power in channel.draw(4, ROUNDS, 7).gain:
         correlation = np.corrcoef(power[:-1], power[1:])[0, 1]
         assert abs(correlation) < 5 / math.sqrt(ROUNDS)  # five standard errors
 
