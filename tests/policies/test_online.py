@@ -80,6 +80,9 @@ ONLINE = {
     "learn-seen": lambda problem: policies.Learn(
         prior=nakagami(problem), hold=0.3, coherence="seen"
     ),
+    "learn-prior": lambda problem: policies.Learn(
+        prior=nakagami(problem), hold=0.3, weight=5
+    ),
     "privacy": lambda problem: privacy_budget(),
     "privacy-law": lambda problem: privacy_budget(law=nakagami(problem)),
 }
