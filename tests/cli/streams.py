@@ -46,8 +46,7 @@ class Own(OnlinePolicy):
             raise ValueError("too good")
         return State(state.scenario, state.rounds + 1), floor * (2 + state.rounds)
     def skip(self, state): return State(state.scenario, state.rounds + 1)
-class Wrong(Own):
-    def decide(self, state, floor): return state, floor / 2
+
 """
 CONSTANT = """
 from adascale.policies import OnlinePolicy

@@ -37,9 +37,7 @@ def place(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["renamed", "devices", "protected"])
 def test_other_words_for_the_same_constants_are_the_same_scenario(answer, name):
-    expected = answer(*EPSILON, "my.toml")
-    assert answer(*EPSILON, f"{name}.toml") == expected
-    assert answer(*EPSILON, "my.toml", "--interference", 0) == expected
+    assert answer(*EPSILON, f"{name}.toml") == answer(*EPSILON, "my.toml")
 
 
 @pytest.mark.parametrize(
@@ -73,10 +71,6 @@ BAD = {
         "line 8: .* and 'scenario=None'",
     ),
     "own text": ({"made_with": lambda _: "me"}, "expected made_with as .*, got 'me'"),
-    "long text": (
-        {"made_with": lambda _: "scenario=" + "x" * 5000 + "|digest=1"},
-        r"scenario x{60,100}\.\.\.",
-    ),
     "sent without noise": (
         {"noise_energy": lambda t: t.noise_energy.where(t["round"] != 3, np.inf)},
         "line 5: noise_energy times eta",
@@ -113,12 +107,6 @@ def test_a_table_that_was_changed_is_refused_in_one_short_line(
     assert len(line) < 400
 
 
-def test_control_a_table_of_another_version_is_read(answer):
-    expected = answer(*EPSILON, "my.toml")
-    rewrite({"made_with": changed("adascale", "", "9")})
-    assert answer(*EPSILON, "my.toml") == expected
-
-
 def test_epsilon_refuses_a_schedule_without_its_last_row(place, capsys):
     lines = (place / "eta.csv").read_text().splitlines(keepends=True)
     (place / "eta.csv").write_text("".join(lines[:-1]))
@@ -130,7 +118,5 @@ def test_a_table_without_the_mark_is_checked_by_its_numbers(capsys, answer):
     expected = answer(*EPSILON, "my.toml")
     pd.read_csv("eta.csv").drop(columns="made_with").to_csv("eta.csv", index=False)
     assert answer(*EPSILON, "my.toml") == expected
-    assert run(*EPSILON, "my.toml") == 0
-    assert "has no column made_with" in capsys.readouterr().err
     message = refused(capsys, *EPSILON, "noisier.toml")
     assert "line 2: noise_energy times eta is" in message

@@ -17,14 +17,12 @@ LEAKAGE = ["leakage", "--scenario", "my.toml", "--nu", 0.1, "--policy", "optimal
 LEAKAGE += ["--out", "out.csv"]
 
 
-@pytest.mark.parametrize("other", ["past.csv", "sub/../past.csv", "link.csv"])
-def test_output_is_no_input_under_any_name(place, other):
-    (place / "sub").mkdir()
+def test_output_is_no_input_under_another_name(place):
     (place / "link.csv").symlink_to("past.csv")
-    with pytest.raises(ValueError, match=r"--out '.*' is the file of --gains"):
-        common.check_outputs({"--gains": place / "past.csv"}, {"--out": Path(other)})
-    with pytest.raises(ValueError, match="is the file of --gains"):
-        common.check_outputs({"--gains": Path(other)}, {"--out": Path("past.csv")})
+    for names in (("link.csv", "past.csv"), ("past.csv", "link.csv")):
+        given, out = map(Path, names)
+        with pytest.raises(ValueError, match=r"--out '.*' is the file of --gains"):
+            common.check_outputs({"--gains": given}, {"--out": out})
 
 
 @pytest.mark.parametrize(
@@ -80,33 +78,8 @@ def test_control_characters_are_shown_as_escapes(place, capsys):
     how = ["--scenario", "raw.toml", "--nu", 0.1, "--policy", "equalalloc"]
     assert run("schedule", *how, "--gains", "gains.csv") == 0
     assert f" {ESCAPED}\n" in capsys.readouterr().out
-    assert run("leakage", *how, "--out", "out.csv") == 0
-    assert "\x1b[31m\x7f\x9b" in (place / "out.csv").read_text()
-    capsys.readouterr()
     message = refused(capsys, "leakage", "--scenario", "a\x1b[31m\x9bb", "--nu", 0.1)
     assert r"preset 'a\x1b[31m\x9bb' is unknown" in message
-    assert refused(capsys, "leakage", "--nu", "\x1b").isprintable()
-
-
-def test_output_is_no_other_output(place):
-    outputs = {"--out": Path("new.csv"), "--history": Path("sub/../new.csv")}
-    with pytest.raises(ValueError, match="is the file of --out"):
-        common.check_outputs({}, outputs)
-    common.check_outputs({"--gains": None}, {"--out": Path("new.csv"), "--x": None})
-
-
-@pytest.mark.parametrize(
-    ("path", "reason"),
-    [
-        (".", "it is not a regular file"),
-        ("/dev/null", "it is not a regular file"),
-        ("nowhere/x.csv", "there is no folder"),
-        ("past.csv/x.csv", "there is no folder"),
-    ],
-)
-def test_a_place_that_cannot_be_written_is_named(place, path, reason):
-    with pytest.raises(ValueError, match=f"--out '.*' cannot be written: {reason}"):
-        common.check_outputs({}, {"--out": Path(path)})
 
 
 @pytest.mark.parametrize("closed", ["past.csv", "."])

@@ -80,23 +80,18 @@ def test_a_parameter_is_tuned_on_the_last_rounds_of_the_past(schedule):
     "policy", [*map(str.lower, METHODS), "constantlevel", "mine:Constant"]
 )
 def test_hindsight_spends_the_budget_and_is_noted(schedule, policy):
-    how = ["--policy", policy, "--hindsight", "--nu", 5]
-    totals, eta, notes = schedule(*how)
-    _, other, _ = schedule(*how, gains="other.csv")
+    totals, _, notes = schedule("--policy", policy, "--hindsight", "--nu", 5)
     assert ("whole trace" in notes) == (policy != "equalalloc")
     is_hard = policy in ("equalalloc", "estimfuture")
     assert ("hindsight" in totals["budget_mode"]) != is_hard
-    adds_nu = policy in ("equalalloc", "mine:Constant")  # whatever the gains
-    assert (eta[:6] != other[:6]).any() != adds_nu
     assert totals["cost"] == pytest.approx(5, rel=1e-6)
 
 
-@pytest.mark.parametrize("policy", ["adascale", "estimfuture"])
-def test_split_schedules_the_rest_as_with_a_past(schedule, policy):
-    expected = schedule("--policy", policy, *PAST)[1]
+def test_split_schedules_the_rest_as_with_a_past(schedule):
+    how = ["--policy", "adascale"]
     np.save("whole", np.concatenate([measured(40, 1), GAINS]).T)
-    _, eta, notes = schedule("--policy", policy, "--split", 40 / 52, gains="whole.npy")
-    np.testing.assert_array_equal(eta, expected)
+    _, eta, notes = schedule(*how, "--split", 40 / 52, gains="whole.npy")
+    np.testing.assert_array_equal(eta, schedule(*how, *PAST)[1])
     assert "the first 40 rounds of whole.npy are the past" in notes
 
 
@@ -105,32 +100,35 @@ from adascale.policies import OnlinePolicy
 class Spender(OnlinePolicy):
     budget_mode = "hard"
     def start(self, scenario, budget):
-        return scenario, budget
-    def decide(self, state, floor):
-        return state, floor + FACTOR * state[1]
+        return budget
+    def decide(self, budget, floor):
+        return budget, floor + 3 * budget
 """
 
 
-@pytest.mark.parametrize(("factor", "code"), [(3, 1), (1, 0)])
-def test_exceeded_hard_budget_is_an_error(place, capsys, factor, code):
-    (place / "spend.py").write_text(SPENDER.replace("FACTOR", str(factor)))
+def test_exceeded_hard_budget_is_an_error(place, capsys):
+    (place / "spend.py").write_text(SPENDER)
     how = ["--nu", NU, "--out", "eta.csv", "--policy", "spend:Spender"]
-    assert run(*SCHEDULE, "gains.csv", *how) == code
-    assert (place / "eta.csv").exists() == (code == 0)
+    assert run(*SCHEDULE, "gains.csv", *how) == 1
+    assert not (place / "eta.csv").exists()
     message = "Spender must not exceed nu = 0.002, but its cost is 3 times nu"
-    assert (message in capsys.readouterr().err) == (code == 1)
+    assert message in capsys.readouterr().err
 
 
 TRUNCATED, BEST = "adascale.policies:Truncated", "adascale.policies:Best"
 SENDERS = {
     "threshold": ([f"{TRUNCATED}:threshold=1e-12"], Truncated(1e-12)),
-    "epsilon": ([TRUNCATED, "--epsilon", 2], Truncated(epsilon=2.0)),
     "delta": (
         [TRUNCATED, "--epsilon", 2, "--delta", 1e-6],
         Truncated(epsilon=2.0, delta=1e-6),
     ),
     "level": ([f"{BEST}:number=1,level=0.5"], Best(1, 0.5)),
 }
+
+
+def assert_senders(texts, selection):
+    for text, sends in zip(texts, selection.senders.T, strict=True):
+        assert [int(m) - 1 for m in text.split()] == np.flatnonzero(sends).tolist()
 
 
 @pytest.mark.parametrize("kind", SENDERS)
@@ -142,8 +140,7 @@ def test_schedule_says_who_sends_in_each_round(schedule, kind):
     np.testing.assert_array_equal(eta, selection.eta)
     table = pd.read_csv("who.csv", keep_default_na=False, dtype=str)
     assert [row["senders"] for row in totals["schedule"]] == table.senders.tolist()
-    for numbers, sends in zip(table.senders, selection.senders.T, strict=True):
-        assert [int(m) - 1 for m in numbers.split()] == np.flatnonzero(sends).tolist()
+    assert_senders(table.senders, selection)
     delta = 1e-6 if kind == "delta" else 1e-5
     epsilon = selection.epsilons(ExactAccountant(), delta)
     assert totals["epsilon"] == pytest.approx(epsilon.max())
@@ -182,8 +179,7 @@ def test_stream_answers_who_sends_over_several_starts(stream, kind):
         answers += [line.split(",") for line in out[1:]]
     selection = policy.select(SMALL, GAINS.T)
     assert [float(fields[1]) for fields in answers] == selection.eta.tolist()
-    for fields, sends in zip(answers, selection.senders.T, strict=True):
-        assert [int(m) - 1 for m in fields[5].split()] == np.flatnonzero(sends).tolist()
+    assert_senders([fields[5] for fields in answers], selection)
 
 
 def test_an_epsilon_that_full_power_keeps_is_noted(schedule):

@@ -36,11 +36,6 @@ def handles(process, number):
         ("leakage", signal.SIGINT, 0.0),  # within an import
         ("train", signal.SIGINT, 4.0),
         ("sweep", signal.SIGTERM, 4.0),
-        *(
-            pytest.param(name, signal.SIGTERM, after, marks=pytest.mark.fuzz)
-            for name in LOADS
-            for after in (0.1, 0.5, 1.0, 2.0, 3.0)
-        ),
     ],
 )
 def test_signal_ends_a_command_and_its_processes(tmp_path, name, number, after):
