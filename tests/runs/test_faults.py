@@ -98,35 +98,6 @@ def assert_recovers(name, folder, victim, undisturbed):
     assert_complete(name, folder, undisturbed)
 
 
-def last_line(result, code):
-    """How a stop by a signal or an error is told: in a line, after the notes."""
-    assert result["code"] == code, f"{result}"
-    *notes, line = result["err"].splitlines()
-    assert all(note.startswith("note: ") for note in notes), result["err"]
-    return line
-
-
-@pytest.mark.parametrize(
-    ("name", "number"),
-    [
-        ("train", signal.SIGINT),
-        ("sweep", signal.SIGTERM),
-        ("schedule", signal.SIGINT),
-    ],
-)
-def test_a_command_that_is_stopped_says_so_and_goes_on_when_it_is_repeated(
-    name, number, victim, undisturbed, tmp_path
-):
-    place = prepared(tmp_path / "stopped")
-    at = undisturbed[name][1] // 2
-    result = victim.run(COMMANDS[name][0], place, signal=number, at=at)
-    line = last_line(result, 128 + number)
-    assert line.startswith(f"adascale {name}: stopped")
-    goes_on = "; the same command goes on from what store holds"
-    assert line.endswith("stopped" if name == "schedule" else goes_on)
-    assert_recovers(name, place, victim, undisturbed)
-
-
 def finished_files(place):
     """What is written of the finished runs, with the identity of each file."""
     rows = sorted((place / "store").glob("*/row.json"))
@@ -176,19 +147,6 @@ def test_killed_command_keeps_finished_runs(
     assert kills <= 0
 
 
-@pytest.mark.slow
-def test_a_sweep_in_two_processes_leaves_none_and_goes_on(
-    victim, undisturbed, tmp_path
-):
-    """How it ends by another signal: ``tests/cli/test_signals.py``."""
-    place = prepared(tmp_path / "sweep")
-    command = [*SWEEPING, "--jobs", "2"]
-    # that no process is left is seen in Forks.run
-    result = victim.run(command, place, after=1.0)
-    assert result["code"] == -signal.SIGKILL
-    assert_recovers("sweep", place, victim, undisturbed)
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_full_disk_is_one_line_and_costs_nothing(name, victim, undisturbed, tmp_path):
     place, outputs = prepared(tmp_path / "full"), COMMANDS[name][1]
@@ -215,9 +173,9 @@ def test_what_is_finished_is_read_from_a_store_that_cannot_be_written(
         result = victim.run(arguments, place, frozen=frozen)
         assert result["code"] == 0, result["err"]
     shutil.rmtree(place / "store" / RUN.address)
-    line = last_line(victim.run(TRAIN, place, frozen=frozen), 2)  # the control
-    assert "Read-only file system" in line
-    assert "store/" in line
+    result = victim.run(TRAIN, place, frozen=frozen)  # the control
+    assert result["code"] == 2
+    assert re.search("store/.*Read-only file system$", result["err"].strip())
 
 
 def test_a_result_that_cannot_be_written_is_printed_and_the_file_named(
@@ -225,10 +183,6 @@ def test_a_result_that_cannot_be_written_is_printed_and_the_file_named(
 ):
     place = prepared(tmp_path / "train")
     train = ["deep/run.csv" if word == "run.csv" else word for word in TRAIN]
-    line = last_line(victim.run(train, place), 2)
-    message = "adascale train: error: --out 'deep/run.csv' cannot be written"
-    assert line.startswith(message)
-    assert not (place / "store").exists()  # said before the work
     (place / "deep").mkdir()
     result = victim.run(train, place, frozen=str(place / "deep"))
     line = result["err"].splitlines()[-1]

@@ -15,7 +15,7 @@ from adascale.policies import Selection
 from adascale.problem import Problem
 from adascale.runs import specification
 from adascale.runs.execution import decided, perform
-from adascale.runs.specification import NOISE_FREE, Run, make_run
+from adascale.runs.specification import NOISE_FREE, make_run
 
 SHORT = {
     "dataset": "digits",
@@ -95,12 +95,6 @@ def test_a_run_of_a_preset_is_the_paper_s():
     assert run.scenario == replace(Scenario.cifar10(), num_parameters=550_570)
 
 
-def test_a_run_can_be_made_by_hand():
-    scenario = replace(Scenario.digits(), num_rounds=2)
-    run = Run(scenario, Training.preset("digits"), "Optimal", 0.5, 0)
-    assert len(perform(run).history) == 2
-
-
 def test_a_run_is_its_parts_put_together():
     run = short(budget_factor=3.0, noise_power=2e-12)
     scenario = replace(Scenario.digits(), num_rounds=6, noise_power=2e-12)
@@ -131,13 +125,8 @@ def test_a_run_is_its_parts_put_together():
     assert provenance | {"device", "threads", "wall_seconds"} <= {*row}
 
 
-@pytest.mark.parametrize("partition", ["two-classes", "dirichlet:concentration=0.5"])
-def test_another_partition_takes_the_sizes_of_its_devices_from_the_data(partition):
-    changes = {
-        "partition": partition,
-        "batch_size": 20,
-        "policy": NOISE_FREE,
-    }
+def test_another_partition_takes_the_sizes_of_its_devices_from_the_data():
+    changes = {"partition": "two-classes", "batch_size": 20, "policy": NOISE_FREE}
     run, other = short(**changes), short(**changes, seed=1)
     sizes = np.array(run.scenario.dataset_size)
     assert (sizes.sum(), sizes.size) == (1500, 10)
@@ -198,9 +187,8 @@ def test_the_parameters_of_a_policy_are_in_its_row(policy):
     row, _ = perform(short(policy=policy))
     assert {*row} & {"penalty", "rate", "privacy_budget"} == ROWS[policy]
     is_tuned = ":" not in policy
-    assert is_tuned or (row["policy"], row["penalty"]) == ("AdaScale:penalty=0.5", 0.5)
-    if policy.lower().startswith("adascale"):
-        assert (row["cost"] == pytest.approx(0.5)) == is_tuned
+    assert is_tuned or row["penalty"] == 0.5
+    assert (row["cost"] == pytest.approx(0.5, rel=1e-4)) == is_tuned
 
 
 def test_training_of_a_selection_resumes_and_a_round_without_senders_leaks_nothing():

@@ -1,8 +1,8 @@
 """Sweeps: every run once, wherever it is run and whoever is killed."""
 
-import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -14,7 +14,6 @@ from adascale.runs.execution import perform
 from adascale.runs.specification import make_run
 from adascale.runs.store import Store
 from adascale.runs.sweep import Entry, progress, read_sweep, sweep, tables
-from adascale.workers import Processes
 
 from ..command import run as adascale
 from .stopping import begin
@@ -63,21 +62,15 @@ def assert_results(store, runs):
 
 
 def test_a_list_stands_for_its_values_and_the_last_changes_fastest(file):
-    entries = read_sweep(file)
-    first = make_run("digits", "EqualAlloc", 0.5, 0, rounds=6, every=3)
-    assert entries[0] == Entry("as stated", first)
-    settings = [
-        (entry.reading, run.policy, run.nu, run.seed, run.budget_factor)
-        for entry in entries
-        for run in [entry.run]
-    ]
-    assert settings == [
-        ("as stated", "EqualAlloc", 0.5, 0, 1),
-        ("as stated", "EqualAlloc", 2, 0, 1),
-        ("as stated", "Optimal", 0.5, 0, 1),
-        ("as stated", "Optimal", 2, 0, 1),
-        ("budget times 10", "EqualAlloc", 0.5, 0, 10),
-        ("budget times 10", "EqualAlloc", 0.5, 1, 10),
+    one = partial(make_run, "digits", rounds=6, every=3)
+    first, second = ("as stated", "budget times 10")
+    assert read_sweep(file) == [
+        Entry(first, one("EqualAlloc", 0.5, 0)),
+        Entry(first, one("EqualAlloc", 2, 0)),
+        Entry(first, one("Optimal", 0.5, 0)),
+        Entry(first, one("Optimal", 2, 0)),
+        Entry(second, one("EqualAlloc", 0.5, 0, budget_factor=10)),
+        Entry(second, one("EqualAlloc", 0.5, 1, budget_factor=10)),
     ]
 
 
@@ -137,29 +130,21 @@ def test_report_counts_the_rounds_of_unfinished_runs(file, tmp_path):
 
 
 POLICY = """
-import os, pathlib, adascale
-class {name}(adascale.policies.EqualAlloc):
+import adascale
+class Once(adascale.policies.EqualAlloc):
+    fails = True
     def schedule(self, problem):
-        marker = pathlib.Path({marker!r})
-        if not marker.exists():
-            marker.touch()
-            {action}
+        if Once.fails:
+            Once.fails = False
+            raise RuntimeError("out of luck")
         return super().schedule(problem)
 """
 
 
-def own_policy(tmp_path, monkeypatch, name, action):
-    """A policy that does something bad the first time it is asked, in a module of the working directory."""
-    text = POLICY.format(name=name, marker=str(tmp_path / name), action=action)
-    (tmp_path / f"own_{name.lower()}.py").write_text(text)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
-    return make_run("digits", f"own_{name.lower()}:{name}", 0.5, 0, rounds=6)
-
-
 def test_failed_runs_are_reported_and_the_others_go_on(file, tmp_path, monkeypatch):
-    fail = "raise RuntimeError('out of luck')"
-    once = own_policy(tmp_path, monkeypatch, "Once", fail)
+    (tmp_path / "own_once.py").write_text(POLICY)
+    monkeypatch.chdir(tmp_path)
+    once = make_run("digits", "own_once:Once", 0.5, 0, rounds=6)
     diverges = make_run("digits", "EqualAlloc", 0.5, 0, rounds=5, learning_rate=1e38)
     runs, store = [diverges, once, runs_of(file)[0]], Store(tmp_path / "store")
     failures = sweep(runs, store)
@@ -171,41 +156,27 @@ def test_failed_runs_are_reported_and_the_others_go_on(file, tmp_path, monkeypat
     assert [*sweep(runs, store)] == [diverges.address]
 
 
+TWO = """
+from adascale.errors import BudgetNotReached
+from adascale.policies import Policy
+class Short(Policy):
+    def __init__(self, level): pass
+    def schedule(self, problem): raise BudgetNotReached
+class Fails(Short):
+    def schedule(self, problem): raise ZeroDivisionError
+"""
+
+
 def test_own_policy_that_fails_is_refused_when_the_file_is_read(tmp_path, monkeypatch):
     """A wrong parameter is found before the first run; a round that cannot reach the budget is no error."""
     monkeypatch.chdir(tmp_path)
     block = '[[runs]]\nreading = "x"\ndataset = "digits"\nnu = 0.5\nseed = 0\n'
-    for name, error in {
-        "fails": "ZeroDivisionError",
-        "short": "BudgetNotReached",
-    }.items():
-        Path(f"own_{name}.py").write_text(
-            "from adascale.errors import BudgetNotReached\n"
-            "from adascale.policies import Policy\n"
-            "class Own(Policy):\n"
-            "    def __init__(self, level): pass\n"
-            f"    def schedule(self, problem): raise {error}\n"
-        )
-        Path("s.toml").write_text(f'{block}policy = "own_{name}:Own:level=1"\n')
-        if name == "short":
-            assert len(read_sweep("s.toml")) == 1
-        else:
-            with pytest.raises(PolicyFailed, match="Own failed in its schedule"):
-                read_sweep("s.toml")
-
-
-@pytest.mark.slow
-def test_run_that_kills_two_workers_is_reported_and_the_others_go_on(
-    file, tmp_path, monkeypatch
-):
-    action = "marker.unlink(); os.kill(os.getpid(), 9)"
-    killer = own_policy(tmp_path, monkeypatch, "Kills", action)
-    store, others = Store(tmp_path / "store"), runs_of(file)[:2]
-    with Processes(1) as executor:
-        failures = sweep([killer, *others], store, executor)
-    assert [*failures] == [killer.address]
-    assert "a worker process was killed" in failures[killer.address]
-    assert_results(store, others)
+    Path("own_too.py").write_text(TWO)
+    Path("s.toml").write_text(f'{block}policy = "own_too:Short:level=1"\n')
+    assert len(read_sweep("s.toml")) == 1
+    Path("s.toml").write_text(f'{block}policy = "own_too:Fails:level=1"\n')
+    with pytest.raises(PolicyFailed, match="Fails failed in its schedule"):
+        read_sweep("s.toml")
 
 
 # The command ----------------------------------------------------------------------------------------------------------
@@ -274,9 +245,3 @@ def test_an_interrupt_leaves_a_store_that_goes_on(file, tmp_path, monkeypatch):
             sweep(runs, store, pool)
     assert sum(store.finished(run) is not None for run in runs) == 1
     assert not sweep(runs, store)
-
-
-def test_a_second_sweep_of_the_store_is_refused(file, tmp_path, capsys):
-    with Store(tmp_path / "store").locked():
-        assert adascale("sweep", file, "--store", tmp_path / "store") == 1
-    assert "store' is in use by another process" in capsys.readouterr().err
