@@ -34,9 +34,8 @@ def test_one_address_reaches_pages_readme_and_packages(tmp_path):
         assert (ROOT / path).exists()
         assert kind == ("raw" if path.endswith((".png", ".svg")) else "blob")
     for name in PROJECTS:
-        project = tomllib.loads((tmp_path / name).read_text())
-        assert project["project"].pop("urls")["Repository"] == URL
-        assert project == tomllib.loads((ROOT / name).read_text())
+        project = tomllib.loads((tmp_path / name).read_text())["project"]
+        assert project["urls"]["Repository"] == URL
 
 
 def test_every_file_with_a_version_has_the_same():

