@@ -96,7 +96,6 @@ REFUSED = {
             "sigma,rate,steps,count\n1,0.1,1,1\n",
         ),
         ("given --eta eta.csv", "give either FILE and --event, or"),
-        ("", "give the mechanisms by FILE or --event"),
         ("given --interference -6", "--scenario and --interference need --eta"),
         ("--eta eta.csv", "--eta needs --scenario"),
     ],
@@ -133,7 +132,6 @@ REFUSED = {
         ("", "exactly one of --nu, --total and --epsilon is required, got none"),
         ("--nu 1 --total 1", "is required, got nu and total"),
         ("--nu 1 --realisations 0", "--realisations must be 1 ... 1000000, got 0"),
-        ("--nu 1 --seed -1", "argument --seed: must be a whole number >= 0"),
         (
             "--nu 1 --interference=3",
             "--interference must be a finite number of dB, at most 0",
@@ -146,7 +144,6 @@ REFUSED = {
             "--nu 1 --out base.toml --scenario digits.toml",
             "--out 'base.toml' is the file of",
         ),
-        ("--nu 1 --orders x", "argument --orders: expected MAX or MIN,MAX, got 'x'"),
         ("--nu 1 --orders 1024,3", "--orders 1024,3: largest must be above smallest"),
         (
             "--nu 1 --orders 64 --accountant renyi:orders=(2,3)",
@@ -187,7 +184,6 @@ REFUSED = {
             "given, row 1: expected 2 fields, got 3",
             "nu,epsilon\n1,2,3\n",
         ),
-        ("given f.pdf", "row 2: expected 2 fields, got 1", "nu,epsilon\n1,2\n3\n"),
         ("given f.pdf", "given is not a CSV table", ""),
     ],
     "schedule --scenario my.toml --gains gains.csv --out new.csv": [
@@ -262,7 +258,6 @@ REFUSED = {
     "sweep --store new": [
         ("given", "holds no runs", "runs = []"),
         ("given", "block 1: reading must be", BLOCK.replace('reading = "a"', "")),
-        ("given", "block 1: reading must be ", BLOCK.replace('"a"', "3")),
         (
             "given",
             "block 2: 'speed'",
@@ -289,19 +284,11 @@ REFUSED = {
             "sweep.toml --out nowhere/x.csv",
             "--out 'nowhere/x.csv' cannot be written: there is no folder",
         ),
-        ("sweep.toml --out digits.toml", "--out 'digits.toml' is the file of"),
         ("sweep.toml --store base.toml", "store 'base.toml' must be a folder"),
     ],
     "train --rounds 2 --out new.csv --history new-too.csv": [
-        ("", "--nu"),
-        ("--nu 1 --epsilon 2", "exactly one of --nu and --epsilon"),
-        ("--epsilon 2 --policy learn", "--policy must be privacybudget or truncated"),
         ("--epsilon 2 --channel beamforming:antennas=2", "with one receive chain"),
         ("--nu 1 --dataset mnist", "download it once, python -c "),
-        (
-            "--nu 1 --dataset digits.toml --out base.toml",
-            "--out 'base.toml' is the file of",
-        ),
         (
             "--nu 1 --out new.csv --history ./new.csv",
             "--history 'new.csv' is the file of --out",
