@@ -167,18 +167,6 @@ def test_every_public_name_is_on_an_api_page(book):
     assert [name for name in objects if id(objects[name]) not in documented] == []
 
 
-def test_every_row_of_the_paper_map_leads_to_an_api_page(book, articles):
-    places = {
-        f"{page.removeprefix('book/')}.html#{tag['id']}"
-        for page in API
-        for tag in book[page].find_all(id=True)
-    }
-    for row in articles["book/paper-map"].select("tbody tr"):
-        links = {link["href"] for link in row.select("a[href^='api/']")}
-        assert links
-        assert links <= places
-
-
 def test_every_fold_has_a_name(book):
     names = [
         name.get_text()
