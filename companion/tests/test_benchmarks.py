@@ -34,20 +34,6 @@ def test_needless_full_power_is_counted(problem):
     np.testing.assert_allclose(every["... of round 0"], [first, first], rtol=1e-12)
 
 
-def test_ablation_changes_only_the_queue(problem):
-    match = match_lyapunov(problem)
-    # of itself it keeps what the most favourable pair has
-    policy = filled_lyapunov(problem)
-    np.testing.assert_allclose(
-        policy.penalty / policy.rate**3, match.penalty / match.rate**3, rtol=1e-12
-    )
-    np.testing.assert_allclose(
-        policy.initial_queue, policy.penalty / policy.rate**2, rtol=1e-12
-    )
-    cost = problem.cost(policy.schedule(problem))
-    np.testing.assert_allclose(cost / problem.budget, 1, rtol=1e-9)
-
-
 def test_starts_are_compared_at_equal_cost(
     problem,
 ):

@@ -17,7 +17,6 @@ from companion.leakage import published
 from companion.leakage.liu_simeone import scaling_budget
 from companion.leakage.published import (
     Plan,
-    forecast,
     our_first,
     published_budget,
     published_plan,
@@ -115,13 +114,6 @@ def test_coarse_multiplier_misses_under_strong_contraction():
         assert schedule.sum() == pytest.approx(budget, rel=1e-6)
     kept = published_plan(np.array([1.0, 2.0]), np.ones(2), 3.5, stop=published.STOP)
     assert kept.tolist() == [1.0, 2.0]  # caps that keep the budget are the plan
-
-
-def test_forecast_scales_gain_unless_fading_is_rayleigh():
-    today = np.array([0.2, 3.0])
-    np.testing.assert_allclose(forecast(today, 2, rice=0.0), [today, [1, 1], [1, 1]])
-    later = 5 / 6 * today + 1 / 6
-    np.testing.assert_allclose(forecast(today, 2, rice=5.0), [today, later, later])
 
 
 def test_their_training_learns_and_spends_more_than_its_budget(data):

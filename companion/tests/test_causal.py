@@ -81,21 +81,15 @@ def test_foreseen_pair_spends_nu_and_leaks_least_of_those_tried(monkeypatch):
 
     def leaks():
         pair = foreseen_lyapunov(problem, mean_gain, draws=8)
-        penalty = pair.penalty.item()
-        rate = pair.rate.item()
+        penalty, rate = pair.penalty.item(), pair.rate.item()
         w = policies.LyapunovPowerControl(penalty, rate).schedule(draws)
         assert draws.cost(w).mean() == pytest.approx(nu, rel=1e-4)
-        return draws.rdp(w).mean(), rate
+        return draws.rdp(w).mean()
 
-    best, _ = leaks()
-    level = law.level(nu).item()
-    mean_scaling = np.mean(scenario.noise_scale / np.maximum(level, floor))
-    others = []
+    best, others = leaks(), []
     for relative_rate in (0.7, 1.0, 1.15):
         monkeypatch.setattr(causal, "_RATES", np.array([relative_rate]))
-        leaked, rate = leaks()
-        assert rate == pytest.approx(relative_rate * mean_scaling)
-        others.append(leaked)
+        others.append(leaks())
     assert min(others) >= best * (1 - 1e-12)
     assert max(others) > 1.5 * best  # the control: which pair is taken matters
 

@@ -7,11 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from companion.__main__ import RESULTS, main
+from companion.__main__ import RESULTS
 from companion.causal import fresh, growth, worlds
 from companion.leakage import exact, senders
-from companion.methods import METHODS
-from companion.results import load, wide
+from companion.results import load
 from companion.theory import correlated, scaling
 from companion.training import weights
 
@@ -147,25 +146,4 @@ def test_rows_of_a_committed_table_are_made_again(case):
     rtol = 1e-4 if "growth" in table or "senders" in table else 1e-5
     pd.testing.assert_frame_equal(
         again[[*stored]], stored, rtol=rtol, check_dtype=False
-    )
-
-
-def test_a_wide_table_is_read_as_it_was_written(tmp_path):
-    chosen = {name: METHODS[name] for name in ("Optimal", "EqualAlloc")}
-    table = fresh.causal_table("mnist", [3, 1], [0.04, 0.01], chosen)
-    wide(table, ("cost", "rdp", "epsilon")).to_csv(tmp_path / "table.csv")
-    again = load(tmp_path / "table")
-    pd.testing.assert_frame_equal(again[[*table]], table, rtol=1e-6)
-
-
-def test_a_result_is_written_with_its_provenance(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(growth, "growth_table", lambda: pd.DataFrame({"T": [1]}))
-    main(["make", "growth", "--out", str(tmp_path / "new")])
-    assert capsys.readouterr().out.strip() == str(tmp_path / "new" / "growth.csv")
-    provenance = tomllib.loads(
-        (tmp_path / "new" / "growth.provenance.toml").read_text()
-    )
-    assert (provenance["command"], provenance["draws"]) == (
-        "python -m companion make growth",
-        growth.DRAWS,
     )

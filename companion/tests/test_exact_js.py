@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 
 from adascale.accounting import beta, calibrate, epsilon
-from adascale.accounting.events import compose_events
-from adascale.accounting.exact.inversion import DIRECTIONS, scan_tilts
-from adascale.accounting.exact.search import sharp_in_direction
 
 ENGINE = Path(__file__).parents[2] / "book" / "_static" / "explorer" / "exact.js"
 ASK = """
@@ -39,15 +36,12 @@ def in_node(questions):
 def random_schedule(rng):
     """One to three phases, or up to five hundred different rounds; a sample takes part at least once on average."""
     phases = int(rng.choice([1, 1, 2, 3, 20, 500]))
-    if phases > 3:
-        rates = np.full(phases, 10 ** rng.uniform(-2.5, 0))
-        spread = rng.normal(0, 0.2, phases)
-        counts = np.full(phases, max(1, round(rng.uniform(1, 30) / rates.sum())))
-    else:
+    rates = 10 ** np.full(phases, rng.uniform(-2.5, 0))
+    if phases <= 3:
         rates = 10 ** rng.uniform(-4, 0, phases)
         rates[: rng.random() < 0.1] = 1.0  # plain Gaussian rounds
-        spread = rng.normal(0, 0.2, phases)
-        counts = np.ceil(10 ** rng.uniform(0, 2, phases) / rates).astype(int)
+    counts = np.ceil(10 ** rng.uniform(0, 2) / rates / phases).astype(int)
+    spread = rng.normal(0, 0.2, phases)
     noise = np.maximum(10 ** (rng.uniform(-0.2, 1) + spread), 0.4)
     events = zip(rates.tolist(), noise.tolist(), counts.tolist(), strict=True)
     return [*map(list, events)], float(10 ** rng.uniform(-9, -3))
@@ -65,17 +59,6 @@ def test_epsilon_lies_in_the_certified_interval(seeds):
         high = proven.upper * (1 + ROUNDED)
         assert low <= answer["epsilon"] <= high, (seed, answer, proven)
         assert answer["renyi"] >= answer["epsilon"] * (1 - 1e-3)
-
-
-@pytest.mark.parametrize("way", DIRECTIONS)
-def test_each_direction_matches_the_package(way):
-    events = [[0.6, 3.0, 30], [0.3, 10.0, 30]]
-    delta = 1e-2
-    (answer,) = in_node([["epsilon", events, delta]])
-    rounds = compose_events(events).to_rounds()
-    tilts = scan_tilts(rounds, way, np.log(delta))
-    expected = sharp_in_direction(rounds, tilts, delta)
-    assert answer[way] == pytest.approx(expected, rel=1e-5)
 
 
 TRAININGS = [

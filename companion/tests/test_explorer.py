@@ -183,15 +183,14 @@ def test_the_committed_data_are_what_the_package_writes():
 
 @pytest.mark.parametrize("channel", explorer.CHANNELS)
 def test_gains_and_levels_are_those_of_the_model_but_for_rounding(channel):
-    model = explorer.CHANNELS[channel]
-    scenario = Scenario.mnist()
+    model, scenario = explorer.CHANNELS[channel], Scenario.mnist()
     fading = model.draw(scenario.num_devices, scenario.num_rounds, seed=1)
-    problem = posed("mnist", channel, 1, explorer.LEVELS)
-    exact = scenario.min_gain(fading.gain)
-    assert np.abs(10 * np.log10(problem.min_gain / exact)).max() < 0.005 * (1 + 1e-9)
+    found = posed("mnist", channel, 1, explorer.LEVELS).min_gain
+    rounding = 10 ** (0.0005 * (1 + 1e-9)) - 1  # half of 0.01 dB
+    np.testing.assert_allclose(found, scenario.min_gain(fading.gain), rtol=rounding)
     law = model.floor_law(scenario, scenario.mean_gain(fading.path_loss))
-    ratio = constant_levels("mnist", channel, 1) / law.level(explorer.LEVELS)
-    assert np.abs(10 * np.log10(ratio)).max() < 0.00005 * (1 + 1e-9)
+    level = constant_levels("mnist", channel, 1)
+    np.testing.assert_allclose(level, law.level(explorer.LEVELS), rtol=1.2e-5)
 
 
 def beginning(problem, rounds):

@@ -43,12 +43,15 @@ def test_a_row_holds_the_sides_of_the_bounds():
         w = policies.AdaScale(row.penalty).schedule(problem)
         floor = problem.min_noise_energy
         spend = policies.Optimal().schedule(problem) - floor
-        violation = bounds.violation_bound(problem, w, row.penalty).left
+        expected = {
+            "violation": bounds.violation_bound(problem, w, row.penalty).left,
+            "above": np.maximum(spend - nu, 0).mean(),
+            "square": (spend**2).mean(),
+        }
+        for name, value in expected.items():
+            assert getattr(row, name) == pytest.approx(float(value), rel=1e-9)
         regret = bounds.regret_bound(problem, w, row.penalty).left
-        assert row.violation == pytest.approx(float(violation), rel=1e-9)
         assert row.leakage - row.optimum == pytest.approx(float(regret), rel=1e-9)
-        assert row.above == pytest.approx(np.maximum(spend - nu, 0).mean(), rel=1e-9)
-        assert row.square == pytest.approx((spend**2).mean(), rel=1e-9)
         last = [limit[-1] for limit in bounds.queue_limits(problem, row.penalty)]
         assert [end[row.Index] for end in ends] == pytest.approx(last)
 

@@ -77,11 +77,10 @@ def test_plain_method_minimises_every_round():
     filled = np.maximum(queue[:, :-1] + energy - floor - 0.04, 0)
     np.testing.assert_allclose(queue[:, 1:], filled, rtol=1e-12)
 
-    def drift(w):
-        return V * leakage(w) + queue[:, :-1] * (w - floor)
-
     # no point of a grid is better
+    least = V * leakage(energy) + queue[:, :-1] * (energy - floor)
     most = np.maximum(caps[:, None], floor)
     for share in np.linspace(0, 1, 400):
         other = floor * (most / floor) ** share
-        assert (drift(energy) <= drift(other) * (1 + 1e-9)).all()
+        drift = V * leakage(other) + queue[:, :-1] * (other - floor)
+        assert (least <= drift * (1 + 1e-9)).all()

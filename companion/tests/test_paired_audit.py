@@ -12,7 +12,7 @@ from scipy import stats
 from adascale import Problem, Scenario, accounting, channel, policies
 from adascale.audit.canaries import unit
 from adascale.learning import FedSGD, Training, data, fedsgd
-from companion.privacy.black_box import SampleCanaries, audit_samples
+from companion.privacy.black_box import audit_samples
 from companion.privacy.paired_audit import (
     Audited,
     audit_paired,
@@ -155,23 +155,6 @@ def test_a_sample_that_is_in_every_batch_is_refuted(monkeypatch):
 
 WHOLE = replace(Scenario.digits(), num_rounds=20)
 DIGITS = data.load("digits")
-
-
-def test_mislabelled_scan_has_a_clipped_gradient():
-    training = Training.preset("digits")
-    canaries = SampleCanaries.mislabelled(DIGITS, training, 280, seed=0)
-    for image, label in zip(canaries.images[:40], canaries.labels, strict=False):
-        place = (DIGITS.test_images == image).flatten(1).all(1)
-        assert (DIGITS.test_labels[place] != label).all()
-    parameters = FedSGD(WHOLE, training, DIGITS, 0).start().parameters
-
-    def signal(*chosen):
-        return canaries.signal(WHOLE, np.array(chosen, dtype=int), parameters)
-
-    assert 0 < float(signal(5).norm()) <= unit(WHOLE) * (1 + 1e-6)
-    both = signal(5) + signal(9)
-    torch.testing.assert_close(signal(5, 9), both, rtol=1e-4, atol=1e-8)
-    assert not signal().any()
 
 
 def test_the_final_model_tells_little():

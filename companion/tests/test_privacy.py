@@ -10,15 +10,9 @@ from scipy.stats import norm
 
 from adascale import Scenario, accounting, channel
 from adascale.accounting import exact_epsilon
-from companion.privacy import audits, peers
 from companion.privacy import observers as listeners
+from companion.privacy import peers
 from companion.privacy.adversary import adversary, matched_noise
-from companion.privacy.audits import (
-    SETTINGS,
-    Size,
-    audit_rows,
-    paired_rows,
-)
 from companion.privacy.sharp import SharpAccountant, sharp_epsilon
 from companion.results import folder
 
@@ -149,24 +143,6 @@ def test_no_honest_training_is_refuted_and_every_broken_one_is(table, sure):
     assert refuted[broken][sure].all(axis=None)
     assert ((table.refuted != "") == broken).all()
     assert (table.accounted <= table.renyi)[table.setting == "as claimed"].all()
-
-
-def test_the_tables_are_made_as_they_are_stored(monkeypatch):
-    audited = audits._arguments  # noqa: SLF001
-
-    def shorter(dataset, nu, rounds):
-        return audited(dataset, nu, rounds or 8)
-
-    monkeypatch.setattr(audits, "_arguments", shorter)
-    table = pd.DataFrame(audit_rows("digits", 2.56, Size(50, 1, 50, 20, 5)))
-    paired = pd.DataFrame(paired_rows(0.64, 10, 10, 1))
-    for own, stored in ((table, KEPT), (paired, PAIRED)):
-        assert list(own.columns) == list(stored.columns)
-        assert list(own.setting) == list(SETTINGS)
-        kinds = stored.drop_duplicates("setting").set_index("setting").kind
-        assert list(own.kind) == list(kinds[[*SETTINGS]])
-    assert table.rounds.tolist() == [8, 5, 5, 8]
-    assert (paired.runs == 10).all()
 
 
 def test_every_listener_hears_as_much_better_as_is_said(table):

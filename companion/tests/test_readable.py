@@ -60,15 +60,10 @@ def test_a_table_is_shown_under_one_row_of_heads(names):
     rows = pd.MultiIndex.from_tuples(
         [("same", "one"), ("same", "other"), ("falls", "one")], names=names
     )
-    table = pd.DataFrame(
-        [["-0.1", "2"], ["3", "4"], ["5", "6"]], rows, ["ν = 0.01", "ν = 0.32"]
-    )
+    table = pd.DataFrame({"ν = 0.01": ["-0.1", "3", "5"]}, rows)
     html = as_html(table.rename_axis(columns="nu" if any(names) else None))
-    assert html.split("</thead>")[0].count("<tr") == 1
-    heads = re.findall("<th.*?>(.*?)</th>", html.split("</thead>")[0])
-    assert heads == [*(name or "" for name in names), *table.columns]
-    rows = [
-        row.get_text(" ", strip=True)
-        for row in BeautifulSoup(html, "html.parser").select("tbody tr")
-    ]
-    assert rows == ["same one −0.1 2", "other 3 4", "falls one 5 6"]
+    shown = BeautifulSoup(html, "html.parser").select("tr")
+    heads = [head.get_text() for head in shown[0].select("th")]
+    assert heads == [*(name or "" for name in names), "ν = 0.01"]
+    texts = [row.get_text(" ", strip=True) for row in shown[1:]]
+    assert texts == ["same one −0.1", "other 3", "falls one 5"]

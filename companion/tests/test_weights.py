@@ -5,15 +5,9 @@ import pandas as pd
 import pytest
 import torch
 
-from adascale import Problem
-from adascale.policies import Optimal
-from companion.theory.convergence import momentum_over_bound
 from companion.training import weighted_trainings as trainings
-from companion.training.weighted_optimal import WeightedOptimal
 from companion.training.weights import (
     compare,
-    equal_leakage,
-    fitted_weights,
     impulse_response,
     loss_weights,
     saving,
@@ -68,13 +62,6 @@ def test_the_impulse_response_has_its_closed_form():
         )
 
 
-def test_responses_add_up_to_the_stationary_variance():
-    total = np.sum(impulse_response(1.0, 0.25, 4000, 0.9) ** 2)
-    assert 0.25**2 * total / 0.25 == pytest.approx(
-        float(momentum_over_bound(0.9, 0.25)), rel=1e-12
-    )
-
-
 def test_the_saving_is_what_geometric_weights_give():
     x = np.array([0.5, 4.0, 20.0])
     t = (np.arange(20_000) + 0.5) / 20_000
@@ -94,31 +81,6 @@ def test_weighted_optimum_saves_what_theory_says():
         assert np.all(ratios.leakage < 1)
     # a hundred rounds for the limit of many
     np.testing.assert_allclose(ratios.leakage, saving(6.0), rtol=0.02)
-
-
-def test_equal_leakage_is_found_from_either_side():
-    policy = WeightedOptimal(np.geomspace(1, 50, 100))
-    goal = make(MNIST, 0.04, rounds=100)
-    target = float(goal.rdp(Optimal().schedule(goal)))
-    for start in (0.001, 1.0):
-        other = make(MNIST, start, rounds=100)
-        matched = Problem(
-            other.scenario, other.min_gain, equal_leakage(other, policy, target)
-        )
-        assert float(matched.rdp(policy.schedule(matched))) == pytest.approx(
-            target, rel=1e-9
-        )
-
-
-def test_fitted_weights_find_a_mixture_again():
-    later = np.array([0, 1, 2, 4, 8, 16, 32, 64, 128])
-    true = (
-        3 * impulse_response(0.01, 0.5, 200, 0.9) ** 2
-        + impulse_response(0.001, 0.5, 200, 0.9) ** 2
-    )
-    fitted = fitted_weights(later, true[later], 0.01 * true[later], 0.5, 200, 0.9)
-    # the curvatures of the grid are 8 % apart
-    np.testing.assert_allclose(fitted[::-1], true, rtol=0.05)
 
 
 def test_a_disturbed_state_is_that_of_a_round_with_that_noise():

@@ -13,24 +13,15 @@ LANES = 40
 @st.composite
 def instances(draw, orders=(2, 3, 5, 8)):
     """A problem of LANES lanes and a penalty for each: unlike devices, floors over six decades, in any order."""
-    devices = draw(st.integers(1, 4))
-    rounds = draw(st.integers(1, 30))
-    sizes = st.lists(st.floats(1, 300), min_size=devices, max_size=devices)
-    batch = np.array(draw(sizes))
-    shares = draw(st.lists(st.floats(1e-3, 1), min_size=devices, max_size=devices))
-    scenario = Scenario(
-        "random",
-        devices,
-        rounds,
-        draw(st.sampled_from([1, 1000, 10**6])),
-        tuple(batch),
-        tuple(batch / shares),
-        draw(st.floats(0.1, 10)),
-        0.2,
-        1e-12,
-        draw(st.sampled_from(orders)),
-    )
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    devices, rounds = rng.integers(1, (5, 31)).tolist()
+    batch = rng.uniform(1, 300, devices)
+    data = batch / 10 ** rng.uniform(-3, 0, devices)
+    order = draw(st.sampled_from(orders))
+    scenario = Scenario(
+        *("random", devices, rounds, 1000, tuple(batch), tuple(data)),
+        *(1.0, 0.2, 1e-12, order),
+    )
     leakage = RoundLeakage(scenario)
     # where 1 / sigma^2 is 1
     centre = np.median(np.repeat(leakage.unit_energy, leakage.count.astype(int)))

@@ -42,32 +42,22 @@ def test_drift_lemma_holds_for_any_schedule(instance, seed):
     assert_holds(sides, 1e-12 * sides.right.max(axis=-1, keepdims=True))
 
 
-@FEW
-@given(instances(), instances(orders=(1.05, 1.3, 2.5, 4.7)))
-def test_queue_violation_and_regret_keep_their_bounds(at_integers, fractional):
+@given(instances(orders=(2, 3, 5, 8, 1.05, 1.3, 2.5, 4.7)))
+def test_queue_violation_and_regret_keep_their_bounds(instance):
     """The paper's, and the sharp ones, which hold at fractional orders too and are never larger."""
-    for (problem, penalty), kinds in (
-        (at_integers, (False, True)),
-        (fractional, (True,)),
+    problem, penalty = instance
+    w = policies.AdaScale(penalty).schedule(problem)
+    leaked = np.abs(RoundLeakage(problem.scenario)(problem.min_noise_energy))
+    for bound, extra in (
+        (bounds.queue_bound, slack(problem)[:, None]),
+        (bounds.violation_bound, slack(problem)),
+        (bounds.regret_bound, 1e-12 * leaked.max(axis=-1)),
     ):
-        w = policies.AdaScale(penalty).schedule(problem)
-        sides_by_kind = []
-        lost = 1e-12 * np.abs(
-            RoundLeakage(problem.scenario)(problem.min_noise_energy)
-        ).max(axis=-1)
-        for sharp in kinds:
-            every = [
-                (bounds.queue_bound, slack(problem)[:, None]),
-                (bounds.violation_bound, slack(problem)),
-            ]
-            every.append((bounds.regret_bound, lost))
-            sides_by_kind.append(
-                [bound(problem, w, penalty, sharp=sharp) for bound, _ in every]
-            )
-            for sides, (_, extra) in zip(sides_by_kind[-1], every, strict=True):
-                assert_holds(sides, extra)
-        for paper, sharp in zip(sides_by_kind[0], sides_by_kind[-1], strict=True):
-            np.testing.assert_array_equal(paper.left, sharp.left)
+        sharp = bound(problem, w, penalty, sharp=True)
+        assert_holds(sharp, extra)
+        if problem.scenario.order % 1 == 0:
+            paper = bound(problem, w, penalty)
+            assert_holds(paper, extra)
             assert (sharp.right <= paper.right * (1 + 1e-12)).all()
 
 

@@ -1,16 +1,12 @@
 """The bounds on the mean: independent floors, correlated ones, and two futures that no policy can tell apart."""
 
-import math
-
 import numpy as np
 import pytest
 from scipy import integrate
 
-from adascale import Scenario, policies
+from adascale import Scenario
 from adascale.problem import RoundLeakage
 from companion import bounds
-
-from .bounds_cases import with_floors
 
 MNIST = Scenario.mnist()
 
@@ -32,23 +28,6 @@ def test_stationary_level_and_square_against_quadrature(scale, budget):
     # the level less the budget loses what they share
     assert bound == pytest.approx((over + budget**2) / 1.4, rel=1e-6)
     assert bounds.stationary_spread(scale, budget) <= budget * level
-
-
-def rayleigh_floors(scale, lanes, rounds, seed):
-    return scale / np.random.default_rng(seed).exponential(size=(lanes, rounds))
-
-
-def test_expected_regret_under_rayleigh_fading_is_below_its_bound():
-    scale, nu, lanes = 0.03, 0.04, 4000
-    problem = with_floors(
-        MNIST, rayleigh_floors(scale, lanes, 25, 1), np.full(lanes, nu)
-    )
-    for V in (0.05, 0.5, 5.0, 50.0):
-        regret = bounds.regret_bound(
-            problem, policies.AdaScale(V).schedule(problem), V
-        ).left
-        error = regret.std(ddof=1) / math.sqrt(lanes)
-        assert regret.mean() - 3 * error < bounds.stationary_regret_bound(scale, nu, V)
 
 
 def test_queue_bound_under_rayleigh_fading_against_quadrature():

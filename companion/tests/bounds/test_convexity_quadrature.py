@@ -90,14 +90,3 @@ def test_slopes_match_differences_of_exact_delta():
     both = at(1, 1) - at(1, -1) - at(-1, 1) + at(-1, -1)
     mixed = delta_slopes(q, np.sqrt(v), epsilon).mixed[0]
     np.testing.assert_allclose(mixed, both / (2 * step) ** 2, rtol=5e-4)
-
-
-def test_hundred_rounds_at_a_hundredth_settle_on_the_exact_delta():
-    # of exact_delta, too slow uncompiled
-    for rounds, epsilon, exact in (
-        (500, 1.0, 1.8214513658e-4),
-        (100, 0.1, 1.90614461418e-2),
-    ):
-        assert np.isclose(
-            delta_slopes(0.01, np.ones(rounds), epsilon).delta, exact, rtol=1e-6, atol=0
-        )

@@ -23,15 +23,6 @@ def estimated(kind, error=ERROR, drawn=DRAWN, seed=7):
     return believed, drawn.coefficient / believed
 
 
-def test_both_estimates_are_of_one_measurement():
-    ls, mmse = (estimated(kind)[0] for kind in KINDS)
-    np.testing.assert_allclose(ls, mmse * (1 + ERROR[:, None]), rtol=1e-14)
-    for kind in ce.KINDS:
-        np.testing.assert_allclose(
-            ce.estimate(DRAWN, 0, kind, seed=1), DRAWN.coefficient, rtol=1e-15
-        )
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_alignment_is_normal_given_the_estimates(
     kind,
@@ -47,9 +38,6 @@ def test_alignment_is_normal_given_the_estimates(
     mean = ce.alignment_law(believed, DRAWN.path_loss, ERROR, other).mean
     wrong = (c - mean).real / np.sqrt(law.variance)
     assert stats.kstest(wrong[3], normal).pvalue < 1e-6
-    # and it does not depend on the estimate
-    correlation = np.corrcoef(standard[2].real, np.abs(believed[2]))[0, 1]
-    assert abs(correlation) < 4 / np.sqrt(c.shape[1])
 
 
 @pytest.mark.parametrize("square", [1e-3, 0.1, 1.0, 5.0])
@@ -79,11 +67,6 @@ def test_the_alignment_has_no_second_moment():
     u = np.array([1e4, 1e8, 1e12])
     tail = u * ce.gain_ratio_survival(u, 0.1)
     np.testing.assert_allclose(tail, 0.1 / 1.1**2, rtol=1e-3)
-    _, c = estimated("least-squares", 0.1)
-    for limit in (0.5, 1.0, 2.0, 10.0):
-        expected = float(ce.gain_ratio_survival(limit, 0.1))
-        share = (np.abs(c) ** 2 > limit).mean()
-        assert abs(share - expected) < 4 * np.sqrt(expected / c.size)
 
 
 def test_the_energy_of_misalignment_is_what_a_simulation_finds():

@@ -55,20 +55,6 @@ def test_even_split_reaches_its_epsilon(target):
     assert worst(SCENARIO, floor + guaranteed).upper < 0.999 * target
 
 
-def test_sweep_has_the_budgets_that_guarantee_epsilon():
-    even = [
-        (entry.reading, entry.run)
-        for entry in ENTRIES
-        if entry.run.policy == "EqualAlloc"
-    ]
-    assert len(even) == 18
-    for reading, run in even:
-        target = float(reading.split()[-1])
-        assert run.nu == pytest.approx(
-            EqualAlloc.budget_for(run.scenario, target), rel=1e-9
-        )
-
-
 @pytest.mark.parametrize("number", [2, 3])
 def test_committed_rows_have_the_exact_epsilon_of_their_schedules(number):
     own = [

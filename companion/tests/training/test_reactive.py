@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from adascale import Problem, Scenario
-from adascale.accounting import RenyiAccountant
+from adascale.accounting import RenyiAccountant, rdp
 from companion.training import reactive
 
 T = 40
@@ -38,14 +38,10 @@ def rows(monkeypatch, squares):
 
 
 def leaked(problem, energy):
-    """Return the nats of the worst device in each round at the study's order, by the binomial sum."""
-    a, _, _ = reactive.budget_at_best_order(problem.scenario)
-    q, k = float(problem.scenario.sampling_rate), np.arange(a + 1)
-    ways = np.cumsum(np.log([1, *((a - k[:-1]) / (k[:-1] + 1))]))
-    terms = ways + (a - k) * np.log1p(-q) + k * np.log(q)
-    sigmas = problem.noise_multiplier(energy)[0]
-    each = [np.logaddexp.reduce(terms + k * (k - 1) / (2 * s**2)) for s in sigmas]
-    return np.array(each) / (a - 1)
+    """Return the nats of the worst device in each round at the study's order."""
+    order, _, _ = reactive.budget_at_best_order(problem.scenario)
+    sigma = problem.noise_multiplier(energy)[0]
+    return rdp(float(problem.scenario.sampling_rate), sigma, order)
 
 
 def test_equal_norms_give_every_rule_the_even_noise(monkeypatch):
