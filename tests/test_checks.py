@@ -18,7 +18,6 @@ from .problems import MIXED
 
 GAIN = np.array([1e-10, 2e-10, 1e-11, 5e-11])
 PROBLEM = Problem(MIXED, GAIN, 0.1)
-W = 2 * PROBLEM.min_noise_energy
 
 
 def refused(call, argument):

@@ -24,12 +24,6 @@ def assert_mean(values, expected):
     assert abs(values.mean() - expected) < 4.5 * error
 
 
-def test_shadows_are_normal_in_decibels():
-    drawn = shadow(Shadowed(deviation=6.0).draw(1, 1, SEEDS)).ravel()
-    assert stats.kstest(drawn, stats.norm(0, 6).cdf).pvalue > 1e-3
-    assert stats.kstest(drawn, stats.norm(0, 7.5).cdf).pvalue < 1e-3  # the control
-
-
 def test_shadows_are_correlated_by_distance():
     """On a circle two uniform angles are 2 r sin(u) apart, with u uniform on (0, pi/2)."""
     model = Shadowed(distance_range=(20.0, 20.0), correlation_distance=50.0)

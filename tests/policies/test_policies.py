@@ -102,14 +102,6 @@ def test_a_round_minimises_the_paper_s_objective_in_x(order):
         assert log_x == pytest.approx(best.x, abs=1e-4)
 
 
-def test_a_round_without_leakage_to_save_is_at_full_power():
-    assert best_energy(1e5, 1.0, 1e-12, RoundLeakage(MNIST)) == 1e5
-    problem = Problem(MNIST, [1e-13, 1e-9], 0.04)
-    w = policies.AdaScale(1e-30).schedule(problem)
-    # (V |F'|) / w is at most 1e-10 here
-    np.testing.assert_allclose(w, problem.min_noise_energy, rtol=1e-9)
-
-
 @given(gains, budgets, penalties)
 def test_adascale_is_its_rounds_and_its_queue_written_out(gain, budget, penalty):
     problem = Problem(MIXED, gain, budget)
