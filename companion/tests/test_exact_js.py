@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from opacus.accountants import RDPAccountant
 
 from adascale.accounting import beta, calibrate, epsilon
 
@@ -58,7 +59,22 @@ def test_epsilon_lies_in_the_certified_interval(seeds):
         low = proven.lower * (1 - ROUNDED)
         high = proven.upper * (1 + ROUNDED)
         assert low <= answer["epsilon"] <= high, (seed, answer, proven)
-        assert answer["renyi"] >= answer["epsilon"] * (1 - 1e-3)
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [[0.005, 1.0, 2000]],
+        [[0.005, 1.0, 2000], [0.01, 0.7324, 500]],
+        [[0.005, 1.0, 2000], [0.01, 10.0, 500]],
+        [[1.0, 20.0, 30], [0.3, 5.0, 10]],
+    ],
+)
+def test_renyi_epsilon_is_that_of_opacus(events):
+    (answer,) = in_node([["renyi", events, 1e-6]])
+    peer = RDPAccountant()
+    peer.history = [(sigma, rate, count) for rate, sigma, count in events]
+    assert answer == pytest.approx(peer.get_epsilon(1e-6), rel=1e-6)
 
 
 TRAININGS = [

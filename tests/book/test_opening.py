@@ -177,6 +177,8 @@ def test_calculator_computes_what_the_package_proves(
     assert shown["epsilon"] == pytest.approx(exact.estimate, rel=1e-4)
     wanted = calibrate(left, epsilon=float(told["want"]), delta=delta, fixed=past)
     assert shown["factor"] == pytest.approx(wanted.scale, rel=2e-3)
+    taken = [(q, shown["factor"] * sigma, count) for q, sigma, count in left]
+    assert epsilon([*past, *taken], delta).upper <= float(told["want"])
     if len(left) == 1:
         rate, sigma, _ = left[0]
         most = largest_count([(rate, sigma)], float(told["want"]), delta, fixed=past)
@@ -215,6 +217,8 @@ def test_no_noise_helps_once_the_past_leaks_more(calculator):
     [
         ("sigma", "1,125", "1.125"),  # not 1125, which no field of noise may be
         ("delta", "0,00001", "0.00001"),
+        ("delta", "1,5e−5", "0.000015"),
+        ("delta", "10^-5", "0.00001"),
         ("samples", "50,000", "50000"),
         ("samples", "50.000", "50000"),
         ("samples", "50 000", "50000"),
@@ -229,6 +233,15 @@ def test_numbers_are_read_as_people_type_them(calculator, field, typed, means):
         page.evaluate(AT_REST)
         shown.append(page.locator("#calc").get_attribute("data-epsilon"))
     assert shown[0] == shown[1] is not None
+
+
+def test_steps_are_those_of_the_epochs(calculator):
+    page = calculator()
+    epsilon_of_epochs = page.locator("#calc").get_attribute("data-epsilon")
+    for unit in ("steps", "rounds", "epochs"):
+        page.locator("[name=unit]").select_option(unit)
+        page.evaluate(AT_REST)
+        assert page.locator("#calc").get_attribute("data-epsilon") == epsilon_of_epochs
 
 
 @pytest.mark.parametrize(

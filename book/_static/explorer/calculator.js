@@ -6,6 +6,7 @@
     form = byId("calc-form"),
     { samples, delta: deltaField, want: wantField, unit } = form.elements,
     MOST_PHASES = 6,
+    CAUTION = 0.9995, // of a wanted epsilon, for which the noise is computed: its proven bound is above the computed value
     FIRST = "256,60,1.1";
   // what the form calls its fields, and what epsilon protects
   const WORDS = {
@@ -22,9 +23,9 @@
   const GROUPED = /^[1-9]\d{0,2}([.,]\d{3})+$/,
     EITHER = { batch: /^[1-9]\d{0,2}[.,]\d{3}$/, length: /^[1-9]\d{0,2},\d{3}$/ };
   const plain = (name, typed) => {
-    const text = typed.replace(/[\s'’]/g, "");
+    const text = typed.replace(/[\s'’]/g, "").replace("−", "-").replace(/^(?:1[·×*])?10\^/, "1e");
     if (isWhole(name)) return GROUPED.test(text) ? text.replace(/[.,]/g, "") : text;
-    return text.replace(/^(-?\d*),(\d+)$/, "$1.$2");
+    return text.replace(/^(-?\d*),(\d+(?:e-?\d+)?)$/i, "$1.$2");
   };
   const written = (input) => plain(input.name, input.value),
     number = (input) => Number(written(input));
@@ -32,7 +33,7 @@
   // what a field may be
   const RULES = {
     samples: ["a whole number of at least 1", isWholeNumber],
-    delta: ["between 0 and 1", (value) => value > 0 && value < 1],
+    delta: ["between 0 and 1, such as 1e-5", (value) => value > 0 && value < 1],
     want: ["between 0.01 and 1000", inside(0.01, 1000)],
     batch: ["above 0 and no more than there are", (value) => value > 0 && !(fault(samples) === "" && value > number(samples))],
     length: ["above 0 and at most 100,000", (value) => value > 0 && value <= 1e5],
@@ -109,7 +110,7 @@
     for (const [key, field] of [["n", samples], ["delta", deltaField], ["want", wantField]])
       if (told.has(key)) field.value = told.get(key);
     if (told.has("phases") || !fieldsets().length) {
-      unit.value = Object.hasOwn(WORDS, told.get("unit")) ? told.get("unit") : "epochs";
+      counted = unit.value = Object.hasOwn(WORDS, told.get("unit")) ? told.get("unit") : "epochs";
       byId("calc-phases").replaceChildren();
       addPhases((told.get("phases") ?? FIRST).split(";"));
     }
@@ -142,15 +143,16 @@
     const begun = performance.now(),
       list = fieldsets().map(event),
       delta = number(deltaField),
-      { epsilon, renyi } = EXACT.epsilon(list, delta);
-    byId("calc-epsilon").textContent = epsilonText(epsilon);
+      { epsilon } = EXACT.epsilon(list, delta),
+      renyi = EXACT.renyi(list, delta);
+    byId("calc-epsilon").textContent = atMost(epsilon);
     const rate = list.map(([q, , count]) => `rate ${q.toPrecision(3)}, ${count.toLocaleString("en")} rounds`).join("; ");
-    const usual = Number.isFinite(renyi) ? epsilonText(renyi) : "";
+    const usual = Number.isFinite(renyi) ? atMost(renyi) : "";
     byId("calc-renyi").innerHTML = Number.isNaN(epsilon)
       ? `${rate}. The sum does not converge in the browser: use the package. By Rényi orders, ε is at most ${usual}.`
-      : `${rate}. By Rényi orders you would publish <s>${usual}</s>, which is ${Math.max(0, 100 * (renyi / epsilon - 1)).toFixed(0)} % more.`;
+      : `${rate}. By Rényi orders, ε is ${usual}, ${Math.max(0, 100 * (renyi / epsilon - 1)).toFixed(0)} % more.`;
     const hits = EXACT.power(list, 0.01);
-    byId("calc-hits").textContent = Number.isNaN(hits) ? "–" : share(hits);
+    byId("calc-hits").textContent = Number.isNaN(hits) ? "–" : share(upward(hits, 1000));
     dots(byId("calc-dots"), Math.round(100 * hits) || 0);
     byId("calc-odds").textContent = Number.isNaN(epsilon)
       ? ""
@@ -182,11 +184,13 @@
       `from adascale.accounting import ${wanted ? "calibrate, " : ""}epsilon\nprint(epsilon(${tuples(list)}, delta=${delta}))` +
       (wanted ? `\nprint(calibrate(${tuples(left)}, epsilon=${want}, delta=${delta}${fixed}).noise_multiplier)` : "");
     byId("calc-shell").textContent =
-      `adascale epsilon${options(list)} --delta ${delta}` +
+      `adascale epsilon${options(list)} --delta ${delta} --report` +
       (wanted ? `\nadascale calibrate${options(left)}${options(past, "fixed")} --epsilon ${want} --delta ${delta}` : "");
   }
 
-  // four digits, rounded to the safe side
+  // what is shown is rounded to the safe side
+  const upward = (value, per) => Math.ceil(value * per - 1e-6) / per;
+  const atMost = (epsilon) => epsilonText(upward(epsilon, epsilon < 10 ? 100 : epsilon < 100 ? 10 : 1));
   const digits = (value) => 10 ** (3 - Math.floor(Math.log10(value || 1)));
   const raised = (value) => (Math.ceil(value * digits(value) - 1e-9) / digits(value)).toPrecision(4);
   const lowered = (value) => +(Math.floor(value * digits(value) + 1e-9) / digits(value)).toPrecision(4);
@@ -211,11 +215,11 @@
     const { list, delta, past, left, spent } = training,
       want = number(wantField);
     let said = left.length
-        ? `cannot be reached: the phases that have run have ε = ${epsilonText(spent)} already.`
+        ? `cannot be reached: the phases that have run have ε = ${atMost(spent)} already.`
         : "All phases have run.",
       sigmas = [];
     if (isWanted(training)) {
-      const factor = EXACT.noise(left, want, delta, past),
+      const factor = EXACT.noise(left, CAUTION * want, delta, past),
         most = left.length > 1 ? NaN : longest(left[0], want, delta, past);
       Object.assign(byId("calc").dataset, { factor, epochs: most * left[0][0] });
       if (!Number.isNaN(factor)) sigmas = left.map(([, sigma]) => raised(sigma * factor));
@@ -247,7 +251,8 @@
       points = Array.from({ length: 25 }, (_, i) => {
         const sigma = low * (high / low) ** (i / 24),
           scaled = varied.map(([q, own, count]) => [q, (own * sigma) / middle, count]);
-        return { sigma, ...EXACT.epsilon(left.length ? [...past, ...scaled] : scaled, delta) };
+        const events = left.length ? [...past, ...scaled] : scaled;
+        return { sigma, renyi: EXACT.renyi(events, delta), ...EXACT.epsilon(events, delta) };
       });
     const values = points.flatMap((each) => [each.epsilon, each.renyi]).filter((value) => value > 0.005 && value < 1e4),
       [bottom, top] = [Math.min(...values, epsilon || renyi) * 0.9, Math.max(...values, epsilon || renyi) * 1.1];
@@ -262,7 +267,7 @@
         .map((each) => `${x(each.sigma).toFixed(1)} ${y(each[key]).toFixed(1)}`)
         .join("L");
     const path = (key, look) => (line(key) ? `<path d="M${line(key)}" fill="none" ${look}/>` : "");
-    const label = one ? `noise multiplier σ${list.length > 1 ? ` of phase ${places[0]}` : ""}` : "noise multipliers, times";
+    const label = one ? `noise multiplier σ${list.length > 1 ? ` of phase ${places[0]}` : ""}` : "all noise multipliers, times yours";
     byId("calc-curve").innerHTML = [
       ...grid.map((tick) => `<path d="M48 ${y(tick)}H548" stroke="var(--lab-edge)"/><text x="42" y="${y(tick) + 4}" text-anchor="end" font-size="13">${+tick.toPrecision(1)}</text>`),
       ...marks(low, high).map((tick) => `<text x="${x(tick)}" y="214" text-anchor="middle" font-size="13">${+tick.toPrecision(1)}</text>`),
@@ -274,6 +279,19 @@
   }
 
   const later = perFrame(update);
+  /** The same training in the other unit: epochs are N / B rounds each. */
+  let counted = "epochs";
+  unit.addEventListener("input", () => {
+    const wasEpochs = counted === "epochs",
+      isEpochs = unit.value === "epochs";
+    counted = unit.value;
+    if (wasEpochs === isEpochs || form.querySelector("[aria-invalid=true]")) return;
+    for (const each of fieldsets()) {
+      const [batch, length] = inputs(each),
+        rounds = number(samples) / number(batch);
+      length.value = isEpochs ? rounded(Number(length.value) / rounds) : Math.max(1, Math.round(number(length) * rounds));
+    }
+  });
   form.addEventListener("input", later);
   form.addEventListener("submit", (event) => event.preventDefault());
   byId("calc-add").addEventListener("click", () => {

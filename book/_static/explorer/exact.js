@@ -11,7 +11,8 @@ globalThis.ADASCALE_EXACT = (() => {
     MOST_POINTS = 60_000,
     MOST_WORK = 5e7, // nodes times points of a line, about a tenth of a second
     GRID = 0.015, // of sigma^(-1/2), where rounds have many noise multipliers
-    TOLERANCE = Math.log(1e-6); // of delta
+    TOLERANCE = Math.log(1e-6), // of delta
+    ORDERS = Array.from({ length: 151 }, (_, k) => (k < 99 ? 1.1 + k / 10 : k - 87)); // those of Opacus
   const ADD = 1,
     REMOVE = -1; // mixture against null (one sample is added), and null against mixture
   const order = (way, tilt) => (way === ADD ? 1 + tilt : -tilt);
@@ -299,18 +300,24 @@ globalThis.ADASCALE_EXACT = (() => {
   const largest = (events) => sum(events.map(([q, , count]) => -count * Math.log1p(-q)));
 
   /**
-   * The smallest epsilon at this delta, its Renyi upper bound, and both directions; NaN where no sum converges. The
-   * direction "remove" is null where a bound shows that the other one is larger.
+   * The smallest epsilon at this delta, and both directions; NaN where no sum converges. The direction "remove" is null
+   * where a bound shows that the other one is larger.
    */
   function epsilon(list, delta) {
     const events = merge(list);
-    if (!events.length) return { epsilon: 0, renyi: 0, add: 0, remove: 0 };
+    if (!events.length) return { epsilon: 0, add: 0, remove: 0 };
     const seen = [ADD, REMOVE].map((way) => look(events, way, Math.log(delta))),
-      renyi = Math.max(0, ...seen.map(({ top }) => top)),
       add = oneWay(events, seen[0], delta) ?? NaN,
       most = Math.min(largest(events), seen[1].top),
       remove = most <= add || events.every(([q]) => q === 1) ? null : (oneWay(events, seen[1], delta) ?? NaN);
-    return { epsilon: Math.max(add, remove), renyi, add, remove };
+    return { epsilon: Math.max(add, remove), add, remove };
+  }
+
+  /** The epsilon that the moments at some real orders give, as most tools compute it: an upper bound. */
+  function renyi(list, delta) {
+    const events = merge(list),
+      bounds = ORDERS.map((order) => (logMoment(events, order) + offset(order - 1) - Math.log(delta)) / (order - 1));
+    return events.length ? Math.max(0, Math.min(...bounds)) : 0;
   }
 
   /** delta at some epsilons: one sum for all of them, in the direction "add". */
@@ -366,5 +373,5 @@ globalThis.ADASCALE_EXACT = (() => {
     return Math.exp(high);
   }
 
-  return { epsilon, power, powers, noise };
+  return { epsilon, renyi, power, powers, noise };
 })();
