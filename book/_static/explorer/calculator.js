@@ -239,7 +239,7 @@
       times = several ? `: ${raised(factor)} times yours` : "",
       typed = number(inputs(fieldsets()[places[0] - 1])[1]), // rounds are whole numbers, and epochs as many as typed
       length = isWhole("length") ? most.toLocaleString("en") : lowered((typed * most) / left[0][2]),
-      longer = Number.isNaN(most) ? "" : `, or at most ${length} ${unit.value} at your σ`;
+      longer = Number.isNaN(most) ? "" : `, or at most ${length} ${unit.value}${list.length > 1 ? "" : " in all"} at your σ`;
     return `needs σ = <b>${sigmas.join(", ")}</b>${where}${times}${longer}.`;
   }
 
