@@ -79,7 +79,7 @@ def observed() -> Figure:
     names = {
         "server": "server",
         "quieter 3 dB": "server, half the noise",
-        "antennas": "server, 4 chains",
+        "antennas": "server, 4 antennas",
         "neighbour": "neighbour",
     }
     table = observers.listeners_table((START,), range(5)).set_index("listener")

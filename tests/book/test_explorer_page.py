@@ -1,6 +1,7 @@
 """The explorer in a browser: each control gives the numbers of the package, by mouse and keyboard, wide and narrow,
 in each of its four modes; every state has an address."""
 
+import csv
 import re
 from pathlib import Path
 from urllib.parse import parse_qs
@@ -10,7 +11,7 @@ import pytest
 
 from companion.tests.test_explorer import START, TOLERANCE, by_package, exact_epsilon
 
-from .test_browser import AT_REST, LOCAL, THEME
+from .test_browser import AT_REST, AXE, LOCAL, SERIOUS, THEME, TOO_WIDE
 
 pytestmark = pytest.mark.book
 
@@ -149,6 +150,16 @@ def test_a_round_is_read_by_keyboard(opened):
         assert sigma == pytest.approx(expected, rel=1e-7)
 
 
+def test_a_touch_reads_a_round(opened):
+    opened.set_viewport_size({"width": 390, "height": 844})
+    opened.evaluate(AT_REST)
+    picture = opened.locator("#ex-noise")
+    # a tap at a place would meet a link where the page has not come to rest
+    picture.tap(position={"x": picture.bounding_box()["width"] / 2, "y": 50})
+    assert len(opened.evaluate(READ)) == 5
+    assert opened.evaluate(TOO_WIDE) <= 0
+
+
 TOP = "() => document.querySelector('#ex-noise').getBoundingClientRect().top"
 
 
@@ -264,3 +275,42 @@ def test_chapters_link_to_states_that_there_are(opened, html, state):
 @pytest.mark.parametrize("state", NONSENSE)
 def test_nonsense_is_not_taken_from_an_address(opened, html, state):
     assert not accepts(opened, html, state)
+
+
+def download(page, name, path):
+    with page.expect_download() as waiting:
+        page.locator(name).click()
+    waiting.value.save_as(path)
+    return path
+
+
+def test_rounds_can_be_saved(opened, tmp_path):
+    with download(opened, "#ex-csv", tmp_path / "explorer.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    problem, schedules = by_package(**START)
+    assert len(rows) == problem.min_gain.size
+    for name, w in schedules.items():
+        noise = [float(row[f"{name}_noise"]) for row in rows]
+        leakage = sum(float(row[f"{name}_leakage"]) for row in rows)
+        assert noise == pytest.approx(w, rel=TOLERANCE)
+        assert leakage == pytest.approx(float(problem.rdp(w)), rel=1e-8)
+
+
+def test_no_mode_has_a_serious_fault_in_either_theme(opened):
+    opened.evaluate(AXE.read_text())
+    for theme, state in (("dark", 0), ("light", 2), ("dark", 3), ("light", 4)):
+        opened.evaluate("(state) => { location.hash = state }", STATES[state])
+        opened.evaluate(THEME, theme)
+        opened.evaluate(AT_REST)
+        assert opened.evaluate(SERIOUS.replace("document,", "'#explorer',")) == [], (
+            theme,
+            STATES[state],
+        )
+
+
+def test_without_javascript_the_reader_is_sent_to_the_chapters(browser, html):
+    page = browser.new_page(java_script_enabled=False)
+    page.goto(f"file://{html}/book/explorer.html")
+    assert not page.locator("#explorer").is_visible()
+    assert "switched off" in page.locator("article noscript").inner_text()
+    page.close()

@@ -66,3 +66,20 @@ def test_figures_have_the_whole_width_of_a_phone(page, html):
     )
     assert widths
     assert set(widths) == {358}  # PHONE of test_figure_files.py
+
+
+FIRST = """() => {
+  const figure = document.querySelector("article figure, article img");
+  return (figure.getBoundingClientRect().top + scrollY) / innerHeight;
+}"""
+
+
+@pytest.mark.parametrize(("width", "height", "most"), [(1440, 900, 1), (390, 844, 1.2)])
+def test_chapters_open_with_a_figure(page, html, width, height, most):
+    page.set_viewport_size({"width": width, "height": height})
+    places = {}
+    for path in sorted((html / "notebooks").glob("[01]?_*.html")):
+        page.goto(path.as_uri())
+        places[path.stem] = page.evaluate(FIRST)
+    assert len(places) == 14
+    assert not {name for name, place in places.items() if place > most}
