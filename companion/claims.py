@@ -117,13 +117,8 @@ def _statements(leaked, drawn, others, in_rdp):
         yield "close", "AdaScale", nu, [own[nu]], [best[nu]]
     for policy in drawn if in_rdp else (*drawn, *others):
         top = leaked[policy]
-        gap = top - own
         yield "near", policy, budgets[-1], [top[budgets[-1]]], [best[budgets[-1]]]
-        for now, later in steps:
-            sides = [top[now], own[later]], [top[later], own[now]]
-            yield "narrows", policy, now, *sides
-        for now, later in steps:
-            yield "narrows in nats", policy, now, [(gap[now] - gap[later]).dropna()], ()
+        yield from _narrowing(policy, top, own, steps)
     for policy in ("Optimal", "AdaScale", *drawn, *others):
         for now, later in steps:
             yield "rises", policy, now, [leaked[policy, now]], [leaked[policy, later]]
@@ -132,6 +127,15 @@ def _statements(leaked, drawn, others, in_rdp):
             # the one that leaks most, in each realisation
             most = leaked[[(name, nu) for name in drawn]].max(axis=1, skipna=False)
             yield "higher", policy, nu, [leaked[policy, nu]], [most]
+
+
+def _narrowing(policy, top, own, steps):
+    """Yield what :func:`_statements` does of the gap between a policy and AdaScale: as a ratio, and in nats."""
+    for now, later in steps:
+        yield "narrows", policy, now, [top[now], own[later]], [top[later], own[now]]
+    gap = top - own
+    for now, later in steps:
+        yield "narrows in nats", policy, now, [(gap[now] - gap[later]).dropna()], ()
 
 
 def evaluate(
