@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize.elementwise import find_root
 
 from adascale.comparison.shi_tuning import match_lyapunov
 from adascale.policies import LyapunovPowerControl, Optimal
@@ -56,19 +55,22 @@ def capped_level(
 
     ``caps`` >= 0 have the shape (..., T), ``mean`` > 0 the shape (...), and ``weight``, :math:`v_t > 0`, one or T.
     """
-    caps, weight = np.broadcast_arrays(np.asarray(caps, dtype=float), weight)
-    mean = np.broadcast_to(mean, caps.shape[:-1])
-
-    def excess(log_tau, lane):
-        tau = np.exp(log_tau)[..., None]
-        spent = np.minimum(tau * weight.reshape(rows)[lane], caps.reshape(rows)[lane])
-        return spent.mean(axis=-1) / mean.ravel()[lane] - 1
-
-    rows = (mean.size, caps.shape[-1])
-    lanes = np.arange(mean.size).reshape(mean.shape)
-    ends = mean / weight.max(axis=-1) / 2, (caps / weight).max(axis=-1)
-    found = find_root(excess, tuple(map(np.log, ends)), args=(lanes,))
-    return np.where(mean < caps.mean(axis=-1), np.exp(found.x), np.inf)
+    caps = np.asarray(caps, dtype=float)
+    mean = np.asarray(mean, dtype=float)
+    full_at = caps / weight  # round t is at its cap from this level on
+    order = np.argsort(full_at, axis=-1)
+    full_at, capped = (
+        np.take_along_axis(values, order, axis=-1) for values in (full_at, caps)
+    )
+    free = np.broadcast_to(weight, caps.shape[-1:])[order]
+    below = np.cumsum(np.insert(capped, 0, 0, axis=-1)[..., :-1], axis=-1)
+    free = np.flip(np.cumsum(np.flip(free, -1), axis=-1), -1)
+    level = (
+        caps.shape[-1] * mean[..., None] - below
+    ) / free  # if so many caps are below it
+    fits = level <= full_at
+    first = np.take_along_axis(level, fits.argmax(axis=-1)[..., None], axis=-1)[..., 0]
+    return np.where(fits.any(axis=-1), first, np.inf)
 
 
 def filled_lyapunov(
