@@ -17,7 +17,7 @@ from adascale.accounting.exact.certify import delta_interval, epsilon_interval
 from adascale.accounting.exact.inversion import ADD, scan_tilts
 from adascale.accounting.exact.moments import ULP
 from adascale.accounting.exact.rounds import Rounds
-from adascale.accounting.exact.search import rough_epsilon
+from adascale.accounting.exact.sums import rough_epsilon
 from adascale.accounting.interval import CertifiedInterval
 from adascale.accounting.logs import LEAST_NOISE, MOST_NOISE, MOST_ROUNDS
 from adascale.checks import FloatArray

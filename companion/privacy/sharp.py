@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from adascale import accounting
 from adascale.accounting.exact.rounds import rounds_of
-from adascale.accounting.exact.search import sharp
+from adascale.accounting.exact.sums import sharp
 from adascale.errors import CannotCertify
 
 

@@ -6,7 +6,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from adascale.accounting.exact import bounds, certify, inversion, rounds, search, sums
+from adascale import rootfind
+from adascale.accounting.exact import bounds, certify, inversion, rounds, sums
 from adascale.errors import CannotCertify
 
 from .coins import (
@@ -192,7 +193,9 @@ def test_the_largest_loss_against_the_mixture_is_not_below_itself_in_forty_digit
 @pytest.mark.parametrize("start", [1.9, 2.1])
 def test_at_each_end_the_bound_itself_is_on_its_side_of_delta(monkeypatch, start, off):
     """Its root may be found a little or much too far to either side."""
-    monkeypatch.setattr(sums, "solve", lambda *given: search.solve(*given) * (1 + off))
+    monkeypatch.setattr(
+        sums, "solve", lambda *given: rootfind.solve(*given) * (1 + off)
+    )
     delta = math.exp(-6)
     lower, upper = (
         sums.nearest(lambda x: math.exp(-3 * x), delta, start, 0.01, sign)

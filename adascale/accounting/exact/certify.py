@@ -21,13 +21,15 @@ from adascale.accounting.exact.inversion import (
 )
 from adascale.accounting.exact.moments import QUIET
 from adascale.accounting.exact.rounds import Rounds
-from adascale.accounting.exact.search import rough_epsilon, sharp, sharp_in_direction
 from adascale.accounting.exact.sums import (
     is_below,
     nearest,
     refine,
+    rough_epsilon,
     scan_both,
+    sharp,
     sharp_delta,
+    sharp_in_direction,
     smoothed_sums,
 )
 from adascale.accounting.interval import WIDEST, CertifiedInterval
