@@ -2,17 +2,15 @@
 
 from adascale.accounting.base import Accountant, RenyiAccountant, epsilon_by, find
 from adascale.accounting.batches import fixed_batches, truncated_batches
-from adascale.accounting.certified import (
+from adascale.accounting.calibration import (
     Calibrated,
     LargestCount,
-    advantage,
-    beta,
     calibrate,
-    delta,
-    epsilon,
     largest_count,
 )
+from adascale.accounting.curve import beta, gaussian_mu
 from adascale.accounting.events import DiscreteLoss, from_pmf
+from adascale.accounting.exact.certify import advantage, delta, epsilon
 from adascale.accounting.exact.epsilon import (
     ExactAccountant,
     exact_delta,
@@ -30,7 +28,7 @@ from adascale.accounting.renyi import (
     rdp_derivative,
     to_dp,
 )
-from adascale.accounting.reports import Report, gaussian_mu, report, setting
+from adascale.accounting.reports import Report, report, setting
 from adascale.accounting.schedules import order_grid, schedule_epsilon
 
 __all__ = [

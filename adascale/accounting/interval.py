@@ -1,4 +1,4 @@
-"""A number that is known to lie between two proven bounds."""
+"""A number that is known to lie between two proven bounds, and the bounds while they are proven."""
 
 import math
 import operator
@@ -9,6 +9,8 @@ from numbers import Real
 from typing import Any
 
 WIDEST = 0.01  # largest relative width of a certified interval
+# mixture against null (one sample is added), and null against mixture
+ADD, REMOVE = DIRECTIONS = "add", "remove"
 
 
 def round_outward(value: float, up: bool, digits: int = 6) -> float:
@@ -94,3 +96,49 @@ class CertifiedInterval:
         if math.isinf(self.upper):
             return self.lower == self.upper
         return self.upper - self.lower <= max(WIDEST * self.upper, self.negligible)
+
+
+class Proof:
+    """The best bounds proven so far of a number: from below of the larger direction, from above of each.
+
+    ``estimate`` is near the number and not proven, ``direction`` is the one that determines it, and a difference of
+    the bounds below ``negligible`` need not be smaller.
+    """
+
+    def __init__(self, largest: float, negligible: float) -> None:
+        self.lower = 0.0
+        self.upper = dict.fromkeys(DIRECTIONS, largest)
+        self.names = dict.fromkeys(("lower", *DIRECTIONS), "trivial")
+        self.estimate = math.nan
+        self.direction = ADD
+        self.negligible = negligible
+
+    def raise_lower(self, value: float, name: str) -> None:
+        """Record a lower bound."""
+        if value > self.lower:
+            self.lower, self.names["lower"] = value, name
+
+    def reduce_upper(self, value: float, name: str, *directions: str) -> None:
+        """Record an upper bound on one direction or on both."""
+        for direction in directions or DIRECTIONS:
+            if value < self.upper[direction]:
+                self.upper[direction], self.names[direction] = value, name
+
+    def is_wide(self) -> bool:
+        """Check whether the interval is too wide to be certified."""
+        upper = max(self.upper.values())
+        narrow = max(WIDEST * upper, self.negligible)
+        return not (upper < math.inf and upper - self.lower <= narrow)
+
+    def interval(self) -> CertifiedInterval:
+        """Return the interval."""
+        larger = max(DIRECTIONS, key=lambda name: self.upper[name])
+        upper = float(self.upper[larger])
+        lower = float(min(self.lower, upper))
+        estimate = min(max(self.estimate, lower), upper)
+        if math.isnan(self.estimate):
+            estimate = 0.5 * (lower + upper)
+        ends = self.names["lower"], self.names[larger]
+        return CertifiedInterval(
+            lower, upper, ends, self.direction, estimate, upper, self.negligible
+        )

@@ -4,7 +4,7 @@ import math
 from importlib.util import find_spec
 from typing import Any
 
-from adascale.accounting.certified import epsilon
+from adascale.accounting.exact.certify import epsilon
 
 try:
     from opacus.accountants import IAccountant, register_accountant

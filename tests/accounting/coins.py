@@ -3,11 +3,12 @@
 import mpmath as mp
 import numpy as np
 
-from adascale.accounting.exact import inversion, rounds
+from adascale.accounting import interval
+from adascale.accounting.exact import rounds
 
 from .exact import gaussian_delta
 
-ADD, REMOVE = inversion.DIRECTIONS
+ADD, REMOVE = interval.DIRECTIONS
 RISING, FALLING, EVEN = (0.8, 1.6), (1 / 1.6, 1 / 0.8), (0.75, 1 / 0.75)
 """Likelihood ratios of both outcomes: the larger loss is that of the mixture, of the null, of both alike."""
 NUMBER, MU = 10, 0.4
@@ -39,7 +40,7 @@ def delta_of_coins(epsilon, direction, ratios=RISING, number=NUMBER, mu=MU, lost
 
 
 def most(epsilon, **kind):
-    return max(delta_of_coins(epsilon, name, **kind) for name in inversion.DIRECTIONS)
+    return max(delta_of_coins(epsilon, name, **kind) for name in interval.DIRECTIONS)
 
 
 def is_between(found, delta, **kind):

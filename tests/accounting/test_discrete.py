@@ -17,7 +17,7 @@ from adascale.accounting import (
     truncated_batches,
 )
 from adascale.accounting.events import compose_events
-from adascale.accounting.exact import bounds
+from adascale.accounting.exact import certify
 from adascale.errors import InvalidInput
 
 
@@ -137,7 +137,7 @@ def assert_delta_is(events, at, exact):
     """Every bound of delta is on its side of the truth."""
     found = delta(events, at)
     with np.errstate(divide="ignore"):
-        uppers, _ = bounds.all_bounds(compose_events(events).to_rounds(), None, at)
+        uppers, _ = certify.all_bounds(compose_events(events).to_rounds(), None, at)
     above = [found.upper, *(bound(at) for *_, bound in uppers)]
     assert found.lower <= exact * (1 + 1e-9)
     assert min(above) >= exact * (1 - 1e-9)
@@ -231,7 +231,7 @@ def test_loss_whose_mass_under_q_is_none_counts_in_every_bound(count):
     events = [(from_pmf([600.0, 0.0, -1.0], [3e-20, 1.0, rest * math.exp(-1)]), count)]
     # at least: one such loss is above any epsilon here
     truth = -math.expm1(count * math.log1p(-3e-20)) * (1 - 1e-9)
-    uppers, _ = bounds.all_bounds(compose_events(events).to_rounds(), None, 100.0)
+    uppers, _ = certify.all_bounds(compose_events(events).to_rounds(), None, 100.0)
     (of_added,) = [bound for _, names, bound in uppers if "add" in names]
     assert of_added(100.0) >= truth
     assert delta(events, 100.0).upper >= truth

@@ -22,7 +22,8 @@ from adascale.accounting import (
     advantage,
     beta,
     calibrate,
-    certified,
+    calibration,
+    curve,
     delta,
     epsilon,
     events,
@@ -32,6 +33,7 @@ from adascale.accounting import (
     report,
 )
 from adascale.accounting.events import compose_events
+from adascale.accounting.exact import certify
 from adascale.errors import InvalidInput
 
 PHASES = [(0.01, 1.0, 500), (0.02, 1.5, 500)]
@@ -258,6 +260,13 @@ def test_independent_micro_batches_leak_more_than_one_batch():
 
 def test_examples_of_the_docstrings_are_right():
     given = {"epsilon": epsilon, "math": math, "read_events": logs.read_events}
-    for module in (certified, events, logs, sys.modules[report.__module__]):
+    for module in (
+        certify,
+        calibration,
+        curve,
+        events,
+        logs,
+        sys.modules[report.__module__],
+    ):
         found = doctest.testmod(module, extraglobs=given, optionflags=doctest.ELLIPSIS)
         assert found.attempted > 0 == found.failed

@@ -103,7 +103,9 @@ def test_old_names_refuse_wide_intervals_and_name_the_schedule(monkeypatch):
         (exact_epsilon, "epsilon_interval"),
         (exact_delta, "delta_interval"),
     ):
-        monkeypatch.setattr(f"adascale.accounting.certified.{within}", lambda *_: wide)
+        monkeypatch.setattr(
+            f"adascale.accounting.exact.certify.{within}", lambda *_: wide
+        )
         with pytest.raises(ValueError, match=r"of 2 rounds .* 0\.01 .* \[0\.9, 1\]"):
             function(0.1, [1.0, 2.0], 0.01)
 

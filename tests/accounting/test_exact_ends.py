@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from adascale import rootfind
-from adascale.accounting.exact import bounds, certify, inversion, rounds, sums
+from adascale.accounting import interval
+from adascale.accounting.exact import certify, inversion, rounds, sums
 from adascale.errors import CannotCertify
 
 from .coins import (
@@ -33,9 +34,7 @@ def test_both_ends_enclose_a_composition_whichever_direction_binds(
     ratios, binding, epsilon
 ):
     schedule = coins(ratios)
-    both = {
-        name: delta_of_coins(epsilon, name, ratios) for name in inversion.DIRECTIONS
-    }
+    both = {name: delta_of_coins(epsilon, name, ratios) for name in interval.DIRECTIONS}
     delta = max(both.values())
     assert {name for name in both if both[name] > 0.999 * delta} == binding  # a control
     for by, given, truth in (
@@ -57,7 +56,7 @@ def test_the_ends_hold_whatever_value_and_direction_the_search_finds(
     epsilon = 0.7
     delta = most(epsilon, ratios=ratios)
     binding = ADD if ratios == RISING else REMOVE
-    for direction in inversion.DIRECTIONS:
+    for direction in interval.DIRECTIONS:
         found = dict.fromkeys(known, off * epsilon)
         monkeypatch.setattr(
             certify,
@@ -93,7 +92,7 @@ def test_the_ends_hold_wherever_the_line_is_laid(monkeypatch, change, factor):
         assert abs(math.log(factor)) > 0.1
 
 
-@pytest.mark.parametrize("direction", inversion.DIRECTIONS)
+@pytest.mark.parametrize("direction", interval.DIRECTIONS)
 def test_a_direction_is_called_below_where_it_is_and_never_else(direction):
     """Far below; else not, or where nothing can be proven."""
     ratios = RISING if direction == ADD else FALLING
@@ -177,7 +176,7 @@ def test_total_variation_is_bounded_by_that_of_rounds_in_forty_digits(
         equal = (1 - q * mp.erf(mp.sqrt(mp.mpf(u) / 8))) ** number
         total = 1 - equal * (1 - mp.erf(mp.sqrt(mp.mpf(energy) / 8)))
     with mp.workdps(40):
-        assert total <= bounds.total_variation(many) <= total * (1 + 3e-9)
+        assert total <= certify.total_variation(many) <= total * (1 + 3e-9)
 
 
 def test_the_largest_loss_against_the_mixture_is_not_below_itself_in_forty_digits():

@@ -13,7 +13,8 @@ from adascale.accounting.exact import (
     moments,
     rounds,
 )
-from adascale.accounting.exact.inversion import ADD, Inversion, Plan
+from adascale.accounting.exact.inversion import Inversion, Plan
+from adascale.accounting.interval import ADD
 from adascale.errors import CannotCertify
 
 from . import exact

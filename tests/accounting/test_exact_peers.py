@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from adascale.accounting import exact_delta, exact_epsilon
-from adascale.accounting.exact import certify, inversion
+from adascale.accounting import exact_delta, exact_epsilon, interval
+from adascale.accounting.exact import certify
 from adascale.errors import CannotCertify
 
 from .coins import equal
@@ -63,7 +63,7 @@ def test_one_round_in_sixty_digits_lies_between_the_ends(way, least, slow):
         except CannotCertify:
             return
         low, high = (
-            max(one_round(q, sigma, end, name) for name in inversion.DIRECTIONS)
+            max(one_round(q, sigma, end, name) for name in interval.DIRECTIONS)
             for end in (lower, upper)
         )
         assert low >= delta >= high
@@ -83,7 +83,7 @@ def test_one_round_in_sixty_digits_lies_between_the_ends(way, least, slow):
 @example(1e-20, 1 / 7, 31.0)
 def test_delta_of_one_round_in_sixty_digits_lies_between_the_ends(q, sigma, epsilon):
     found = exact_delta(q, [sigma], epsilon)
-    truth = max(one_round(q, sigma, epsilon, name) for name in inversion.DIRECTIONS)
+    truth = max(one_round(q, sigma, epsilon, name) for name in interval.DIRECTIONS)
     assert found.lower <= truth <= found.upper
     assert found.upper <= 1.01 * found.lower or found.upper < 1e-250
     assert found.lower <= found.upper

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from adascale import accounting
-from adascale.accounting.exact import bounds, certify
+from adascale.accounting.exact import certify
 from adascale.accounting.exact.rounds import rounds_of
 
 from .exact import gaussian_delta
@@ -131,7 +131,7 @@ def test_no_proof_contradicts_another(kinds):
     for target in (1e-3, 1e-11):
         at = certify.epsilon_interval(schedule, target).estimate
         known = certify.delta_interval(schedule, at)
-        uppers, lowers = bounds.all_bounds(schedule, None, at)
+        uppers, lowers = certify.all_bounds(schedule, None, at)
         most = {}  # of both directions, by the name of the bound
         for name, _, bound in uppers:
             most[name] = max(most.get(name, 0.0), bound(at))

@@ -1,4 +1,4 @@
-"""Proven bounds on epsilon and delta: the best of several proofs, whatever the schedule.
+"""Epsilon and delta between proven bounds: the best of several proofs, whatever the schedule.
 
 Every proof improves a :class:`Proof`: by inversion of the rounds as they are, by inversion of discrete rounds that
 leak less and more, and by bounds on delta in closed form or by real moments.
@@ -9,14 +9,19 @@ import math
 from collections.abc import Callable
 from functools import partial
 
-from adascale.accounting.exact import bounds, gaussian
+import numpy as np
+from scipy.special import erf
+
+from adascale import checks as check
+from adascale.accounting.events import Events, compose_events
+from adascale.accounting.exact import discrete, gaussian
 from adascale.accounting.exact.discretisation import cut
 from adascale.accounting.exact.inversion import (
-    ADD,
-    DIRECTIONS,
-    REMOVE,
+    chernoff_offset,
+    gaussian_log_moment,
     largest_smoothing,
     lost_in,
+    proven_log_moment_at,
     scan_tilts,
 )
 from adascale.accounting.exact.moments import QUIET
@@ -32,9 +37,19 @@ from adascale.accounting.exact.sums import (
     sharp_in_direction,
     smoothed_sums,
 )
-from adascale.accounting.interval import WIDEST, CertifiedInterval
+from adascale.accounting.interval import (
+    ADD,
+    DIRECTIONS,
+    REMOVE,
+    CertifiedInterval,
+    Proof,
+)
+from adascale.checks import FloatArray
 from adascale.errors import CannotCertify
 
+Bound = Callable[[float], float]
+"""A function of epsilon that bounds delta from one side."""
+_SAFE = 1e-9  # relative margin for the rounding of closed forms
 _NO_EPSILON = 1e-6  # an epsilon proven to be below this needs no lower bound above 0
 _NO_DELTA = 1e-290  # nor does such a delta
 _WIDTH = 9e-4  # the relative width to aim for
@@ -50,50 +65,41 @@ _OUTWARD = 1e-12  # how far the last roundings may move a bound
 _RARE_RATE, _RARE_SAMPLES = 5e-4, 5.0
 
 
-class Proof:
-    """The best bounds proven so far of a number: from below of the larger direction, from above of each.
+def epsilon(events: Events, delta: float) -> CertifiedInterval:
+    r"""Compute the smallest :math:`\varepsilon` with :math:`\delta(\varepsilon) \le \delta`, between proven bounds.
 
-    ``estimate`` is near the number and not proven, ``direction`` is the one that determines it, and a difference of
-    the bounds below ``negligible`` need not be smaller.
+    It is for Poisson sampling and add/remove adjacency, in the larger direction (:eq:`eq:inversion`, :ref:`app-exact`).
+
+    Parameters
+    ----------
+    events : sequence of (sampling_rate, noise_multiplier, count)
+        Rates are in [0, 1], noise multipliers > 0, and counts whole and >= 0; without a count it is 1. A group of k
+        samples is ``(1, sigma / k, n)``, replaced instead of removed samples without sampling ``(1, sigma / 2, n)``,
+        and a Gaussian matrix mechanism of sensitivity s ``(1, sigma / s, 1)``.
+    delta : float, in (0, 1)
+
+    Examples
+    --------
+    >>> float(epsilon([(0.01, 1.0, 500), (0.02, 1.5, 500)], delta=1e-5))  # the upper bound
+    1.898...
+    >>> float(epsilon([(1, 40.0 / 2, 100)], delta=1e-5))  # for a group of two, or one replaced sample
+    1.993...
     """
+    return epsilon_interval(
+        compose_events(events).to_rounds(), check.fraction("delta", delta)
+    )
 
-    def __init__(self, largest: float, negligible: float) -> None:
-        self.lower = 0.0
-        self.upper = dict.fromkeys(DIRECTIONS, largest)
-        self.names = dict.fromkeys(("lower", *DIRECTIONS), "trivial")
-        self.estimate = math.nan
-        self.direction = ADD
-        self.negligible = negligible
 
-    def raise_lower(self, value: float, name: str) -> None:
-        """Record a lower bound."""
-        if value > self.lower:
-            self.lower, self.names["lower"] = value, name
+def delta(events: Events, epsilon: float) -> CertifiedInterval:
+    r"""Compute :math:`\delta` at :math:`\varepsilon \ge 0`, between proven bounds; see :func:`epsilon`."""
+    return delta_interval(
+        compose_events(events).to_rounds(), check.number("epsilon", epsilon, 0.0)
+    )
 
-    def reduce_upper(self, value: float, name: str, *directions: str) -> None:
-        """Record an upper bound on one direction or on both."""
-        for direction in directions or DIRECTIONS:
-            if value < self.upper[direction]:
-                self.upper[direction], self.names[direction] = value, name
 
-    def is_wide(self) -> bool:
-        """Check whether the interval is too wide to be certified."""
-        upper = max(self.upper.values())
-        narrow = max(WIDEST * upper, self.negligible)
-        return not (upper < math.inf and upper - self.lower <= narrow)
-
-    def interval(self) -> CertifiedInterval:
-        """Return the interval."""
-        larger = max(DIRECTIONS, key=lambda name: self.upper[name])
-        upper = float(self.upper[larger])
-        lower = float(min(self.lower, upper))
-        estimate = min(max(self.estimate, lower), upper)
-        if math.isnan(self.estimate):
-            estimate = 0.5 * (lower + upper)
-        ends = self.names["lower"], self.names[larger]
-        return CertifiedInterval(
-            lower, upper, ends, self.direction, estimate, upper, self.negligible
-        )
+def advantage(events: Events) -> CertifiedInterval:
+    r"""Compute the largest true minus false positive rate of a test for a sample, :math:`\delta(0)`."""
+    return delta(events, 0.0)
 
 
 @QUIET
@@ -104,7 +110,7 @@ def epsilon_interval(rounds: Rounds, delta: float) -> CertifiedInterval:
         return _known_interval(ends, _NO_EPSILON, "closed form")
     if max(lost_in(rounds, name, -1) for name in DIRECTIONS) > delta:
         return _known_interval((math.inf,) * 3, _NO_EPSILON, "infinite losses")
-    if bounds.total_variation(rounds) <= delta:
+    if total_variation(rounds) <= delta:
         return _known_interval((0.0, 0.0, 0.0), _NO_EPSILON, "total variation")
     proof = EpsilonProof(delta)
     proof.reduce_upper(rounds.largest_loss, "largest loss", REMOVE)
@@ -118,7 +124,7 @@ def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
         ends = gaussian.sampled_delta(*mechanism, epsilon)
         return _known_interval(ends, _NO_DELTA, "closed form")
     proof = DeltaProof(min(epsilon, _BEYOND))
-    proof.reduce_upper(bounds.total_variation(rounds), "total variation")
+    proof.reduce_upper(total_variation(rounds), "total variation")
     for name in DIRECTIONS:
         proof.raise_lower(lost_in(rounds, name, -1), "infinite losses")
     if epsilon > _BEYOND:  # no schedule of floating point has such losses
@@ -128,7 +134,7 @@ def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
     if rounds.largest_loss <= epsilon:
         proof.reduce_upper(0.0, "largest loss", REMOVE)
     if rounds.rates:
-        proof.raise_lower(float(bounds.one_round(rounds, epsilon)), "one round")
+        proof.raise_lower(float(one_round(rounds, epsilon)), "one round")
     return _by_all_proofs(rounds, proof)
 
 
@@ -165,7 +171,7 @@ class EpsilonProof(Proof):
 
     def by_bounds(self, rounds: Rounds) -> None:
         """Use every bound on delta in closed form or by real moments."""
-        uppers, lowers = bounds.all_bounds(rounds, math.log(self.delta), 0.0)
+        uppers, lowers = all_bounds(rounds, math.log(self.delta), 0.0)
         for name, directions, bound in uppers:
             end = nearest(bound, self.delta, 0.0, 1e-6, 1, *_FAR)
             self.reduce_upper(end, name, *directions)
@@ -250,7 +256,7 @@ class DeltaProof(Proof):
 
     def by_bounds(self, rounds: Rounds) -> None:
         """Use every bound on delta in closed form or by real moments."""
-        uppers, lowers = bounds.all_bounds(rounds, None, self.epsilon)
+        uppers, lowers = all_bounds(rounds, None, self.epsilon)
         for name, directions, bound in uppers:
             self.reduce_upper(bound(self.epsilon), name, *directions)
         for name, bound in lowers:
@@ -310,3 +316,58 @@ def by_discretisation(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
         proof.invert(below, above, "minus one")
         if not proof.is_wide():
             break
+
+
+def total_variation(rounds: Rounds) -> float:
+    """Bound the total variation delta(0) between both outputs, by that of each round."""
+    apart = math.erf(math.sqrt(rounds.gaussian / 8)), discrete.apart(rounds)
+    log_equal = float(np.log1p(-np.array(apart)).sum())
+    for q, u, n in rounds.by_rate():
+        log_equal += float((n * np.log1p(-q * erf(np.sqrt(u / 8)))).sum())
+    return -math.expm1(log_equal) * (1 + 1e-9)
+
+
+def all_bounds(
+    rounds: Rounds, log_delta: float | None, epsilon: float
+) -> tuple[list[tuple[str, tuple[str, ...], Bound]], list[tuple[str, Bound]]]:
+    """Return the upper bounds, each with the directions for which it holds, and the lower bounds."""
+    energy = rounds.gaussian
+    lowers: list[tuple[str, Bound]] = [("Gaussian", partial(_gaussian, energy, 1))]
+    uppers: list[tuple[str, tuple[str, ...], Bound]] = []
+    if not rounds.atoms:
+        energy += sum(u * n for _, u, n in rounds.kinds)
+        uppers.append(("Gaussian", DIRECTIONS, partial(_gaussian, energy, 2)))
+    if rounds.rates:
+        lowers.append(("one round", partial(one_round, rounds)))
+    for direction in DIRECTIONS:
+        with contextlib.suppress(ArithmeticError):
+            tilt = scan_tilts(rounds, direction, log_delta, epsilon).tilt
+            proven = [proven_log_moment_at(rounds, direction, a) for a in tilt.tolist()]
+            log_moment = proven + gaussian_log_moment(rounds.gaussian, tilt)
+            lost = lost_in(rounds, direction)
+            bound = partial(_renyi, tilt, log_moment, lost)
+            uppers.append(("Renyi", (direction,), bound))
+    return uppers, lowers
+
+
+def _gaussian(energy: float, side: int, epsilon: float) -> float:
+    """Bound delta by that of all rounds without sampling, or of those that have none; side 1 is below, 2 above."""
+    margin = _SAFE if side == 2 else -_SAFE
+    return float(gaussian.delta(energy * (1 + margin), epsilon)[side])
+
+
+def one_round(rounds: Rounds, epsilon: float) -> float:
+    """Bound delta from below by that of the sampled round that leaks most; it has the least noise at its rate."""
+    return max(
+        gaussian.sampled_delta(q, float(u[-1]) * (1 - _SAFE), epsilon)[1]
+        for q, u, _ in rounds.by_rate()
+    )
+
+
+def _renyi(
+    tilt: FloatArray, log_moment: FloatArray, lost: float, epsilon: float
+) -> float:
+    """Bound delta by the best Chernoff bound, and by what is lost."""
+    rounding = 1e-13 * (np.abs(log_moment) + tilt * epsilon + 10)
+    log_bound = log_moment + chernoff_offset(tilt) - tilt * epsilon + rounding
+    return min(math.exp(min(float(log_bound.min()), 0.0)) + lost, 1.0)

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adascale import checks as check
-from adascale.accounting import certified
 from adascale.accounting.events import events_of_schedule
+from adascale.accounting.exact import certify
 from adascale.accounting.interval import CertifiedInterval
 from adascale.checks import FloatArray
 
@@ -31,7 +31,7 @@ def exact_epsilon(
         If the bounds differ by more than one per cent of epsilon, and epsilon may exceed 1e-6.
     """
     events = events_of_schedule(sampling_rate, noise_multiplier)
-    interval = certified.epsilon(events, delta)
+    interval = certify.epsilon(events, delta)
     return _narrow(interval, "epsilon", events, f"delta {delta:g}")
 
 
@@ -40,7 +40,7 @@ def exact_delta(
 ) -> CertifiedInterval:
     r"""Compute :math:`\delta` at :math:`\varepsilon \ge 0`, with proven bounds; see :func:`exact_epsilon`."""
     events = events_of_schedule(sampling_rate, noise_multiplier)
-    interval = certified.delta(events, epsilon)
+    interval = certify.delta(events, epsilon)
     return _narrow(interval, "delta", events, f"epsilon {epsilon:g}")
 
 

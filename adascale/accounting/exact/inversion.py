@@ -19,12 +19,11 @@ from adascale.accounting.exact.rounds import (
     proven_log_moment,
     thinned,
 )
+from adascale.accounting.interval import ADD, REMOVE
 from adascale.checks import FloatArray
 from adascale.errors import CannotCertify
 from adascale.rootfind import valley
 
-# mixture against null (one sample is added), and null against mixture
-ADD, REMOVE = DIRECTIONS = "add", "remove"
 # relative error of the energy of the Gaussian rounds: u has 48 binary digits
 _MOVED = 2.0**-48 + 4 * ULP
 _RATIO = 1.25  # ratio of successive tilts to try

@@ -9,9 +9,6 @@ import numpy as np
 
 from adascale.accounting.exact import inversion
 from adascale.accounting.exact.inversion import (
-    ADD,
-    DIRECTIONS,
-    REMOVE,
     Inversion,
     Tilts,
     choose_line,
@@ -21,7 +18,7 @@ from adascale.accounting.exact.inversion import (
     scan_tilts,
 )
 from adascale.accounting.exact.rounds import Rounds
-from adascale.accounting.interval import WIDEST
+from adascale.accounting.interval import ADD, DIRECTIONS, REMOVE, WIDEST
 from adascale.errors import CannotCertify, RoundingFloor
 from adascale.rootfind import solve
 
