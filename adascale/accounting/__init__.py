@@ -1,6 +1,14 @@
 """Privacy accounting of the sampled Gaussian mechanism: Rényi and exact."""
 
-from adascale.accounting.base import Accountant, RenyiAccountant, epsilon_by, find
+from adascale.accounting.accountants import (
+    Accountant,
+    ExactAccountant,
+    RenyiAccountant,
+    epsilon_by,
+    exact_delta,
+    exact_epsilon,
+    find,
+)
 from adascale.accounting.batches import fixed_batches, truncated_batches
 from adascale.accounting.calibration import (
     Calibrated,
@@ -9,15 +17,10 @@ from adascale.accounting.calibration import (
     largest_count,
 )
 from adascale.accounting.curve import beta, gaussian_mu
-from adascale.accounting.events import DiscreteLoss, from_pmf
+from adascale.accounting.events import read_events
 from adascale.accounting.exact.certify import advantage, delta, epsilon
-from adascale.accounting.exact.epsilon import (
-    ExactAccountant,
-    exact_delta,
-    exact_epsilon,
-)
 from adascale.accounting.interval import CertifiedInterval
-from adascale.accounting.logs import read_events
+from adascale.accounting.losses import DiscreteLoss, from_pmf
 from adascale.accounting.renyi import (
     DEFAULT_ORDERS,
     DpGuarantee,

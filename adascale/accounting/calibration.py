@@ -10,13 +10,19 @@ from functools import cache
 import numpy as np
 
 from adascale import checks as check
-from adascale.accounting.events import Composition, Events, compose_events
+from adascale.accounting.events import (
+    LEAST_NOISE,
+    MOST_NOISE,
+    MOST_ROUNDS,
+    Composition,
+    Events,
+    compose_events,
+)
 from adascale.accounting.exact.certify import epsilon_interval
 from adascale.accounting.exact.inversion import scan_tilts
 from adascale.accounting.exact.rounds import Rounds
 from adascale.accounting.exact.sums import rough_epsilon
 from adascale.accounting.interval import ADD, CertifiedInterval
-from adascale.accounting.logs import LEAST_NOISE, MOST_NOISE, MOST_ROUNDS
 from adascale.errors import InvalidInput
 from adascale.rootfind import solve
 from adascale.text import shown

@@ -9,8 +9,8 @@ import dp_accounting as dp
 import numpy as np
 from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 
-from adascale.accounting.events import DiscreteLoss, from_pmf
 from adascale.accounting.exact.certify import delta, epsilon
+from adascale.accounting.losses import DiscreteLoss, from_pmf
 
 Relation = dp.NeighboringRelation
 _Mechanism = tuple[float, float] | DiscreteLoss

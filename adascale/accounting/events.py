@@ -1,119 +1,52 @@
-"""Events: sampled Gaussian mechanisms as (sampling rate, noise multiplier, count), and discrete privacy losses."""
+"""Events: sampled Gaussian mechanisms as (sampling rate, noise multiplier, count), from sequences, tables and logs."""
 
 import contextlib
 import itertools
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import json
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from adascale import checks as check
-from adascale.accounting.exact.moments import ULP
+from adascale import tables
 from adascale.accounting.exact.rounds import Atoms, Rounds, rounds_of
-from adascale.accounting.logs import (
-    LEAST_NOISE,
-    LIMITS,
-    MOST_NOISE,
-    is_log,
-    read_events,
-)
+from adascale.accounting.losses import DiscreteLoss
 from adascale.checks import FloatArray
-from adascale.errors import InvalidInput
-from adascale.text import shown
+from adascale.errors import InvalidFile, InvalidInput
+from adascale.files import parse_json, read_text
+from adascale.text import short, shown, to_number
 
 _FORM = "(sampling rate, noise multiplier, count)"
-_LARGEST = 600.0  # largest privacy loss, so that e^loss times a mass that is not negligible is a float
-_LEAST = 1e-280  # masses under Q below this are taken for 0
-_MOST_OFF = 1e-9  # largest relative error of the sums of the masses
-_MOST_UNBALANCED = 0.25  # up to here no mass is off by more than 4/3 of |balance - 1| + |scale - 1|; twice is taken
-
-
-@dataclass(frozen=True, eq=False)
-class DiscreteLoss:
-    """A mechanism with a discrete privacy loss, made by :func:`from_pmf`; it is an event."""
-
-    atoms: Atoms
-
-
-def from_pmf(loss: ArrayLike, mass: ArrayLike) -> DiscreteLoss:
-    r"""Make an event from the distribution of the privacy loss :math:`\ln(P / Q)` under P.
-
-    P and Q are the outputs with and without the sample. The event stands for both directions, P against Q and Q
-    against P, and goes among other events alone or as ``(event, count)``.
-
-    Parameters
-    ----------
-    loss : array_like, shape (N,), within -600 ... 600, or inf or -inf
-        An infinite loss is an output that is impossible without the sample, or with it (-inf).
-    mass : array_like, shape (N,), >= 0; at a loss of -inf the mass under Q
-        The masses under P, which sum to 1, as do the masses ``mass * exp(-loss)`` under Q.  They must be right to
-        rounding, up to one factor for all losses > 0 and one for all < 0: an error in a single mass is not seen in the
-        sums.  Masses under Q below 1e-280 are taken for 0, so that bounds on delta below 1e-250 are not certified.
-
-    Examples
-    --------
-    Randomised response with a probability of 0.75, a hundred times:
-
-    >>> response = from_pmf([math.log(3), -math.log(3)], [0.75, 0.25])
-    >>> float(epsilon([(response, 100)], delta=1e-5))
-    90.7...
-    """
-    y = check.as_floats("loss", loss)
-    p = check.at_least("mass", mass, 0.0)
-    if y.ndim != 1 or y.shape != p.shape:
-        raise InvalidInput(
-            f"loss and mass must be of one shape (N,), got {y.shape} and {p.shape}",
-            "loss",
-        )
-    if (bad := ~((np.abs(y) <= _LARGEST) | np.isinf(y))).any():
-        raise InvalidInput(
-            f"loss must be within -600 ... 600 or infinite, got {y[bad][0]:g}", "loss"
-        )
-    null_lost = math.fsum(p[y == -math.inf])
-    y, p = y[y > -math.inf], p[y > -math.inf]
-    order = np.argsort(y, kind="stable")
-    y = y[order]
-    p = p[order]
-    q = p * np.exp(-y)
-    has_mass = q >= _LEAST
-    lost = math.fsum(p[~has_mass])
-    y = y[has_mass]
-    q = q[has_mass]
-    if not y.size:
-        raise InvalidInput("loss must have a finite entry with mass", "loss")
-    # of P - Q: what is gained where P is larger, and what is lost where Q is
-    change = q * np.expm1(y)
-    gain = math.fsum(change[y > 0]) + lost
-    loss_of_mass = -math.fsum(change[y < 0])
-    loss_of_mass += null_lost
-    of_p = math.fsum(p)
-    of_q = math.fsum(q) + null_lost
-    if not max(abs(of_q - 1), abs(gain - loss_of_mass), abs(of_p - 1)) <= _MOST_OFF:
-        sums = f"{of_p:.12g} and {of_q:.12g}"
-        raise InvalidInput(
-            f"mass and mass * exp(-loss) must each sum to 1, got {sums}", "mass"
-        )
-    # both sums are made 1: the first factor balances P and Q, the second one scales both
-    balance = gain / loss_of_mass if loss_of_mass > 0 else math.inf if gain > 0 else 1.0
-    if not abs(balance - 1) <= _MOST_UNBALANCED:
-        sums = f"{gain:.3g} for losses > 0 and {-loss_of_mass:.3g} for losses < 0"
-        raise InvalidInput(f"mass * (1 - exp(-loss)) must sum to 0, got {sums}", "mass")
-    q = np.where(y < 0, balance * q, q)
-    null_lost *= balance
-    scale = math.fsum(q) + null_lost
-    off = abs(balance - 1) + abs(scale - 1)
-    loss_off = 2 * ULP * np.abs(y)
-    mass_off = ULP * (16 + 2 * np.abs(y)) + 2 * off
-    infinite = np.array([lost, null_lost]) / scale
-    (lost, null_lost), offs = infinite.tolist(), infinite * (16 * ULP + 2 * off)
-    lost_off, null_lost_off = offs.tolist()
-    masses = lost, lost_off, null_lost, null_lost_off
-    return DiscreteLoss(Atoms(y, q / scale, loss_off, mass_off, *masses))
-
-
+LEAST_NOISE = 1e-6
+MOST_NOISE = 1e150
+MOST_ROUNDS = 2.0**53
+LIMITS: dict[str, tuple[str, Callable[[FloatArray], NDArray[np.bool_]], str]] = {
+    "rate": ("sampling rate", lambda q: (q >= 0) & (q <= 1), "in [0, 1]"),
+    "sigma": (
+        "noise multiplier",
+        lambda s: (s >= LEAST_NOISE) & (s <= MOST_NOISE),
+        "within 1e-6 ... 1e150, as delta is 1 without noise",
+    ),
+    "count": (
+        "count",
+        lambda n: (n >= 0) & (n <= MOST_ROUNDS) & (np.floor(n) == n),
+        "whole, from 0 to 2^53",
+    ),
+}
+"""For each entry of an event its name, a check of its values and what is expected, in words."""
+_NAMES = {
+    "rate": ("rate", "sampling_rate", "sample_rate"),
+    "sigma": ("sigma", "noise_multiplier"),
+    "count": ("count", "steps", "num_steps"),
+}
+"""The names of columns that need not be named; the first ones are ours, the others those of Opacus and its users."""
+_PLACES = ("round", "time")
+Columns = Mapping[str, str | float]
 Event = Sequence[float] | DiscreteLoss | tuple[DiscreteLoss, int]
 Events = Any
 """A sequence of ``(sampling_rate, noise_multiplier, count)``, or an array of these columns; without count it is 1.
@@ -254,3 +187,174 @@ def _number(value: Any) -> float:
     if isinstance(value, str | bytes | bool | np.bool_):
         raise TypeError
     return float(value)
+
+
+def read_events(source: Any, columns: Columns | None = None) -> FloatArray:
+    """Read events from a table, from a log of a training, or from a file of one.
+
+    Parameters
+    ----------
+    source : path, data frame, mapping of columns, list of records, or accountant of Opacus
+        A table has the columns ``rate`` (or ``sampling_rate``, ``sample_rate``), ``sigma`` (or ``noise_multiplier``)
+        and, unless all counts are 1, ``count`` (or ``steps``, ``num_steps``). A file is such a table as text, JSON or
+        JSON lines, a history of Opacus as JSON, or a checkpoint of Opacus, which needs PyTorch.
+    columns : dict, optional
+        The column of each of ``rate``, ``sigma`` and ``count``, or a number for all rows; other columns are left out.
+        Without it, a column of another name is an error.
+
+    Returns
+    -------
+    numpy.ndarray, shape (N, 3)
+        Sampling rates, noise multipliers and counts.
+
+    Examples
+    --------
+    >>> read_events({"q": [0.01, 0.02], "noise": [1.0, 1.5], "loss": [0.7, 0.5]}, {"rate": "q", "sigma": "noise"})
+    array([[0.01, 1.  , 1.  ],
+           [0.02, 1.5 , 1.  ]])
+    """
+    columns = {} if columns is None else columns
+    if unknown := columns.keys() - LIMITS.keys():
+        raise InvalidInput(
+            f"columns must name rate, sigma or count, got {shown(min(unknown))}",
+            "columns",
+        )
+    if not isinstance(source, str | os.PathLike):
+        return _of_object(source, columns)
+    path = Path(source)
+    data = path.read_bytes()
+    is_checkpoint = data.startswith(b"PK")
+    if not is_checkpoint and not data.lstrip().startswith((b"[", b"{")):
+        return _of_table(data, str(path), columns)
+    try:
+        rows = _of_object(_checkpoint(path) if is_checkpoint else _json(path), columns)
+    except InvalidInput as error:
+        raise InvalidFile(f"{path}: {error}", str(path)) from None
+    if not len(rows):
+        raise InvalidFile(f"{path} has no rows", str(path))
+    return rows
+
+
+def is_log(source: object) -> bool:
+    """Say whether :func:`read_events` reads this, which is no plain sequence of events."""
+    if isinstance(source, list) and source:
+        source = source[0]
+    is_table = isinstance(source, Mapping) or hasattr(source, "columns")
+    return (
+        is_table or isinstance(source, str | os.PathLike) or hasattr(source, "history")
+    )
+
+
+def _json(path: Path) -> Any:
+    """Read a JSON document, or a list of one per line."""
+    text = read_text(path)
+    lines = text.strip().splitlines()
+    try:
+        json.loads(lines[0])
+    except ValueError:
+        return parse_json(text, path)
+    rows = [parse_json(line, f"{path}, line {i}") for i, line in enumerate(lines, 1)]
+    return rows if len(rows) > 1 else rows[0]
+
+
+def _checkpoint(path: Path) -> Any:
+    """Load what PyTorch saved, without executing code in it."""
+    import torch  # slow to import, and not needed elsewhere
+
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        reason = short(" ".join(str(error).split()))
+        raise InvalidFile(f"{path} is no checkpoint: {reason}", str(path)) from None
+
+
+def _of_table(data: bytes, path: str, columns: Columns) -> FloatArray:
+    """Read a table as text; errors name the line."""
+    columns = {
+        role: name.casefold() if isinstance(name, str) else name
+        for role, name in columns.items()
+    }
+    chosen: dict[str, str | float] = {}
+
+    def choose(names: list[str]) -> tables.Choice:
+        chosen.update(_choose(names, columns))
+        return {name: to_number for name in chosen.values() if isinstance(name, str)}
+
+    table = tables.read_table(data, path, choose)
+    if table.unended:
+        warnings.warn(table.unended, stacklevel=4)
+    return _assembled(
+        chosen,
+        len(table.values),
+        lambda role, name: table.column(name, *LIMITS[role][1:]),
+    )
+
+
+def _of_object(source: Any, columns: Columns) -> FloatArray:
+    """Read events from a table or a log in memory."""
+    if isinstance(source, Mapping):
+        source = source.get("privacy_accountant_state_dict", source)
+        source = source.get("history", source)
+    source = getattr(source, "history", source)
+    if isinstance(source, list):
+        if not source or not isinstance(source[0], Mapping):
+            return _of_history(source)
+        if any(row.keys() != source[0].keys() for row in source):
+            raise InvalidInput("records must all have the same names", "events")
+        source = {name: [row[name] for row in source] for name in source[0]}
+    names = [*getattr(source, "columns", source)]
+    chosen = _choose([name for name in names if name not in _PLACES], columns)
+    sizes = {np.size(source[name]) for name in names}
+    if len(sizes - {1}) > 1:
+        got = ", ".join(map(str, sorted(sizes)))
+        raise InvalidInput(f"columns must be equally long, got {got} entries", "events")
+    size = max(sizes)
+    return _assembled(
+        chosen, size, lambda _, name: check.as_floats(f"column {name}", source[name])
+    )
+
+
+def _of_history(history: list[Any]) -> FloatArray:
+    """Read a history of Opacus, whose rows are (noise multiplier, sampling rate, steps)."""
+    if not history:
+        return np.empty((0, 3))
+    rows = check.as_floats("history", history)
+    if rows.shape[1:] != (3,):
+        raise InvalidInput(
+            f"history must be [(noise multiplier, sampling rate, steps), ...], got {shown(history)}",
+            "events",
+        )
+    return rows[:, [1, 0, 2]]
+
+
+def _choose(names: list[str], columns: Columns) -> dict[str, str | float]:
+    """Return the column of each role, or the number that stands for it."""
+    chosen: dict[str, str | float] = {"count": 1.0}
+    clashes = False
+    for role, usual in _NAMES.items():
+        present = [name for name in names if name in usual]
+        if present:  # of several, which is meant is not known
+            chosen[role] = present[0] if len(present) == 1 else ""
+            clashes |= not isinstance(columns.get(role, ""), str)
+    chosen |= columns
+    used = {name for name in chosen.values() if isinstance(name, str)}
+    is_left = not columns and {*names} - used
+    if clashes or is_left or not used <= {*names} or len(chosen) < len(_NAMES):
+        got = short(",".join(map(str, names)))
+        expected = "rate, sigma and, if a row stands for several rounds, count"
+        raise InvalidInput(
+            f"got the columns {got}, expected one for each of {expected};"
+            " name others by columns, in a shell --columns rate=NAME,sigma=NAME",
+            "columns",
+        )
+    return {role: chosen[role] for role in _NAMES}
+
+
+def _assembled(
+    chosen: dict[str, str | float], size: int, column: Callable[[str, str], FloatArray]
+) -> FloatArray:
+    """Return events of numbers and columns."""
+    rows = np.empty((size, len(chosen)))
+    for i, (role, name) in enumerate(chosen.items()):
+        rows[:, i] = column(role, name) if isinstance(name, str) else name
+    return rows

@@ -29,7 +29,6 @@ from adascale.accounting import (
     events,
     from_pmf,
     largest_count,
-    logs,
     report,
 )
 from adascale.accounting.events import compose_events
@@ -259,13 +258,13 @@ def test_independent_micro_batches_leak_more_than_one_batch():
 
 
 def test_examples_of_the_docstrings_are_right():
-    given = {"epsilon": epsilon, "math": math, "read_events": logs.read_events}
+    given = {"epsilon": epsilon, "math": math, "read_events": events.read_events}
     for module in (
         certify,
         calibration,
         curve,
         events,
-        logs,
+        losses,
         sys.modules[report.__module__],
     ):
         found = doctest.testmod(module, extraglobs=given, optionflags=doctest.ELLIPSIS)
