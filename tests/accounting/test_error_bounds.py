@@ -107,19 +107,18 @@ def excess(discrete, loss, tilt, h, add, k, lost=0.0):
     yield abs(mp.mpc(complex(value[k])) - truth), off[k]
 
 
-def apart(discrete, loss, loss_off, mass_off):
+def apart(rounds, loss, loss_off, mass_off):
     """The total variation of two outcomes, of which one is known to so many digits."""
-    atom = Atoms(
+    atom = rounds.Atoms(
         np.array([loss, 1.0]),
         np.array([0.3, 0.7]),
         *np.array([[loss_off, 0], [mass_off, 0]]),
         0.0,
         0.0,
     )
-    schedule = Rounds((), (), (), 0.0, 1, ((atom, 1.0),))
     yield (
         0.3 * (1 + mp.mpf(mass_off)) * -mp.expm1(mp.mpf(loss) - loss_off),
-        discrete.apart(schedule),
+        rounds.Rounds((), (), (), 0.0, 1, ((atom, 1.0),)).atoms_apart,
     )
 
 
@@ -229,8 +228,8 @@ ROWS = {  # of each check the bounds, with what was seen, and bad cases
         ),
     },
     apart: {
-        "(1 + atom.mass_off)": (0.99, (-1.0, 0.0, 0.01)),
-        "2 * atom.loss_off": (0.49, (-1e-9, 1e-4, 0.0)),
+        "(1 + self.mass_off)": (0.99, (-1.0, 0.0, 0.01)),
+        "2 * self.loss_off": (0.49, (-1e-9, 1e-4, 0.0)),
     },
     real_moment: {
         "math.exp(-digits)": (

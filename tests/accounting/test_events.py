@@ -29,6 +29,7 @@ from adascale.accounting import (
     events,
     from_pmf,
     largest_count,
+    losses,
     report,
 )
 from adascale.accounting.events import compose_events

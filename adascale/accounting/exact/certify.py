@@ -14,7 +14,7 @@ from scipy.special import erf
 
 from adascale import checks as check
 from adascale.accounting.events import Events, compose_events
-from adascale.accounting.exact import discrete, gaussian
+from adascale.accounting.exact import gaussian
 from adascale.accounting.exact.discretisation import cut
 from adascale.accounting.exact.inversion import (
     chernoff_offset,
@@ -320,7 +320,7 @@ def by_discretisation(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
 
 def total_variation(rounds: Rounds) -> float:
     """Bound the total variation delta(0) between both outputs, by that of each round."""
-    apart = math.erf(math.sqrt(rounds.gaussian / 8)), discrete.apart(rounds)
+    apart = math.erf(math.sqrt(rounds.gaussian / 8)), rounds.atoms_apart
     log_equal = float(np.log1p(-np.array(apart)).sum())
     for q, u, n in rounds.by_rate():
         log_equal += float((n * np.log1p(-q * erf(np.sqrt(u / 8)))).sum())

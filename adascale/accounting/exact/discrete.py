@@ -142,7 +142,8 @@ def line_of_atoms(rounds: Rounds, tilt: float, add: bool, h: float, count: int) 
     off, log_above = np.zeros((2, count))
     line = segments(tilt, add, h, count)
     end = count  # from here on the rounds so far make G nothing
-    for atom, number in sorted(rounds.atoms, key=variance, reverse=True):
+    most_first = sorted(rounds.atoms, key=lambda kind: -kind[1] * kind[0].variance)
+    for atom, number in most_first:
         v, v_off = excess(atom, _until(line, end))
         size = np.abs(v)
         modulus = np.abs(1 + v)
@@ -205,28 +206,3 @@ def log_moment_above(rounds: Rounds, tilt: float, add: bool) -> float:
 def most(lead: float) -> float:
     """Bound |G - 1| / G(tilt) on the line, as |G| is at most G(tilt), known to five per cent."""
     return 1.1 * (1 + math.exp(-lead))
-
-
-def apart(rounds: Rounds) -> float:
-    """Bound the total variation of the atoms, in the direction in which it is larger."""
-    total = 0.0
-    for atom, n in rounds.atoms:
-        change = np.maximum(-np.expm1(atom.loss), 0.0) + 2 * atom.loss_off
-        total += n * float((atom.mass * (1 + atom.mass_off) * change).sum())
-        total += n * (atom.null_lost + atom.null_lost_off)
-    return min(total * (1 + 1e-9), 1.0)
-
-
-def variance(kind: tuple[Atoms, float]) -> float:
-    """Approximate the chi-squared divergence of a round of atoms, times how often it appears."""
-    atom, number = kind
-    return number * float((atom.mass * np.expm1(atom.loss) ** 2).sum())
-
-
-def log_moment_of_atoms(rounds: Rounds, c: FloatArray) -> FloatArray:
-    """Approximate ln M at orders c."""
-    total = np.zeros(c.shape)
-    for atom, number in rounds.atoms:
-        growth = np.expm1(np.multiply.outer(c, atom.loss)) * atom.mass
-        total = total + number * np.log1p(growth.sum(axis=-1) - atom.null_lost)
-    return total

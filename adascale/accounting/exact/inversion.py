@@ -56,8 +56,10 @@ def lost_in(rounds: Rounds, direction: str, sign: int = 1) -> float:
 
 def proven_log_moment_at(rounds: Rounds, direction: str, tilt: float) -> float:
     """Bound ln G(tilt) of all rounds but the Gaussian ones from above."""
-    of_atoms = discrete.log_moment_above(rounds, tilt, direction == ADD)
-    return of_atoms + proven_log_moment(rounds, real_order(direction, tilt))
+    sampled = proven_log_moment(rounds, real_order(direction, tilt))
+    if not rounds.atoms:
+        return sampled
+    return discrete.log_moment_above(rounds, tilt, direction == ADD) + sampled
 
 
 def moments_at(
@@ -151,7 +153,7 @@ def scan_tilts(
 def _variance(rounds: Rounds, u: FloatArray, q: FloatArray, n: FloatArray) -> float:
     """Compute the sum of the chi-squared divergences, those of the few rounds at most their energies."""
     sampled = n * np.minimum(q * q * np.expm1(np.minimum(u, 50.0)), u)
-    of_atoms = sum(map(discrete.variance, rounds.atoms))
+    of_atoms = sum(count * atom.variance for atom, count in rounds.atoms)
     return float(sampled.sum()) + rounds.gaussian + of_atoms
 
 
@@ -167,7 +169,7 @@ def _approximate_log_moments(
     orders = real_order(direction, tilt)
     digits = max(9.0, 4.0 + math.log(max(rounds.size, 1)))
     sampled = (n * log_moments(u, q, orders[:, None], digits)[0]).sum(axis=-1)
-    of_atoms = discrete.log_moment_of_atoms(rounds, orders)
+    of_atoms = sum(count * atom.log_moment(orders) for atom, count in rounds.atoms)
     gaussian_rounds = gaussian_log_moment(rounds.gaussian, tilt)
     return np.asarray(sampled + of_atoms + gaussian_rounds)
 
@@ -240,7 +242,7 @@ class Inversion:
         self.step = 2 * math.pi / where.period
         a = where.tilt
         self.line = moments_at(rounds, direction, a, self.step, count, digits)
-        self.apart = discrete.apart(rounds)
+        self.apart = rounds.atoms_apart
         self.gaussian = rounds.gaussian + smoothing**2
         self.xi = self.step * np.arange(count)
         s = a + 1j * self.xi

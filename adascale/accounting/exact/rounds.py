@@ -51,6 +51,23 @@ class Atoms(NamedTuple):
         loss, mass, loss_off, mass_off = (column[where] for column in self[:4])
         return self._replace(loss=loss, mass=mass, loss_off=loss_off, mass_off=mass_off)
 
+    @property
+    def variance(self) -> float:
+        """Approximately the chi-squared divergence."""
+        return float((self.mass * np.expm1(self.loss) ** 2).sum())
+
+    def log_moment(self, orders: FloatArray) -> FloatArray:
+        """Approximate ln M at these orders."""
+        growth = np.expm1(np.multiply.outer(orders, self.loss)) * self.mass
+        return np.log1p(growth.sum(axis=-1) - self.null_lost)
+
+    @property
+    def apart(self) -> float:
+        """Bound the total variation, in the direction in which it is larger."""
+        change = np.maximum(-np.expm1(self.loss), 0.0) + 2 * self.loss_off
+        total = float((self.mass * (1 + self.mass_off) * change).sum())
+        return total + self.null_lost + self.null_lost_off
+
 
 class Rounds(NamedTuple):
     """A schedule as its moments need it; equal rounds appear once."""
@@ -101,6 +118,12 @@ class Rounds(NamedTuple):
     def expected(self) -> float:
         """Expected number of rounds that use a sample."""
         return sum(q * float(n.sum()) for q, _, n in self.by_rate())
+
+    @property
+    def atoms_apart(self) -> float:
+        """Bound the total variation of all atoms together."""
+        total = sum(n * atom.apart for atom, n in self.atoms)
+        return min(total * (1 + 1e-9), 1.0)
 
     def lost(self, null: bool, sign: int) -> float:
         """Bound the mass of the mixture, or of the null, that lies on no atom from above (1) or below (-1)."""
