@@ -3,31 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 
 import mpmath as mp
 
-DIGITS = 60
-
-
-def integer_moment(q, s, alpha):
-    """E[M^alpha] of Lemma 1, term by term, for mpf arguments and integer alpha."""
-    return mp.fsum(
-        mp.binomial(alpha, k)
-        * (1 - q) ** (alpha - k)
-        * q**k
-        * mp.exp(s * k * (k - 1) / 2)
-        for k in range(alpha + 1)
-    )
-
 
 def rdp(q, sigma, alpha) -> float:
-    """rho_alpha(q, sigma) at an integer order."""
-    with mp.workdps(DIGITS):
-        return float(
-            mp.log(integer_moment(mp.mpf(q), 1 / mp.mpf(sigma) ** 2, int(alpha)))
-            / (alpha - 1)
+    """rho_alpha(q, sigma) at an integer order, by Lemma 1 term by term."""
+    with mp.workdps(60):
+        q, s = mp.mpf(q), 1 / mp.mpf(sigma) ** 2
+        moment = mp.fsum(
+            mp.binomial(alpha, k)
+            * (1 - q) ** (alpha - k)
+            * q**k
+            * mp.exp(s * k * (k - 1) / 2)
+            for k in range(alpha + 1)
         )
+        return float(mp.log(moment) / (alpha - 1))
 
 
 # The paper, symbol by symbol, in x_t and in plain loops -------------------------------------------------------------
@@ -70,13 +61,6 @@ def constraint(scenario, x, min_gain):
     )
 
 
-def cost(scenario, x, min_gain):
-    """The left-hand side of constraint (28b)."""
-    return math.fsum(
-        constraint(scenario, a, g) for a, g in zip(x, min_gain, strict=True)
-    ) / len(x)
-
-
 def device_rdp(scenario, x, min_gain, m, alpha):
     """sum_t rho_alpha(q_m, sigma_m,t) of one device and an integer order."""
     q = device_value(scenario.batch_size, m) / device_value(scenario.dataset_size, m)
@@ -104,35 +88,3 @@ def water_level(floor, budget):
         else:
             high = level
     return (low + high) / 2
-
-
-def exact_slope(scenario, alpha):
-    """F'(w) of the sum over devices as a function of an mpf, by a central difference (integer alpha)."""
-    share = mp.mpf(scenario.privacy_noise_power or scenario.noise_power) / mp.mpf(
-        scenario.noise_power
-    )
-    devices = range(scenario.num_devices)
-    kinds = Counter(
-        (device_value(scenario.batch_size, m), device_value(scenario.dataset_size, m))
-        for m in devices
-    )
-
-    def leakage(w):
-        total = mp.mpf(0)
-        for (batch, size), number in kinds.items():
-            # sigma^2 = (M B / G)^2 share w / (2 d)
-            reach = mp.mpf(scenario.clip_norm) / (scenario.num_devices * mp.mpf(batch))
-            moment = integer_moment(
-                mp.mpf(batch / size),
-                2 * scenario.num_parameters * reach**2 / (share * w),
-                alpha,
-            )
-            total += number * mp.log(moment) / (alpha - 1)
-        return total
-
-    def slope(w):
-        with mp.workdps(DIGITS):
-            step = w * mp.mpf(10) ** -12
-            return (leakage(w + step) - leakage(w - step)) / (2 * step)
-
-    return slope

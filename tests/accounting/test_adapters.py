@@ -12,7 +12,7 @@ from dp_accounting.dp_event import DiscreteLaplaceDpEvent
 from opacus import PrivacyEngine, accountants
 from torch.utils.data import DataLoader, TensorDataset
 
-from adascale.accounting import calibrate, delta, epsilon
+from adascale.accounting import delta, epsilon
 from adascale.accounting import opacus as adapter
 from adascale.accounting.dp_accounting import CertifiedAccountant
 
@@ -165,14 +165,3 @@ def test_no_noise_is_no_guarantee_and_one_answer_says_nothing():
 def test_what_is_not_composed_exactly_is_refused(event, relations):
     for relation in relations:
         assert not CertifiedAccountant(relation).supports(event)
-
-
-def test_dp_accounting_calibrates_a_mechanism():
-    def event(sigma):
-        return dp.SelfComposedDpEvent(
-            dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(sigma)), 1000
-        )
-
-    sigma = dp.calibrate_dp_mechanism(CertifiedAccountant, event, 1.0, 1e-5)
-    ours = calibrate([(0.01, 1.0, 1000)], 1.0, 1e-5).scale
-    assert sigma == pytest.approx(ours, rel=1e-3)

@@ -2,7 +2,6 @@
 
 import math
 
-import dp_accounting as dp
 import numpy as np
 import pytest
 from scipy.special import ndtr
@@ -153,22 +152,6 @@ def test_randomised_response_is_a_binomial(p, count):
     assert response_delta(p, count, found.lower * (1 - 1e-9)) >= 1e-5
     assert response_delta(p, count, found.upper * (1 + 1e-9)) <= 1e-5
     assert found.certified
-
-
-@pytest.mark.parametrize("count", [1, 20])
-def test_discrete_gaussian_is_that_of_dp_accounting(count):
-    make = dp.pld.privacy_loss_distribution.from_discrete_gaussian_mechanism
-    low, high = (
-        make(3.0, value_discretization_interval=1e-4, pessimistic_estimate=is_high)
-        .self_compose(count)
-        .get_epsilon_for_delta(1e-6)
-        for is_high in (False, True)
-    )
-    found = epsilon([(discrete_gaussian(3.0), count)], 1e-6)
-    assert found.certified
-    assert found.lower <= high * (1 + 1e-9)
-    assert found.upper >= low * (1 - 1e-9)
-    assert low - 1e-6 <= found.estimate <= high + 1e-6
 
 
 def test_losses_of_every_kind_compose():

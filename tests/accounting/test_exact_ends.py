@@ -50,29 +50,21 @@ def test_both_ends_enclose_a_composition_whichever_direction_binds(
 @pytest.mark.parametrize("off", [0.995, 1.0, 1.005])
 @pytest.mark.parametrize("known", [(), (ADD,), (ADD, REMOVE)])
 @pytest.mark.parametrize("ratios", [RISING, FALLING])
+@pytest.mark.parametrize("direction", interval.DIRECTIONS)
 def test_the_ends_hold_whatever_value_and_direction_the_search_finds(
-    monkeypatch, ratios, known, off
+    monkeypatch, ratios, known, off, direction
 ):
     epsilon = 0.7
     delta = most(epsilon, ratios=ratios)
-    binding = ADD if ratios == RISING else REMOVE
-    for direction in interval.DIRECTIONS:
-        found = dict.fromkeys(known, off * epsilon)
-        monkeypatch.setattr(
-            certify,
-            "sharp",
-            lambda *_, way=direction, each=found: (off * epsilon, way, dict(each)),
-        )
-        try:
-            assert is_between(
-                epsilon_by(certify.by_inversion, coins(ratios), delta),
-                delta,
-                ratios=ratios,
-            )
-        except CannotCertify:
-            assert off != 1.0 or {direction, *known} != {
-                binding
-            }  # only where what was found is wrong
+    found = off * epsilon, direction, dict.fromkeys(known, off * epsilon)
+    monkeypatch.setattr(certify, "sharp", lambda *_: found)
+    try:
+        ends = epsilon_by(certify.by_inversion, coins(ratios), delta)
+    except CannotCertify:  # only where what was found is wrong
+        binding = ADD if ratios == RISING else REMOVE
+        assert off != 1.0 or {direction, *known} != {binding}
+    else:
+        assert is_between(ends, delta, ratios=ratios)
 
 
 @pytest.mark.parametrize("change", ["tilt", "beyond", "period", "curvature"])
@@ -135,19 +127,15 @@ def test_lower_ends_are_of_atoms_below_and_upper_ends_of_atoms_above_and_what_th
     monkeypatch,
 ):
     delta = most(1.5)
-    lost = 0.01 * delta
-    less, more, cut = nearby(lost)
-    monkeypatch.setattr(certify, "cut", cut)
-    _, lower, upper, _ = epsilon_by(certify.by_discretisation, SAMPLED, delta)
-    assert most(lower, ratios=less) >= delta >= most(lower * (1 + 3e-3), ratios=less)
-    each = {"ratios": more, "lost": lost / NUMBER}
-    assert most(upper * (1 - 3e-3), **each) >= delta - lost >= most(upper, **each)
     lost = 1e-3 * delta
     less, more, cut = nearby(lost)
     monkeypatch.setattr(certify, "cut", cut)
+    each = {"ratios": more, "lost": lost / NUMBER}
+    _, lower, upper, _ = epsilon_by(certify.by_discretisation, SAMPLED, delta)
+    assert most(lower, ratios=less) >= delta >= most(lower * (1 + 3e-3), ratios=less)
+    assert most(upper * (1 - 3e-3), **each) >= delta - lost >= most(upper, **each)
     _, lower, upper, _ = delta_by(certify.by_discretisation, SAMPLED, 1.5)
     assert lower <= most(1.5, ratios=less) <= lower * (1 + 6e-3)
-    each = {"ratios": more, "lost": lost / NUMBER}
     assert (upper - lost) * (1 - 6e-3) <= most(1.5, **each) <= upper - lost
 
 

@@ -1,17 +1,13 @@
-"""The compiled log-moment against 60-digit arithmetic, its identities, and where it leaves floating point."""
+"""The compiled log-moment: its identities, and where it leaves floating point.
+
+Its digits and those of its slope are in test_extremes.py, its curvature is in tests/test_problem.py.
+"""
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from adascale import accounting
 from adascale.accounting import kernels
-
-from . import exact
-from .exact import mp
-
-rates = st.floats(-6, 0).map(lambda x: min(10.0**x, 1.0))
 
 
 @pytest.mark.parametrize("alpha", [1.0001, 1.01, 1.1, 1.5, 1.9, 2.5, 3, 10.9, 63, 63.5])
@@ -24,39 +20,6 @@ def test_without_sampling_leakage_is_the_gaussian_closed_form(alpha):
     np.testing.assert_allclose(
         accounting.rdp_derivative(1.0, sigma, alpha), -alpha / sigma**3, rtol=1e-14
     )
-
-
-def exact_slopes(q, s, alpha):
-    """A' and A'' in 60 digits, by central differences of the integral."""
-    with mp.workdps(60):
-        s = mp.mpf(s)
-        h = max(s, mp.mpf("1e-3")) * mp.mpf(10) ** -8
-        left, middle, right = (
-            exact.log_moment(q, 1 / mp.sqrt(each), alpha) for each in (s - h, s, s + h)
-        )
-        second = (right - 2 * middle + left) / h**2
-        return float((right - left) / (2 * h)), float(second)
-
-
-@pytest.mark.parametrize("alpha", [1.5, 2, 2.5, 3, 10.9, 12, 512, 512.5])
-@pytest.mark.parametrize(("q", "s"), [(0.01, 0.01), (0.5, 0.3), (0.99, 2.0)])
-def test_slope_and_curvature_have_the_digits_of_mpmath(alpha, q, s):
-    slope, curvature = exact_slopes(q, s, alpha)
-    found = kernels.log_moment_slopes(s, kernels.moment_terms(q, alpha), 0)
-    assert found[0] == pytest.approx(slope, rel=1e-11)
-    # of a variance as the difference of two squares of size slope^2 a part in 1e11 is left
-    least = 1e-11 * alpha**4 / 4
-    assert found[1] == pytest.approx(curvature, rel=1e-7, abs=least)
-
-
-@given(rates, st.floats(-16, 5).map(lambda x: 10.0**x), st.integers(2, 11))
-def test_the_fast_slopes_of_small_integer_orders_are_the_others(q, s, alpha):
-    terms = kernels.moment_terms(q, alpha)
-    assert kernels.are_few(terms)
-    fast, slow = kernels.few_slopes(s, terms, 0), kernels.log_moment_slopes(s, terms, 0)
-    # the other rounds exponents of up to 600
-    assert fast[0] == pytest.approx(slow[0], rel=1e-12)
-    assert fast[1] == pytest.approx(slow[1], rel=1e-9, abs=1e-11 * alpha**4 / 4)
 
 
 def test_zero_energy_has_no_leakage_though_every_weight_underflows():

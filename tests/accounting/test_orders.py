@@ -1,6 +1,5 @@
 """Schedules at the best order: the search, tables of log-moments, lists of orders, and lists that were too short."""
 
-import itertools
 import math
 import re
 
@@ -9,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from adascale import accounting, rootfind
+from adascale import accounting
 from adascale.accounting import schedules
 
 from . import exact
@@ -34,17 +33,6 @@ def warned(function, *arguments):
     (warning,) = caught
     assert warning.filename == __file__
     return found, warning.message
-
-
-def test_search_ends_in_the_valley_from_any_start():
-    """In a list of any length, also where larger orders overflow: they are all infinite, and the valley is before."""
-    # doubled steps from the middle of 8 and of 16 orders end on the last one
-    for size, finite in itertools.product(range(1, 18), (0, 2, 18)):
-        for deepest, guess in itertools.product(range(size), repeat=2):
-            score = np.abs(np.arange(size) - deepest).astype(float)
-            score[deepest + finite + 1 :] = math.inf
-            found = rootfind.valley(score.__getitem__, size, guess)
-            assert found == (deepest, 0)
 
 
 def test_an_epsilon_that_only_the_smallest_orders_have_is_found():
@@ -151,27 +139,6 @@ def test_the_orders_that_a_warning_recommends_are_enough(sigma, gain):
     # orders in steps of a square root of two and of 5 %: the valley is flat
     if gain < 1:
         assert warning.better == pytest.approx(float(after.epsilon), rel=0.02)
-
-
-# up to 200 rounds each is tried as it is; then blocks of 2, 3, 3 and 6, of which the last is not full
-@pytest.mark.parametrize("rounds", [1, 2, 7, 200, 201, 401, 402, 1001])
-@pytest.mark.parametrize("order", [1.01, 300])
-def test_an_order_beyond_is_reported_with_a_bound_of_its_epsilon(rounds, order):
-    # unsampled, the best order is about 1 + sqrt(2 ln(1 / delta) / sum of 1 / sigma^2)
-    sigma = np.random.default_rng(rounds).uniform(0.9, 1.1, rounds)
-    sigma *= (order - 1) * math.sqrt(rounds / 2 / math.log(1 / DELTA))
-    _, warning = warned(accounting.schedule_epsilon, 1.0, sigma, DELTA)
-    exact = gaussian_epsilon(sigma, warning.order)
-    # 1 / sigma^2 lies in 0.83 ... 1.23 of its middle; sorted, a hundred blocks and more
-    largest = exact * (1.005 if rounds > 200 else 1 + 1e-12)
-    assert exact * (1 - 1e-12) <= warning.better <= largest
-
-
-def test_a_schedule_without_rounds_has_the_epsilon_of_the_conversion():
-    found, warning = warned(accounting.schedule_epsilon, 0.1, np.empty((3, 0)), DELTA)
-    assert found.epsilon.shape == (3,)
-    np.testing.assert_allclose(found.epsilon, gaussian_epsilon([], 63), rtol=1e-14)
-    assert warning.better == max(0.0, gaussian_epsilon([], warning.order))
 
 
 def test_no_warning_where_nothing_is_to_be_gained():

@@ -74,23 +74,3 @@ def test_a_point_at_which_a_moment_is_unsure_is_bounded_by_its_modulus():
     assert (found.off <= np.abs(found.share) + discrete.most(found.log_moment)).all()
     with pytest.raises(CannotCertify):
         discrete.line_of_atoms(often, 5.0, True, 1.0, 10)
-
-
-def test_bounds_hold_where_others_make_the_moment_negligible():
-    """There the second kind of rounds is left out."""
-    kinds = []
-    for y, n in ((0.3, 400.0), (0.001, 30.0)):
-        loss = np.array([np.log1p(-np.expm1(y)), y])
-        kinds.append((Atoms(loss, np.full(2, 0.5), *np.zeros((2, 2)), 0.0, 0.0), n))
-    schedule = Rounds((), (), (), 0.0, 430, tuple(kinds))
-    found = discrete.line_of_atoms(schedule, 0.5, True, 0.125, 40)
-    with mp.workdps(40):
-        for k in range(40):
-            z = mp.mpc(1.5, k / 8)
-            moment = mp.mpf(1)
-            for atom, n in kinds:
-                growth = [mp.expm1(z * y) - z * mp.expm1(y) for y in atom.loss.tolist()]
-                moment *= (1 + mp.fsum(growth) / 2) ** n
-            share = (moment - 1) / mp.exp(found.log_moment)
-            assert abs(complex(share) - found.share[k]) <= found.off[k] + found.error
-    assert found.off[-1] < 1e-13
