@@ -6,8 +6,7 @@ from scipy import stats
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from adascale import Scenario, accounting
-from adascale.problem import RoundLeakage
+from adascale import accounting
 from companion.theory import correlated
 from companion.theory.air_time import block_floors
 from companion.theory.neighbours import size_follows_data
@@ -32,37 +31,6 @@ def test_gauss_markov_floors_have_the_stated_correlation():
     # control: the floors of independent rounds have none
     free = correlated.block_floors(0.02, 1, (200, 400), np.random.default_rng(3))
     assert abs(correlation(1 / free, 1)) < 0.02
-
-
-def test_correlated_rounds_break_the_independent_bound():
-    nu = 0.04
-    rng = np.random.default_rng(6)
-    lag = np.arange(60)
-    shape = (20, 8000)
-    scale = float(SCALES.sum())
-    independent, blocks = (
-        correlated.block_floors(scale, block, shape, rng) for block in (1, 10)
-    )
-    slow = correlated.gauss_markov_floors(SCALES, 0.9, shape, rng)
-    kinds = {
-        "independent": (independent, np.zeros(60)),
-        "blocks of 10": (blocks, np.where(lag < 9, 0.25, 0)),
-        "Gauss-Markov": (slow, 0.9 ** (2 * (lag + 1)) / 4),
-    }
-    leakage = RoundLeakage(Scenario.mnist())
-    regret = correlated.compare(kinds, scale, nu, (1.0, 10.0), leakage)
-    assert regret.V.tolist() == [1, 10] * 3
-    assert (regret.high < regret.correlated).all()
-    broken = (regret.low > regret.independent).tolist()
-    assert broken[:4] == [False, False, True, True]
-    np.testing.assert_allclose(regret.correlated[:2], regret.independent[:2])
-
-
-@pytest.mark.parametrize("sigma", [2.0, 10.0, 30.0])
-def test_only_public_constants_keep_the_lemma(sigma):
-    leakage = size_follows_data(sigma=sigma)
-    assert leakage.nothing <= 1
-    assert min(leakage.rate, leakage.divisor) > 1  # negative controls
 
 
 def test_the_leakage_is_that_of_an_independent_integral():
@@ -92,15 +60,6 @@ def test_the_leakage_is_that_of_an_independent_integral():
 def uniform(floor, scale):
     """The p-value of a Fréchet law of shape 1 and this scale."""
     return stats.kstest(np.exp(-scale / floor), "uniform").pvalue
-
-
-@pytest.mark.parametrize("blocks", [1, 2, 13])
-def test_a_limit_in_every_block_multiplies_the_scale_by_the_blocks(blocks):
-    floors = block_floors(np.random.default_rng(blocks), SHARES, blocks, 4000)
-    assert uniform(floors.one, 1) > 0.01
-    assert uniform(floors.limit_in_blocks, blocks) > 0.01
-    if blocks > 1:
-        assert uniform(floors.limit_in_blocks, 1) < 1e-6  # negative control
 
 
 def test_the_other_rules_keep_the_tail_and_raise_the_bulk():

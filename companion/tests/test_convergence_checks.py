@@ -13,14 +13,6 @@ PROBLEM = example(spread=0.15).problem  # five devices
 CENTRE = Training(PROBLEM, np.zeros(5), 0.02, np.full(1000, 5.0), 4, 20)
 
 
-def test_nearly_exact_bound_is_the_nearest():
-    for rate, energy in ((0.02, 5), (0.02, 100), (0.005, 5)):
-        ratios = checks.over_exact(
-            CENTRE._replace(learning_rate=rate, noise_energy=np.full(1000, energy))
-        )
-        assert 1 < ratios.pop("nearly exact") < min(1.04, *ratios.values())
-
-
 def test_wrong_forms_of_the_theorem_are_broken():
     ratios = checks.broken_bounds(CENTRE, (0.1, 0.5, 1.0), 20_000, 100.0)
     assert len(ratios) == 5

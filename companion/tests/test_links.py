@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from adascale import Problem
 from companion.__main__ import RESULTS as MADE
 from companion.__main__ import make
 from companion.causal import link_data as data
@@ -108,25 +107,6 @@ def test_orbit_takes_heard_senders_and_holds_lost_packets(
             heard = sent.get(t, 255) < 128
             expected.append(sent[t] - 95 - 20 if heard else expected[-1])
         np.testing.assert_allclose(10 * np.log10(gain[link]), expected)
-
-
-def test_no_method_sees_a_round_before_it_comes(few):
-    problem, past = links.problem_of(few[0])
-    half = problem.num_rounds // 2
-    gain = problem.min_gain.copy()
-    gain[half:] = gain[half:][::-1] / 3
-    changed = Problem(problem.scenario, gain, links.BUDGET)
-    mean_gain = past.mean(axis=-1) / problem.scenario.batch_second_moment
-    foresees = set()
-    for name, method in links.methods(problem.scenario, past).items():
-        before, after = (
-            method(future, mean_gain).schedule(future)[:half]
-            for future in (problem, changed)
-        )
-        if (before != after).any():
-            foresees.add(name)
-    assert foresees >= {"Optimal", "AdaScale" + HINDSIGHT}
-    assert all(name.endswith(HINDSIGHT) for name in foresees - {"Optimal"})
 
 
 def test_the_command_makes_every_table_and_says_whose_data_it_was(

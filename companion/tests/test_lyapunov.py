@@ -68,19 +68,14 @@ def test_capped_level_has_the_mean_or_is_infinite():
 
 def test_plain_method_minimises_every_round():
     problem = problems.make(MNIST, 0.04, rounds=60)
-    floor = problem.min_noise_energy
-    caps = np.array([0.5, 50.0])
-    V = 2.0
-    energy, queue = plain_lyapunov(problem, V, caps)
-    assert energy[:, 0] == pytest.approx(np.maximum(caps, floor[0]), rel=1e-12)
-    leakage = RoundLeakage(MNIST)
-    filled = np.maximum(queue[:, :-1] + energy - floor - 0.04, 0)
-    np.testing.assert_allclose(queue[:, 1:], filled, rtol=1e-12)
-
-    # no point of a grid is better
-    least = V * leakage(energy) + queue[:, :-1] * (energy - floor)
-    most = np.maximum(caps[:, None], floor)
+    floor, leakage = problem.min_noise_energy, RoundLeakage(MNIST)
+    (energy,), (queue,) = plain_lyapunov(problem, 2.0, np.array([50.0]))
+    before = queue[:-1]
+    filled = np.maximum(before + energy - floor - 0.04, 0)
+    np.testing.assert_allclose(queue[1:], filled, rtol=1e-12)
+    # from the floor to the cap, no point of a grid is better
+    least = 2.0 * leakage(energy) + before * (energy - floor)
     for share in np.linspace(0, 1, 400):
-        other = floor * (most / floor) ** share
-        drift = V * leakage(other) + queue[:, :-1] * (other - floor)
+        other = floor * (np.maximum(50.0, floor) / floor) ** share
+        drift = 2.0 * leakage(other) + before * (other - floor)
         assert (least <= drift * (1 + 1e-9)).all()

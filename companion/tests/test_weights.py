@@ -8,7 +8,6 @@ import torch
 from companion.training import weighted_trainings as trainings
 from companion.training.weights import (
     compare,
-    impulse_response,
     loss_weights,
     saving,
 )
@@ -49,17 +48,6 @@ def test_the_loss_is_a_sum_of_weighted_noise_energies(momentum, weight_decay):
     np.testing.assert_allclose(
         loss_weights(CURVATURE, rate, T, momentum, weight_decay), loss, rtol=1e-11
     )
-
-
-def test_the_impulse_response_has_its_closed_form():
-    for momentum, h in ((0.9, 0.001), (0.9, 2.0), (0.3, 0.1), (0.0, 1.5)):
-        keep = 1 + momentum - 0.5 * h
-        z1, z2 = np.roots([1, -keep, momentum])
-        k = np.arange(40)
-        closed = np.real((z1 ** (k + 1) - z2 ** (k + 1)) / (z1 - z2))
-        np.testing.assert_allclose(
-            impulse_response(h, 0.5, 40, momentum), closed, rtol=1e-9, atol=1e-12
-        )
 
 
 def test_the_saving_is_what_geometric_weights_give():

@@ -52,20 +52,3 @@ def test_offline_optimum_leaks_A_more_than_the_level(case):
     best = np.maximum(water_level(floor, case.nu)[:, None], floor)
     extra = surplus(case.F, case.value, floor, best).sum(axis=1)
     assert within(extra, case.value.log_coefficient)
-
-
-@BOTH
-def test_surplus_is_the_integral_of_the_slope_above_the_price(case):
-    rng = np.random.default_rng(1)
-    value = case.value
-    F = case.F
-    floor = case.law.draw(rng, 100, 200)
-    steady = np.maximum(value.level, floor)
-    energy = floor + rng.exponential(size=floor.shape) * case.nu
-    extra = surplus(F, value, floor, energy)
-    assert extra.min() > -1e-12 * F(steady).max()
-    node, weight = np.polynomial.legendre.leggauss(40)
-    width = energy[0] - steady[0]
-    slopes = F.slope(steady[0] + width * (node[:, None] + 1) / 2) + value.price
-    tolerance = {"rel": 1e-6, "abs": 1e-9 * F(energy).max()}
-    assert extra[0] == pytest.approx(width / 2 * (weight @ slopes), **tolerance)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import integrate, stats
+from scipy import stats
 
 from adascale import Scenario, channel
 from companion.results import load
@@ -38,28 +38,6 @@ def test_alignment_is_normal_given_the_estimates(
     mean = ce.alignment_law(believed, DRAWN.path_loss, ERROR, other).mean
     wrong = (c - mean).real / np.sqrt(law.variance)
     assert stats.kstest(wrong[3], normal).pvalue < 1e-6
-
-
-@pytest.mark.parametrize("square", [1e-3, 0.1, 1.0, 5.0])
-def test_the_ratio_of_gains_has_its_closed_form(square):
-    """Against an integral: given X the true gain is a non-central chi-square."""
-    for u in (1e-2, 0.5, 1.0, 3.0, 1e3):
-        variance = square / (1 + square)
-
-        # |h|^2 given |measured|^2 = (1 + square) x: mean x / (1 + square), variance left
-        def above(y, u=u, variance=variance):
-            x = np.exp(y)
-            centre = 2 * x / (1 + square) / variance
-            return (
-                x
-                * np.exp(-x)
-                * stats.ncx2.sf(2 * u * (1 + square) * x / variance, 2, centre)
-            )
-
-        expected = integrate.quad(above, -40, 6, limit=500, points=np.arange(-39, 6))[0]
-        assert float(ce.gain_ratio_survival(u, square)) == pytest.approx(
-            expected, rel=1e-5, abs=1e-9
-        )
 
 
 def test_the_alignment_has_no_second_moment():
