@@ -1,9 +1,8 @@
 """Runs of the command ``adascale`` in forks of one process, where all is imported and compiled, with faults.
 
-A fault of any run is ``signal``, sent before the change of the file system that has the number ``at``; ``after``, the
-seconds after which it is killed; ``torn``, the number of bytes after which the system kills the process while it writes
-a file, from the change ``at`` on; ``largest``, the size in bytes that no file may exceed; and ``frozen``, a folder that
-is read-only.
+A fault of any run is ``signal``, sent before the change of the file system that has the number ``at``; ``torn``, the
+number of bytes after which the system kills the process while it writes a file, from the change ``at`` on; ``largest``,
+the size in bytes that no file may exceed; and ``frozen``, a folder that is read-only.
 """
 
 import errno
@@ -118,9 +117,6 @@ def finished(task):
     if not process:
         child(task, pipes[0][0], *(write for _, write in pipes[1:]))
     os.close(pipes[0][0])
-    if "after" in task:
-        time.sleep(task["after"])
-        os.kill(process, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     result = {"code": code, "process": process}
     for name, (read, write) in zip(("out", "err", "made"), pipes[1:], strict=True):

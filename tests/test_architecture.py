@@ -1,6 +1,5 @@
 """The layout: which module may import which, no private name crosses a module, and what an import does not bring."""
 
-import ast
 import json
 import re
 import subprocess
@@ -68,17 +67,6 @@ def steps_up(found, layers):
                 yield f"{module} -> {each}"
 
 
-def private_imports(tree):
-    """Private names of the library or of the companion that a tree imports."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            module = getattr(node, "module", None) or ""
-            for alias in node.names:
-                name = f"{module}.{alias.name}".lstrip(".")
-                if re.match(r"(adascale|companion)\b.*\._(?!_)", name):
-                    yield name
-
-
 def test_modules_import_only_from_lower_layers():
     """And no module of the library names one of the companion in a string."""
     found = graph(ROOT)
@@ -86,18 +74,6 @@ def test_modules_import_only_from_lower_layers():
     assert {part(module) for module in found} - {*WHOLE} == {*sum(LAYERS, ())}
     for path in (ROOT / "adascale").rglob("*.py"):
         assert not re.search(r"[\"']companion\b", path.read_text()), path
-
-
-def test_no_private_name_crosses_a_module():
-    """Ruff sees those that are looked up (SLF001), and tests/test_chapters.py has the chapters."""
-    for folder in (*PACKAGES, "tests", "tools"):
-        for path in (ROOT / folder).rglob("*.py"):
-            assert [*private_imports(ast.parse(path.read_text()))] == [], path
-    control = (
-        "from adascale.low import _g, f\nimport adascale._low\nfrom os import _exit"
-    )
-    seen = [*private_imports(ast.parse(control))]
-    assert seen == ["adascale.low._g", "adascale._low"]
 
 
 def test_a_step_up_is_seen(tmp_path):

@@ -34,10 +34,9 @@ LETTERED = "16a 16b 16c 16d 28a 28b 28c 30a 30b 52a 52b"
 
 def items_of(name):
     """``Equations 4–5`` stands for Equation 4 and Equation 5."""
-    span = re.fullmatch(r"(\w+)s (\d+)–(\d+)", name)
-    if not span:
-        return [name]
-    return [f"{span[1]} {number}" for number in range(int(span[2]), int(span[3]) + 1)]
+    if span := re.fullmatch(r"(\w+)s (\d+)–(\d+)", name):
+        return [f"{span[1]} {n}" for n in range(int(span[2]), int(span[3]) + 1)]
+    return [name]
 
 
 def test_every_item_of_the_paper_has_a_row_and_no_row_is_invented():

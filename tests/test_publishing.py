@@ -30,9 +30,8 @@ def test_one_address_reaches_pages_readme_and_packages(tmp_path):
     settings = yaml.safe_load((tmp_path / "_config.yml").read_text())
     assert settings["repository"]["url"] == URL
     for link in re.findall(r"\]\(([^)]+)\)", (tmp_path / "README.md").read_text()):
-        kind, _, path = link.removeprefix(f"{URL}/").partition("/main/")
-        assert (ROOT / path).exists()
-        assert kind == ("raw" if path.endswith((".png", ".svg")) else "blob")
+        kind = "raw" if link.endswith((".png", ".svg")) else "blob"
+        assert (ROOT / link.removeprefix(f"{URL}/{kind}/main/")).exists()
     for name in PROJECTS:
         project = tomllib.loads((tmp_path / name).read_text())["project"]
         assert project["urls"]["Repository"] == URL

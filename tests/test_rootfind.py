@@ -103,20 +103,6 @@ def test_every_function_finds_its_own_root_however_far_away(name):
     assert min(seen) < root.size  # what is done is not evaluated again
 
 
-def test_functions_without_a_root_are_told_apart_from_those_with_one():
-    def function(x, index):  # the second never vanishes, and the last jumps over zero
-        smooth = np.tanh(x) + np.array([0.0, 2.0, 0.5, 0.0])[index]
-        return np.where(index == 3, np.where(x < math.pi, -1.0, 2.0), smooth)
-
-    roots, residual = find_roots(
-        function, *widen(function, np.array([3.0, 3.0, 3.0, 0.0]), 0.5, 50.0), 1e-12
-    )
-    np.testing.assert_allclose(
-        roots, [0.0, np.nan, -math.atanh(0.5), math.pi], atol=1e-11
-    )
-    assert (np.abs(residual) <= 1e-12).tolist() == [True, False, True, False]
-
-
 @pytest.mark.parametrize(
     ("root", "function"),
     [

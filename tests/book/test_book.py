@@ -40,13 +40,6 @@ def test_every_page_of_the_contents_is_built(articles):
         assert page.find("h1"), name
 
 
-def test_an_appendix_has_the_number_of_its_file(articles):
-    for name in CHAPTERS:
-        if file := re.match(r"notebooks/(A\d+b?)_", name):
-            number = articles[name].find("h1").find(class_="section-number")
-            assert number.text.strip() == f"{file[1]}."
-
-
 def test_no_page_loads_anything_from_another_host(book):
     for name, page in book.items():
         for tag in page.find_all(LOADS):
@@ -165,13 +158,3 @@ def test_every_public_name_is_on_an_api_page(book):
     objects = public_objects()
     assert len(objects) > 120
     assert [name for name in objects if id(objects[name]) not in documented] == []
-
-
-def test_every_fold_has_a_name(book):
-    names = [
-        name.get_text()
-        for page in book.values()
-        for name in page.select("details.hide > summary > p.collapsed")
-    ]
-    assert "Setup" in names
-    assert not [name for name in names if "code cell" in name]

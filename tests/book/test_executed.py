@@ -1,4 +1,4 @@
-"""The one execution of the chapters: nbval compares it with the stored notebooks; pages offer them; a status page."""
+"""The one execution of the chapters has the outputs of the stored notebooks, as has a reader's; pages offer them."""
 
 import json
 import os
@@ -40,32 +40,24 @@ def call(command, folder, environment):
     )
 
 
-def compare(executed, *notebooks):
-    """Compare stored notebooks with an execution, as ``pytest --nbval`` does."""
-    folders = {"EXECUTED": str(executed), "PYTHONPATH": str(Path(__file__).parent)}
-    return call([*NBVAL, "-p", "replay", *notebooks], ROOT, os.environ | folders)
+def texts(path):
+    """What each cell of a notebook shows but for pictures, unless it differs between machines."""
+    found = []
+    for cell in nbformat.read(path, as_version=4).cells:
+        tags = cell.metadata.get("tags", [])
+        if cell.cell_type == "code" and "nbval-ignore-output" not in tags:
+            printed = "".join(output.get("text", "") for output in cell.outputs)
+            found += [cell.source, printed]
+            for data in (output.data for output in cell.outputs if "data" in output):
+                found.append({k: v for k, v in data.items() if "image" not in k})
+    return found
 
 
-def test_execution_reproduces_the_stored_outputs(executed):
-    result = compare(executed, *NOTEBOOKS)
-    assert result.returncode == 0, result.stdout + result.stderr
-
-
-def test_one_altered_digit_of_a_stored_output_is_noticed(executed, tmp_path):
-    path = tmp_path / "01_system_model.ipynb"
-    notebook = nbformat.read(ROOT / "notebooks" / path.name, as_version=4)
-    output = next(
-        output
-        for cell in notebook.cells
-        for output in cell.get("outputs", [])
-        if re.search(r"\d", output.get("text", ""))
-    )
-    digit = re.search(r"\d", output.text)[0]
-    output.text = output.text.replace(digit, str((int(digit) + 1) % 10), 1)
-    nbformat.write(notebook, path)
-    result = compare(executed, path)
-    assert result.returncode == 1, result.stdout + result.stderr
-    assert "mismatch 'stdout'" in result.stdout
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_execution_reproduces_the_stored_outputs(executed, path):
+    stored = texts(path)
+    assert texts(executed / path.name) == stored
+    assert re.search(r"0\.\d", str(stored))  # numbers are among what is compared
 
 
 def test_a_reader_s_rerun_in_a_copied_folder_reproduces_the_stored_outputs(tmp_path):

@@ -6,10 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from adascale import Scenario, channel, policies
-from adascale.learning import Trained, Training, data, train
+from adascale.learning import Training, data, train
 from adascale.learning.models import build, flatten
 from adascale.policies import Selection
 from adascale.problem import Problem
@@ -130,8 +129,7 @@ def test_another_partition_takes_the_sizes_of_its_devices_from_the_data():
     run, other = short(**changes), short(**changes, seed=1)
     sizes = np.array(run.scenario.dataset_size)
     assert (sizes.sum(), sizes.size) == (1500, 10)
-    assert sizes.min() >= 20
-    assert np.ptp(sizes) > 0
+    assert 20 <= sizes.min() < sizes.max()
     assert sizes.tolist() != [*other.scenario.dataset_size]
     # 10 batches of 20 on average
     assert perform(run).history.batch_size.mean() == pytest.approx(200, rel=0.15)
@@ -191,23 +189,15 @@ def test_the_parameters_of_a_policy_are_in_its_row(policy):
     assert (row["cost"] == pytest.approx(0.5, rel=1e-4)) == is_tuned
 
 
-def test_training_of_a_selection_resumes_and_a_round_without_senders_leaks_nothing():
+def test_round_of_a_training_without_senders_leaks_nothing():
     """That a step averages the senders: tests/learning/test_fedsgd.py."""
     run = short(policy="adascale.policies:Truncated", nu=0.04, rounds=4, every=2)
     problem, _, selection = decided(run)
     senders, eta = selection.senders.copy(), selection.eta.copy()
     senders[:, 1], eta[1] = False, 0.0
     selection = selection._replace(senders=senders, eta=eta)
-    arguments = (problem, selection, run.training, data.load("digits"), 0)
-    checkpoints = []
-
-    def keep(state, rows):
-        checkpoints.append(Trained(state, pd.DataFrame(rows)))
-
-    expected = train(*arguments, every=2, keep=keep)
-    resumed = train(*arguments, every=2, resume=checkpoints[1])
-    assert torch.equal(resumed.state.parameters, expected.state.parameters)
-    pd.testing.assert_frame_equal(resumed.history, expected.history)
-    assert expected.history.noise_energy[1] == np.inf
+    digits = data.load("digits")
+    history = train(problem, selection, run.training, digits, 0, every=2).history
+    assert history.noise_energy[1] == np.inf
     before = Selection(run.scenario, eta[:2], senders[:, :2])
-    assert expected.history.epsilon[1] == pytest.approx(before.epsilon())
+    assert history.epsilon[1] == pytest.approx(before.epsilon())

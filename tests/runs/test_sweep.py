@@ -1,7 +1,6 @@
 """Sweeps: every run once, wherever it is run and whoever is killed."""
 
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -13,10 +12,9 @@ from adascale.runs import sweep as module
 from adascale.runs.execution import perform
 from adascale.runs.specification import make_run
 from adascale.runs.store import Store
-from adascale.runs.sweep import Entry, progress, read_sweep, sweep, tables
+from adascale.runs.sweep import Entry, read_sweep, sweep
 
 from ..command import run as adascale
-from .stopping import begin
 
 SWEEP = """
 [[runs]]
@@ -94,39 +92,6 @@ def test_finished_runs_are_skipped_and_doubles_are_run_once(
     assert_results(store, runs)
     monkeypatch.setattr(module, "resume", None)  # nothing is run again
     assert not sweep(runs, store)
-
-
-class Losing(ThreadPoolExecutor):
-    """An executor that loses its first tasks."""
-
-    def __init__(self, losses):
-        super().__init__(1)
-        self.losses = losses
-
-    def submit(self, function, /, *arguments):
-        self.losses -= 1
-        if self.losses < 0:
-            return super().submit(function, *arguments)
-        return super().submit(int, "a lost worker")
-
-
-@pytest.mark.parametrize("losses", [2, 3])
-def test_a_lost_worker_s_run_is_given_again_once(file, tmp_path, losses):
-    runs, store = runs_of(file)[:2], Store(tmp_path / "store")
-    with Losing(losses) as pool:
-        failures = sweep(runs, store, pool)
-    assert [*failures] == [run.address for run in runs[: losses - 2]]
-    assert all("a lost worker" in reason for reason in failures.values())
-    assert store.has(runs[1])
-
-
-def test_report_counts_the_rounds_of_unfinished_runs(file, tmp_path):
-    entries, store = read_sweep(file)[:3], Store(tmp_path / "store")
-    store.run(entries[0].run)
-    begin(store, entries[1].run, 4)
-    assert progress(entries, store).done.tolist() == [6, 4, 0]
-    rows, curves = tables(entries, store)
-    assert [*rows.run] == [*curves.run.unique()] == [entries[0].run.address]
 
 
 POLICY = """
@@ -220,28 +185,13 @@ def test_a_table_that_lacks_runs_never_replaces_one_that_has_them(
 def test_a_whole_table_takes_the_place_of_a_partial_one(file, tmp_path, capsys):
     store, runs = Store(tmp_path / "store"), runs_of(file)
     sweep(runs[:2], store)
+    begin(store, runs[2], 4)
     assert adascale("sweep", file, "--store", store.folder, "--report") == 0
     lines = capsys.readouterr().out.splitlines()[1:7]
     done = [line.split()[-2:] for line in lines]
-    assert done == [["6", "6"]] * 2 + [["0", "6"]] * 4
+    assert done == [["6", "6"]] * 2 + [["4", "6"]] + [["0", "6"]] * 3
     assert len(pd.read_csv(tmp_path / "sweep-partial.csv")) == 2
     assert adascale("sweep", file, "--store", store.folder) == 0
     assert sorted(contents(tmp_path)) == ["sweep-curves.csv", "sweep.csv"]
     addresses = [run.address for run in runs]
     assert pd.read_csv(tmp_path / "sweep.csv").run.tolist() == addresses
-
-
-def test_an_interrupt_leaves_a_store_that_goes_on(file, tmp_path, monkeypatch):
-    runs, store = runs_of(file)[:3], Store(tmp_path / "store")
-    write = Store.write
-
-    def interrupted(*arguments):
-        write(*arguments)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, ThreadPoolExecutor(1) as pool:
-        patch.setattr(Store, "write", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            sweep(runs, store, pool)
-    assert sum(store.finished(run) is not None for run in runs) == 1
-    assert not sweep(runs, store)
