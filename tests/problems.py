@@ -26,7 +26,7 @@ def powers(low, high):
     return st.floats(low, high).map(lambda exponent: 10.0**exponent)
 
 
-gains = st.lists(powers(-13, -8), min_size=2, max_size=12)
+gains = st.lists(powers(-13, -8), min_size=1, max_size=12)
 budgets, penalties = powers(-3, 1), powers(-6, 4)
 
 

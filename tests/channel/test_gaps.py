@@ -12,7 +12,6 @@ from .traces import (
     SITE,
     aligned,
     by_line,
-    long_form,
     read,
     saved,
     wide_form,
@@ -27,7 +26,6 @@ TOO_MANY = {
 }
 CONTENTS = {
     "table": lambda value: wide_form(value, range(60), "round"),
-    "links": lambda value: long_form(value, range(60), "round"),
     "array": lambda value: saved(value.T),
 }
 

@@ -128,12 +128,12 @@ def test_gauss_markov_is_its_recursion():
 
 
 def test_waves_are_the_sum_over_paths():
-    turns, paths, rng = 0.37, 9, np.random.default_rng(3)
-    angle = rng.random(paths)
-    height = rng.standard_normal((paths, 2)) @ [1, 1j] / np.sqrt(2 * paths)
-    t = np.arange(1300)[:, None]
-    expected = np.exp(2j * np.pi * turns * t * np.cos(2 * np.pi * angle)) @ height
-    drawn = waves(np.random.default_rng(3), 1300, turns, paths)
+    rng = np.random.default_rng(3)
+    angle = 2 * np.pi * rng.random(9)
+    height = rng.standard_normal((9, 2)) @ [1, 1j] / np.sqrt(18)
+    turns = 0.37 * np.arange(1300)[:, None] * np.cos(angle)
+    expected = np.exp(2j * np.pi * turns) @ height
+    drawn = waves(np.random.default_rng(3), 1300, 0.37, 9)
     # phases of 3,000 radians have thirteen digits
     np.testing.assert_allclose(drawn, expected, atol=1e-11)
 

@@ -7,11 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from adascale import Scenario
-
 from ..command import refused, run
+from .streams import SMALL
 
-SCENARIO = Scenario("lab 7, roof", 2, 12, 1000, (20, 30), (400, 500), 1.0, 0.2, 1e-12)
+SCENARIO = replace(SMALL, name="lab 7, roof")
 OTHERS = {
     "renamed": replace(SCENARIO, name="other", num_rounds=3, order=7),
     "devices": replace(SCENARIO, max_power=(0.2, 0.2)),
@@ -25,14 +24,11 @@ EPSILON = ["epsilon", "--eta", "eta.csv", "--scenario"]
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def scheduled(place):
+    """The folder of the commands' tests, with other scenarios and a schedule."""
     for name, scenario in {"my": SCENARIO, **OTHERS}.items():
-        (tmp_path / f"{name}.toml").write_text(scenario.to_toml())
-    gain = np.random.default_rng(0).exponential([2e-12, 5e-12], (12, 2)) + 1e-13
-    pd.DataFrame(gain, columns=["h2_1", "h2_2"]).to_csv("gains.csv", index=False)
+        (place / f"{name}.toml").write_text(scenario.to_toml())
     assert run(*SCHEDULE, "equalalloc") == 0
-    return tmp_path
 
 
 @pytest.mark.parametrize("name", ["renamed", "devices", "protected"])

@@ -30,9 +30,7 @@ from adascale.comparison import (
     as_method,
     find_method,
     leakage_table,
-    measure,
 )
-from adascale.comparison.costs import PER_ROUND
 from adascale.comparison.methods import SEED
 from adascale.comparison.shi_tuning import best_lyapunov
 from companion.causal.fresh import CAUSAL, TUNED
@@ -172,14 +170,6 @@ def test_default_policies_are_the_paper_s_and_cost_nu():
     assert (abs(table.cost / table.nu - 1) < 1e-9).all()
 
 
-def test_what_is_measured_is_a_column(table):
-    gain = channel.draw(SMALL.num_devices, SMALL.num_rounds, 0).gain
-    problem = Problem(SMALL, SMALL.min_gain(gain), 0.01)
-    for policy in (policies.Optimal(), policies.Best(2)):
-        columns = measure(policy, problem, gain).keys() - {*PER_ROUND}
-        assert columns <= {*leakage._COLUMNS} <= {*table}  # noqa: SLF001
-
-
 def test_the_optimum_leaks_least_and_rows_are_in_order(table):
     assert list(dict.fromkeys(table.policy)) == list(METHODS)
     for _, rows in table.groupby("policy"):
@@ -293,32 +283,26 @@ def test_an_epsilon_out_of_reach_is_nan_and_one_at_full_power_needs_no_budget():
     assert (table.nu[3:] < 1e-3).all()
 
 
-def device_sigmas(row, gain):
-    """The noise multiplier of each device in each round, inf where it is idle, of a row's policy."""
-    if row.policy == "Optimal":
-        problem = Problem(UNEQUAL, UNEQUAL.min_gain(gain), row.nu)
-        return problem.noise_multiplier(policies.Optimal().schedule(problem))
-    policy = policies.Best.of_total(UNEQUAL, gain, row.target_total, number=8)
-    selection = policy.select(UNEQUAL, gain)
-    assert row.participation == selection.participation.mean()
-    assert row.participation_min == selection.participation.min()
-    return selection.noise_multiplier
-
-
 @pytest.mark.filterwarnings("ignore::adascale.accounting.OrdersTooFew")
 @pytest.mark.parametrize("model", [channel.Rayleigh(), Beamforming(antennas=2)])
 def test_a_row_accounts_for_each_device_and_its_exposure(model):
     chosen = {"Optimal": policies.Optimal, "Best": SENDERS["Best"]}
     options = {"target": "total", "channel": model, "accountant": RENYI}
-    table = leakage_table(UNEQUAL, [3.0], [0], chosen, **options)
-    realisation = model.draw(UNEQUAL.num_devices, UNEQUAL.num_rounds, 0)
-    exposure = np.ones(1) if realisation.exposure is None else realisation.exposure
-    rates = np.broadcast_to(UNEQUAL.sampling_rate, UNEQUAL.num_devices)
-    for row in table.itertuples():
-        sigma = device_sigmas(row, realisation.gain) / np.sqrt(exposure)
-        sent = [(q, s[np.isfinite(s)]) for q, s in zip(rates, sigma, strict=True)]
-        epsilon = [RENYI.epsilon(*each, 1e-5) for each in sent]
-        assert row.epsilon == pytest.approx(max(epsilon), rel=1e-9)
-        assert row.epsilon_mean == pytest.approx(np.mean(epsilon), rel=1e-9)
-        rdp = [accounting.rdp(*each, UNEQUAL.order).sum() for each in sent]
-        assert row.rdp == pytest.approx(np.mean(rdp), rel=1e-12)
+    optimal, best = leakage_table(UNEQUAL, [3.0], [0], chosen, **options).itertuples()
+    drawn = model.draw(UNEQUAL.num_devices, UNEQUAL.num_rounds, 0)
+    problem = Problem(UNEQUAL, UNEQUAL.min_gain(drawn.gain), optimal.nu, drawn.exposure)
+    w = policies.Optimal().schedule(problem)
+    policy = policies.Best.of_total(UNEQUAL, drawn.gain, 3.0, number=8)
+    exposure = 1.0 if drawn.exposure is None else drawn.exposure
+    selection = policy.select(UNEQUAL, drawn.gain)._replace(exposure=exposure)
+    assert best.participation == selection.participation.mean()
+    assert best.participation_min == selection.participation.min()
+    for row, epsilons, sigma in (
+        (optimal, problem.epsilons(w, RENYI), problem.noise_multiplier(w)),
+        (best, selection.epsilons(RENYI), selection.noise_multiplier),
+    ):
+        assert row.epsilon == pytest.approx(epsilons.max(), rel=1e-9)
+        assert row.epsilon_mean == pytest.approx(epsilons.mean(), rel=1e-9)
+        sigma[sigma == np.inf] = 1e100  # idle: leaks nothing
+        rdp = accounting.rdp(UNEQUAL.sampling_rate[:, None], sigma, 3).sum(axis=-1)
+        assert row.rdp == pytest.approx(rdp.mean(), rel=1e-12)

@@ -122,14 +122,10 @@ def test_impossible_partitions_are_refused(kind, message):
 
 
 def test_streams_differ_from_each_other_and_from_those_of_the_channel():
-    places = np.ndindex(4, 5, 5)
-    firsts = [stream(5, *place).random() for place in places]
-    spawned = np.random.SeedSequence(5).spawn(20)
-    firsts += [np.random.default_rng(child).random() for child in spawned]
-    assert len(set(firsts)) == len(firsts)
-    # channel.draw takes its streams from the same seed, by keys of length one
-    distance = np.random.default_rng(spawned[0]).uniform(10, 200)
-    assert channel.draw(1, 1, 5).distance[0] == distance
+    firsts = [stream(5, *place).random() for place in np.ndindex(4, 5, 5)]
+    # those of the channel begin with the distances
+    firsts += [(d - 10) / 190 for d in channel.draw(20, 1, 5).distance.tolist()]
+    assert len({round(first, 9) for first in firsts}) == 4 * 5 * 5 + 20
 
 
 @given(st.integers(0, 2**64), st.integers(0, 9), st.integers(0, 999))
@@ -143,18 +139,19 @@ def test_a_batch_depends_on_its_place_and_grows_with_the_rate(seed, device, t):
 
 
 def test_batch_sizes_are_binomial_and_samples_enter_equally_often():
-    size, rate, rounds = 40, 0.15, 4000
-    batches = [poisson_batch(0, 0, t, size, rate) for t in range(rounds)]
-    # chi-square tests at a fixed seed; 1e-3: one seed in a thousand would miss it, and this one does not
-    counts = np.bincount([batch.size for batch in batches], minlength=size + 1)
-    expected = rounds * stats.binom.pmf(np.arange(size + 1), size, rate)
-    usual = expected > 5
-    for observed, agrees in ((counts, True), (np.roll(counts, 1), False)):
-        terms = (observed - expected)[usual] ** 2 / expected[usual]
-        assert (stats.chi2.sf(terms.sum(), usual.sum()) > 1e-3) == agrees
-    entries = np.bincount(np.concatenate(batches), minlength=size)
-    z = (entries - rounds * rate) / np.sqrt(rounds * rate * (1 - rate))
-    assert stats.chi2.sf((z**2).sum(), size) > 1e-3
+    batches = [poisson_batch(0, 0, t, 40, 0.15) for t in range(4000)]
+    sizes = [batch.size for batch in batches]
+    law = stats.binom(40, 0.15)
+    # at a fixed seed; 1e-3: one seed in a thousand would miss it, and this one does not
+    usual = np.arange(1, 13)
+    counts, expected = np.bincount(sizes)[usual], 4000 * law.pmf(usual)
+    terms = (counts - expected) ** 2 / expected
+    assert stats.chi2.sf(terms.sum(), usual.size) > 1e-3
+    shifted = (counts[1:] - expected[:-1]) ** 2 / expected[:-1]  # the control
+    assert stats.chi2.sf(shifted.sum(), usual.size) < 1e-3
+    entries = np.bincount(np.concatenate(batches), minlength=40)
+    z = (entries - 4000 * 0.15) / np.sqrt(4000 * 0.15 * 0.85)
+    assert stats.chi2.sf((z**2).sum(), 40) > 1e-3
 
 
 # Your own data sets ---------------------------------------------------------------------------------------------------
@@ -169,11 +166,10 @@ def test_own_images_are_scaled_and_stay_as_they_are(own):
     raw = RawDataset(images, LABELS, 2 * images[:1], (1,), (0.25,), (0.5,))
     name = own(lambda: raw)
     dataset = data.load(name)
-    assert dataset.images.shape == (3, 1, 2, 4)
-    assert (dataset.images == 0.5).all()
+    assert torch.equal(dataset.images, torch.full((3, 1, 2, 4), 0.5))
     assert (dataset.test_images == 1.5).all()
-    assert (data.load(name, "unit").images == 0.5).all()
-    assert (images == 0.5).all()
+    for same in data.load(name, "unit").images, images:
+        assert (same == 0.5).all()
 
 
 ROWS = np.ones((3, 4))

@@ -43,9 +43,9 @@ def batch(shape, classes=4, count=5):
     return images, labels, torch.rand(count, generator=generator, dtype=torch.double)
 
 
-def filled(model, seed=0):
+def filled(model):
     """Return the model in double precision with standard normal parameters."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(0)
     for parameter in model.double().parameters():
         nn.init.normal_(parameter, generator=generator)
     return model
@@ -116,11 +116,6 @@ POOLINGS = [
     lambda: nn.AvgPool2d(2),
     lambda: nn.AdaptiveAvgPool2d((2, 1)),
 ]
-LAYOUTS = [
-    lambda x: x.contiguous(),
-    lambda x: x.contiguous(memory_format=torch.channels_last),
-    lambda x: torch.stack([x, x], 1).flatten(0, 1)[::2],
-]
 FORMATS = [torch.contiguous_format, torch.channels_last]
 FORMS = {
     "kernel_size": [1, 2, (1, 2), 3],
@@ -143,8 +138,7 @@ def networks(draw):
         groups = draw(st.sampled_from([1, 1, channels]))
         layers.append(nn.Conv2d(channels, 2 * groups, groups=groups, **form))
         channels = 2 * groups
-        if draw(st.booleans()):
-            layers.append(nn.GroupNorm(draw(st.sampled_from([1, channels])), channels))
+        layers.append(draw(st.sampled_from([nn.Identity(), nn.GroupNorm(2, channels)])))
         layers.append(draw(st.sampled_from(ACTIVATIONS))())
     layers += [draw(st.sampled_from(POOLINGS))(), nn.Flatten()]
     try:
@@ -152,8 +146,7 @@ def networks(draw):
             width = nn.Sequential(*layers)(torch.zeros(1, *shape)).shape[1]
     except (RuntimeError, ValueError):  # the images are too small for these layers
         return None
-    last = nn.Linear(width, 4, bias=draw(st.booleans()))
-    model = filled(nn.Sequential(*layers, last), draw(st.integers(0, 9)))
+    model = filled(nn.Sequential(*layers, nn.Linear(width, 4, draw(st.booleans()))))
     return shape, model.to(memory_format=draw(st.sampled_from(FORMATS)))
 
 
@@ -162,14 +155,14 @@ def networks(draw):
     st.integers(1, 7),
     st.floats(-3, 3),
     st.sampled_from([1, 500, 1 << 20]),
-    st.sampled_from(LAYOUTS),
+    st.sampled_from(FORMATS),
 )
 def test_sums_of_random_networks_equal_the_plain_loop(
     case, chunk, decades, patches, layout
 ):
     shape, model = case
     images, labels, weights = batch(shape)
-    images = layout(images)
+    images = images.contiguous(memory_format=layout)
     rows = sample_gradients(model, images, labels)
     norm = rows.norm(dim=1)
     clip_norm = float(norm.median()) * 10**decades or 1.0

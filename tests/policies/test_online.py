@@ -146,13 +146,6 @@ def test_a_schedule_that_is_not_its_rounds_is_noticed():
         assert_both_ways_agree(Off(0.01), make(MIXED, 0.1))
 
 
-@pytest.mark.parametrize("name", ONLINE)
-def test_one_round_and_broadcast_instances_are_scheduled_alike(name):
-    nu = np.array([0.01, 0.1, 1.0])[:, None]
-    problem = make(MIXED, nu, seeds=[0, 1], rounds=1)
-    assert_both_ways_agree(ONLINE[name](problem), problem)
-
-
 def test_a_round_without_a_root_is_named_with_its_instance_and_its_values():
     gain = np.full((2, 8), [[1e-9], [1e-3]])  # floors of about 1e-3 and 1e-9
     problem = Problem(MIXED, gain, np.array([0.01, 0.1])[:, None])

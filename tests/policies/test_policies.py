@@ -11,7 +11,6 @@ from scipy.optimize import minimize_scalar
 
 from adascale import Problem, accounting, policies
 from adascale.channel import RayleighFloors
-from adascale.policies import water_level
 from adascale.problem import RoundLeakage
 from companion.theory import optimal_cvxpy
 
@@ -131,18 +130,3 @@ def test_a_price_beyond_floating_point_is_refused_by_the_budget_of_a_round():
     expected = r"^beyond floating point: the price of a budget of 1e\+200$"
     with np.errstate(all="ignore"), pytest.raises(ValueError, match=expected):
         programme.start(replace(MIXED, order=2, num_rounds=2), 1e200)
-
-
-@given(gains, budgets, st.integers(0, 2**32 - 1), st.sampled_from([2, 3, 8, 1.5, 2.5]))
-def test_no_feasible_schedule_leaks_less_than_the_optimum(gain, budget, seed, order):
-    problem = Problem(replace(MIXED, order=order), gain, budget)
-    floor = problem.min_noise_energy
-    total = problem.num_rounds * budget
-    optimum = np.maximum(water_level(floor, budget), floor)
-    share = np.random.default_rng(seed).dirichlet(np.ones(len(gain)))
-    for near in (1.0, 1e-2):  # anywhere, and close to the optimum
-        w = near * (floor + total * share) + (1 - near) * optimum
-        # floors up to 1e5 budgets hide that much of the cost
-        assert problem.cost(w) <= budget * (1 + 1e-6)
-        # the leakage of what floors hide, and the rounding of a leakage
-        assert problem.rdp(w) >= problem.rdp(optimum) * (1 - 1e-9)
