@@ -74,15 +74,3 @@ class FullPower(policies.OnlinePolicy):
 
     def decide(self, scenario, floor):
         return scenario, floor
-
-
-class OnlySome(policies.EqualAlloc):
-    """Can spend budgets up to 4e-3 and no other."""
-
-    tuned = ("extra",)
-
-    def __init__(self, extra):
-        self.extra = extra
-
-    def schedule(self, problem):
-        return problem.min_noise_energy + np.minimum(self.extra, 4e-3)[..., None]

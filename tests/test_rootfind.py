@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import brentq
 
 from adascale import rootfind
 from adascale.rootfind import find_roots, power_law_step, search_from, widen
@@ -38,30 +37,6 @@ def test_a_bracket_is_halved_where_the_product_of_its_ends_leaves_floating_point
     search, _ = solve(lambda x: root / x, lambda x: math.inf, root / 100, 200)
     assert search.converged
     assert search.x == pytest.approx(root, rel=1e-15)
-
-
-def s_shaped(drop, width):
-    """A ratio that falls as 1 / x^2 but for a sudden drop at 1, where Newton's steps alone would go back and forth."""
-
-    def inside(x):
-        return 0.5 + 0.5 * math.tanh(0.5 * math.log(x) / width)
-
-    def decay(x):
-        return 2 + drop / width * inside(x) * (1 - inside(x))
-
-    return lambda x: 50 / x**2 * math.exp(-drop * inside(x)), decay
-
-
-@given(exponents, st.floats(0.1, 30), st.floats(0.01, 1))
-def test_a_sudden_drop_is_found_from_either_side(start, drop, width):
-    ratio, decay = s_shaped(drop, width)
-    search, _ = solve(ratio, decay, start)
-    exact = math.exp(
-        brentq(lambda t: math.log(ratio(math.exp(t))), -20, 20, xtol=1e-15)
-    )
-    assert search.converged
-    # the ratio is a quotient of exponentials of up to 30: 1e-14 of it
-    assert search.x == pytest.approx(exact, rel=1e-13)
 
 
 def test_a_search_without_a_root_does_not_claim_one():

@@ -93,11 +93,12 @@ def test_holm_unsettles_what_its_definition_does():
     assert 0 < len(lost) < len(claims) / 2
     # the p-value is that of the t test which the interval of a ratio inverts
     p = holm(claims, level=1e-300).p.reindex(claims.index).fillna(1.0).to_numpy()
-    near = claims.query("claim == 'ahead' and policy == 'EqualAlloc' and nu == 0.01")
-    wide = leaked[leaked.nu == 0.01].pivot(index="seed", columns="policy", values="rdp")
-    logs = np.log(wide["EqualAlloc"] / wide["AdaScale"])
+    about = claims[["claim", "metric", "policy", "nu"]].to_numpy().tolist()
+    rdp = leaked[leaked.nu == 0.01].set_index("policy").rdp
+    logs = np.log(rdp["EqualAlloc"].to_numpy() / rdp["AdaScale"].to_numpy())
     pvalue = stats.ttest_1samp(logs, 0).pvalue
-    assert p[near.index[near.metric == "rdp"]] == pytest.approx(pvalue, rel=1e-9)
+    number = about.index(["ahead", "rdp", "EqualAlloc", 0.01])
+    assert p[number] == pytest.approx(pvalue, rel=1e-9)
     # step by step, up to the first that is above its level
     order = np.argsort(p)
     above = p[order] > 0.05 / np.arange(len(p), 0, -1)

@@ -29,13 +29,9 @@ def broadcast_counts(rng):
     for _ in range(data.NODES):
         when = np.cumsum(rng.integers(3, 8, SAMPLES))
         when = when[when < SAMPLES]
-        shape = (data.NODES - 1, when.size)
-        walk = np.cumsum(rng.choice([-1, 1], shape), axis=1).clip(-15, 15)
-        counts = rng.integers(30, 120, (data.NODES - 1, 1)) + walk
-        sent = np.zeros((data.NODES - 1, SAMPLES), dtype=int)
-        for t, reading in zip(when, counts.T, strict=True):
-            sent[:, t:] = reading[:, None]
-        rows.append(sent)
+        last = np.searchsorted(when, np.arange(SAMPLES), "right")  # 0: none so far
+        counts = rng.integers(30, 60, (data.NODES - 1, 1)) + np.arange(when.size)
+        rows.append(np.where(last > 0, counts[:, last - 1], 0))
         times.append(when)
     return rows, times
 

@@ -7,8 +7,6 @@ import pytest
 from scipy.optimize import brentq
 
 from adascale import Problem, Scenario, channel
-from adascale.channel import RayleighFloors
-from adascale.policies import PrivacyBudget
 from companion.causal import privacy_budget as study
 
 T = 8
@@ -20,26 +18,6 @@ def short(monkeypatch):
     monkeypatch.setattr(Scenario, "mnist", lambda: scenario)
     monkeypatch.setattr(study, "ROUNDS", T)
     return scenario
-
-
-def test_hostile_rows_have_the_epsilon_of_their_paths(short, monkeypatch):
-    monkeypatch.setattr(study, "_LATE", np.arange(T) >= 4)
-    law = RayleighFloors.of(short, short.mean_gain(channel.draw(3, 1, 0).path_loss))
-    floors = law.draw(np.random.default_rng(0), 2, T)
-    floors[:, 4:] = 1e3  # deep fades late
-    accountant = study.RenyiAccountant(study.order_grid(1e5, 1.01))
-    spent = []
-    for floor in floors:  # one path at a time
-        problem = Problem(short, short.floor(floor), 1.0)
-        policy = PrivacyBudget(study.TARGET, law=law, accountant=accountant)
-        spent.append(float(problem.epsilon(policy.schedule(problem), accountant)))
-    (row,) = study.path_rows("deep fades late", "known law", 2)
-    assert row["most"] == pytest.approx(max(spent) / study.TARGET, rel=1e-6)
-    assert row["least"] == pytest.approx(min(spent) / study.TARGET, rel=1e-6)
-    assert row["most"] <= 1
-    # control: half the noise, where floors allow it
-    free = Problem(short, np.full(T, 1e9), 1.0)
-    assert free.epsilon(policy.schedule(problem) / 2, accountant) > study.TARGET
 
 
 def test_noise_rows_have_the_floors_of_the_channel(short):

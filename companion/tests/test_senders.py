@@ -41,12 +41,11 @@ def test_no_schedule_of_the_same_senders_and_total_leaks_less(total):
         sigma = number * S.batch_size / G * np.sqrt(energy / (2 * S.num_parameters))
         return np.sum(number * rdp(float(S.sampling_rate), sigma, S.order))
 
-    energy = best.noise_energy
-    rng = np.random.default_rng(0)
+    energy, rng = best.noise_energy, np.random.default_rng(0)
     assert (energy >= floor * (1 - 1e-12)).all()
     assert energy.mean() == pytest.approx(total, rel=1e-9)
     assert leakage(energy) < leakage(selection.noise_energy)
-    for share in rng.uniform(size=50) ** 4:  # another schedule, near or far
-        other = floor + rng.dirichlet(np.ones(60)) * 60 * (total - floor.mean())
-        mixture = share * other + (1 - share) * energy
-        assert leakage(energy) <= leakage(mixture) * (1 + 1e-9)
+    for share in (1e-4, 1e-2, 1):  # other schedules, near or far
+        for spent in rng.dirichlet(np.ones(60), 20) * 60 * (total - floor.mean()):
+            mixture = share * (floor + spent) + (1 - share) * energy
+            assert leakage(energy) <= leakage(mixture) * (1 + 1e-9)

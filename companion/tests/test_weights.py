@@ -50,18 +50,6 @@ def test_the_loss_is_a_sum_of_weighted_noise_energies(momentum, weight_decay):
     )
 
 
-def test_the_saving_is_what_geometric_weights_give():
-    x = np.array([0.5, 4.0, 20.0])
-    t = (np.arange(20_000) + 0.5) / 20_000
-    weights = np.exp(x[:, None] * (t - 1))
-    np.testing.assert_allclose(
-        saving(x),
-        np.mean(np.sqrt(weights), axis=1) ** 2 / weights.mean(axis=1),
-        rtol=1e-6,
-    )
-    assert saving(0.0) == 1
-
-
 def test_weighted_optimum_saves_what_theory_says():
     weights = loss_weights(1.0, 1 - np.exp(-6 / 200), 100)
     for nu in (0.04, 30.0):

@@ -94,15 +94,16 @@ AXES = "round,antenna,device,subcarrier,transmit,path,round"
 def test_axes_of_a_round_become_one_gain(tmp_path, unit):
     scenario = replace(TWO, max_power=(0.2, 0.01), batch_size=(5, 40))
     h = coefficients(3, 4, DEVICES, 5, 2, 3 if unit == "csi" else 1, 2)
-    decibels = {"db": 20, "loss": -20}.get(unit)
-    stored = decibels * np.log10(np.abs(h)) if decibels else h
+    decibels = 20 * np.log10(np.abs(h))
+    stored = {"csi": h, "db": decibels, "loss": -decibels}[unit]
     how = Reading(unit, axes=AXES)
     trace = read(tmp_path, saved(stored), scenario, unit=how)
     weight = scenario.power_share / scenario.batch_second_moment
+    # paths add up as waves, transmit antennas as powers; the weakest subcarrier counts
+    gain = (np.abs(h.sum(axis=-2)) ** 2).sum(axis=-2).min(axis=-2)
     for t in range(6):
-        power = np.abs(h[t // 2, ..., t % 2].sum(axis=-1)) ** 2
-        gains = power.sum(axis=-1).min(axis=-1)  # (antennas, devices)
-        best = max(gains, key=lambda gain: min(gain * weight))
+        antennas = gain[t // 2, ..., t % 2]
+        best = max(antennas, key=lambda each: min(each * weight))
         np.testing.assert_allclose(trace.gain[:, t], best, rtol=1e-9)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from adascale.channel import Reading
@@ -53,7 +53,6 @@ def test_common_forms_are_read_to_the_same_bits(tmp_path, form):
     assert not refused or form == "blank lines"  # where a gain may be missing
 
 
-LEAST = 1e-16
 UNITS = {
     "linear": lambda gain: gain,
     "db": lambda gain: 10 * np.log10(gain),
@@ -68,62 +67,34 @@ WRITERS = {
         index_label="round"
     ),
 }
-FILLED = {
-    "refuse": lambda frame: frame,
-    "hold": pd.DataFrame.ffill,
-    "floor": lambda frame: frame.fillna(LEAST),
-}
-
-
-def reading_of(unit, form, gaps):
-    how = {"transmit_power": SENT} if unit == "dbm" else {}
-    if form == "array":
-        how["axes"] = "device,round"
-    if gaps != "refuse":
-        how["max_gaps"] = 0.999
-    if gaps == "floor":
-        how["sensitivity"] = (
-            abs(UNITS[unit](LEAST)) if unit == "csi" else UNITS[unit](LEAST)
-        )
-    return Reading(unit, gaps=gaps, **how)
 
 
 @st.composite
 def traces(draw):
-    """Gains, a row a round, with NaN where one is missing."""
+    """Gains, a row a round."""
     shape = draw(st.integers(1, 6)), draw(st.integers(1, 4))
     power = st.floats(-15, -0.01).map(lambda exponent: 10**exponent)
-    entries = st.lists(st.just(math.nan) | power, min_size=24, max_size=24)
+    entries = st.lists(power, min_size=24, max_size=24)
     return np.array(draw(entries)[: math.prod(shape)]).reshape(shape)
 
 
-@given(
-    traces(),
-    st.sampled_from([*UNITS]),
-    st.sampled_from([*WRITERS]),
-    st.sampled_from([*FILLED]),
-)
+@given(traces(), st.sampled_from([*UNITS]), st.sampled_from([*WRITERS]))
 def test_a_trace_is_the_same_in_every_form_and_unit(
-    tmp_path_factory, gains, unit, form, gaps
+    tmp_path_factory, gains, unit, form
 ):
-    assume(not np.isnan(gains).all())
     devices = gains.shape[1]
     scenario = replace(TWO, num_devices=devices)
     stem = {"dbm": "AP", "csi": "h_"}.get(unit, "h2_")
     names = [f"{stem}{m + 1}" for m in range(devices)]
     content = WRITERS[form](pd.DataFrame(UNITS[unit](gains), columns=names))
-    filled = FILLED[gaps](pd.DataFrame(gains)).to_numpy()
-    how = reading_of(unit, form, gaps)
-    folder = tmp_path_factory.mktemp("trace")
-    if np.isnan(filled).any():
-        with pytest.raises(InvalidFile, match="expected a value, got no value"):
-            read(folder, content, scenario, unit=how)
-        return
-    trace = read(folder, content, scenario, unit=how)
+    how = Reading(
+        unit,
+        transmit_power=SENT if unit == "dbm" else None,
+        axes="device,round" if form == "array" else None,
+    )
+    trace = read(tmp_path_factory.mktemp("trace"), content, scenario, unit=how)
     rtol = 0 if unit == "linear" else 1e-12  # a linear gain has the same bits
-    np.testing.assert_allclose(trace.gain, filled.T, rtol=rtol)
-    missing = any("values are missing" in note for note in trace.notes)
-    assert missing == np.isnan(gains).any()
+    np.testing.assert_allclose(trace.gain, gains.T, rtol=rtol)
 
 
 def test_gains_are_scaled_by_the_power_and_the_batch_of_each_device(tmp_path):

@@ -43,23 +43,23 @@ def tables(draw):
 NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 
 
+def fields_of(line):
+    return [re.sub('^"(.*)"$', r"\1", field.strip(" ")) for field in line.split(",")]
+
+
 def plain(data):
     """Rate, noise multiplier and count of each line, by the description in the help alone; ValueError if unclear."""
     lines = re.split("\r\n|\r|\n", data.decode("utf-8-sig"))
-    lines = [line for line in lines if line.strip() and line.strip()[0] != "#"]
-    rows = [
-        [re.sub('^"(.*)"$', r"\1", x.strip(" ")) for x in line.split(",")]
-        for line in lines
-    ]
-    names = [name.strip().casefold() for name in rows.pop(0)]
+    head, *rows = map(fields_of, [x for x in lines if not re.match(r"\s*(#|$)", x)])
+    names = [name.strip().casefold() for name in head]
     if sorted(names) not in (["rate", "sigma"], ["rate", "sigma", "steps"]):
         raise ValueError(names)
     found = []
     for row in rows:
         if not all(re.fullmatch(NUMBER, field.strip()) for field in row):
             raise ValueError(row)
-        named = dict(zip(names, map(float, row), strict=True))
-        rate, sigma, steps = named["rate"], named["sigma"], named.get("steps", 1)
+        named = {"steps": 1} | dict(zip(names, map(float, row), strict=True))
+        rate, sigma, steps = named["rate"], named["sigma"], named["steps"]
         if not (0 <= rate <= 1 and 0 < sigma < np.inf and 0 <= steps == steps // 1):
             raise ValueError(row)
         found.append((rate, sigma, steps))

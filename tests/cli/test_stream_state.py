@@ -82,17 +82,16 @@ def no_fsync():
 def test_any_change_of_a_whole_line_is_refused_with_its_number(tmp_path):
     path, answers = answered_state(tmp_path)
     good = path.read_bytes()
-    first, second, rest = good.split(b"\n", 2)
+    first, second, *rest = good.splitlines(keepends=True)
     # a line is missing, or is there twice
-    altered = [
-        (b"\n".join([second, rest]), 1),
-        (b"\n".join([first, rest]), 2),
-        (b"\n".join([first, second, second, rest]), 3),
-    ]
+    altered = [([second, *rest], 1), ([first, *rest], 2)]
+    altered.append(([first, second, second, *rest], 3))
     for index in range(0, good.rfind(b"\n"), 7):
-        flipped = good[:index] + bytes([good[index] ^ 1]) + good[index + 1 :]
-        altered.append((flipped, good[:index].count(b"\n") + 1))
-    for data, line in altered:
+        flipped = bytearray(good)
+        flipped[index] ^= 1
+        altered.append(([flipped], good[:index].count(b"\n") + 1))
+    for parts, line in altered:
+        data = b"".join(parts)
         path.write_bytes(data)
         with pytest.raises(InvalidFile) as error:
             opened(path, scenario=SMALL)
@@ -139,10 +138,9 @@ class Pair:
 
     def killed(self):
         self.many.close()
-        self.many = self.opened(2)
-        assert self.many.pending == (not self.is_passed_on)
-        if self.many.pending:  # nobody had the answer, and the line comes again
-            many = self.many
+        self.many = many = self.opened(2)
+        assert many.pending == (not self.is_passed_on)
+        if many.pending:  # nobody had the answer, and the line comes again
             again = many.skip() if self.number is None else many.answer(self.gain)
             assert again == self.one.last
             self.pass_on()
@@ -167,11 +165,8 @@ class Pair:
     def same(self):
         if not self.one.finished:
             self.number = self.one.round + 1
-            many, one = (
-                stream.answer(self.gain, self.number)
-                for stream in (self.many, self.one)
-            )
-            assert many == one
+            line = self.gain, self.number
+            assert self.many.answer(*line) == self.one.answer(*line)
             self.is_passed_on = False
 
 

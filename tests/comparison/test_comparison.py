@@ -36,12 +36,12 @@ from adascale.comparison.shi_tuning import best_lyapunov
 from companion.causal.fresh import CAUSAL, TUNED
 from companion.methods import METHODS
 
-from ..problems import FullPower, OnlySome, drawn
+from ..problems import FullPower, drawn
 
 leakage: Any = import_module("adascale.comparison.leakage")
 SMALL = Scenario("small", 3, 40, 1000, 20, 400, 1.0, 0.2, 1e-12)
 SHORT = replace(Scenario.mnist(), num_rounds=100)
-BUDGETS = np.array([2e-3, 8e-3])  # OnlySome reaches the first
+BUDGETS = np.array([2e-3, 8e-3])
 PROBLEM, MEAN_GAIN = drawn(SMALL, BUDGETS[:, None], [0, 1])
 FRESH, _ = drawn(SMALL, BUDGETS[:, None], [11, 12])
 OPTIMAL_RATE = float(PROBLEM.eta(policies.Optimal().schedule(PROBLEM)).mean())
@@ -207,13 +207,6 @@ def test_executor_gives_the_same_table_to_the_last_bit(
     pd.testing.assert_frame_equal(alone, together, check_exact=True)
     assert alone.attrs == together.attrs
     assert alone["epsilon"].notna().any()
-
-
-def test_a_budget_out_of_reach_leaves_the_other_rows():
-    table = leakage_table(SMALL, BUDGETS, range(3), {"OnlySome": OnlySome})
-    missing = table[["cost", "rdp", "epsilon", "full_power"]].isna()
-    assert missing.all(axis=1).tolist() == [False] * 3 + [True] * 3
-    assert (abs(table.cost / table.nu - 1)[:3] < 1e-9).all()
 
 
 BAD = [

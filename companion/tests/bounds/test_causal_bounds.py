@@ -29,18 +29,13 @@ def test_the_value_of_a_level_is_what_plain_integration_gives(budget):
     assert value.wet == pytest.approx(np.exp(-omega / level), rel=1e-12)
     assert value.price == pytest.approx(-float(F.slope(level)), rel=1e-12)
 
-    def density(w):
-        return np.exp(-omega / w) * omega / w**2
-
+    # u = omega / w is exponential
+    sharp = {"epsabs": 0, "epsrel": 1e-9}
     square, _ = integrate.quad(
-        lambda w: (level - w) ** 2 * density(w), 1e-9, level, epsabs=0, epsrel=1e-9
+        lambda u: (level - omega / u) ** 2 * np.exp(-u), omega / level, 700, **sharp
     )
     beyond, _ = integrate.quad(
-        lambda u: float(F(omega / u)) * np.exp(-u),
-        0,
-        omega / level,
-        epsabs=0,
-        epsrel=1e-9,
+        lambda u: float(F(omega / u)) * np.exp(-u), 0, omega / level, **sharp
     )
     assert value.spread == pytest.approx(square - budget**2, rel=1e-7)
     assert value.leakage == pytest.approx(

@@ -59,17 +59,14 @@ def test_shares_follow_the_norms_within_their_limits(monkeypatch, exponent):
     squares = np.where(np.arange(T) < 10, 1.0, 1.1)
     found, energies, problem = rows(monkeypatch, squares)
     rule = {1: "less noise when large", -1: "more noise when large"}[exponent]
-    _, budget, _ = reactive.budget_at_best_order(problem.scenario)
-    spent = leaked(problem, energies[rule])
-    left = budget
-    for t in range(T):
-        recent = squares[max(0, t - 10) : t].mean() if t else 1.0
-        whole = squares[:t].mean() if t else 1.0
-        share = np.clip((recent / whole) ** exponent, 0.8, 1.25) * left / (T - t)
-        assert spent[t] == pytest.approx(min(share, left), rel=1e-3)
-        left -= spent[t]
+    order, left, _ = reactive.budget_at_best_order(problem.scenario)
+    for t, spent in enumerate(leaked(problem, energies[rule])):
+        seen = squares[:t] if t else np.ones(1)
+        ratio = seen[-10:].mean() / seen.mean()
+        share = np.clip(ratio**exponent, 0.8, 1.25) * left / (T - t)
+        assert spent == pytest.approx(min(share, left), rel=1e-3)
+        left -= spent
     assert found[rule]["epsilon"] <= reactive.EPSILON
     # control: half the noise of the same rounds exceeds epsilon
-    order, _, _ = reactive.budget_at_best_order(problem.scenario)
     half = problem.epsilon(energies[rule] / 2, RenyiAccountant((order,)))
     assert half > reactive.EPSILON
