@@ -15,6 +15,7 @@ from adascale.runs.store import Store
 from adascale.runs.sweep import Entry, read_sweep, sweep
 
 from ..command import run as adascale
+from .stopping import begin
 
 SWEEP = """
 [[runs]]
