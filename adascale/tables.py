@@ -1,20 +1,19 @@
 """Strict reading of tables of numbers, with errors that name file and line."""
 
-import contextlib
 import csv
 import math
 import re
 from array import array
 from collections.abc import Callable
-from datetime import date, datetime, time
-from typing import Any, NamedTuple
+from datetime import UTC, datetime
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from adascale.checks import BoolArray, FloatArray
 from adascale.errors import InvalidFile
-from adascale.text import short, to_number, to_power
+from adascale.text import short, to_number
 
 Choice = dict[str, Callable[[str], float | None]]
 """The columns to read, in this order, with functions that convert a field to a number or None."""
@@ -24,11 +23,6 @@ Choose = Callable[[list[str]], Choice]
 
 _LOGGED = re.compile(r"(\d{4})[./](\d\d)[./](\d\d)[_ T](\d\d)[.:](\d\d)[.:](\d\d)")
 """A time such as 2024.05.01_12.30.00, as loggers on phones write it."""
-_INDEX = ("", "index", "unnamed: 0")
-"""Names of a first column that pandas or R wrote as the index."""
-
-_POINTS = "; write decimal points, and no separators of thousands"
-"""What is added to an error about a number with a comma."""
 
 
 class Table(NamedTuple):
@@ -41,12 +35,11 @@ class Table(NamedTuple):
     unended: str | None = None
     """A note on the last row if its line has no line break."""
     places: dict[str, FloatArray] = {}  # noqa: RUF012  # never changed
-    """The columns round, time and index, as far as there are any; an index in ISO 8601 is a time."""
+    """The columns round and time, as far as there are any."""
 
-    def error(self, t: int | None, message: str) -> InvalidFile:
+    def error(self, t: int, message: str) -> InvalidFile:
         """Return an error that names the file and the line of row ``t``."""
-        line = 0 if t is None else int(self.lines[t])
-        return error_at(self.path, line, message)
+        return error_at(self.path, int(self.lines[t]), message)
 
     def column(
         self, name: str, good: Callable[[FloatArray], BoolArray], expected: str
@@ -62,45 +55,37 @@ class Table(NamedTuple):
 
 
 class Clock:
-    """A converter of times: numbers as they are, ISO 8601 to seconds since the first.
-
-    All times must be of the kind of the first one.
-    """
+    """A converter of numbers, or of times in ISO 8601 to seconds; all must be of the kind of the first one."""
 
     def __init__(self) -> None:
-        self.kind = ""
-        """What the first time is, in words."""
-        self._first: Any = None
-
-    @property
-    def expected(self) -> str:
-        """What a field must be, in words."""
-        return self.kind or "a number or a time in ISO 8601"
+        self._kind = ""
 
     def __call__(self, field: str) -> float | None:
-        """Return the time as a finite number, or None if it is none."""
-        moment = _moment(field.strip())
-        if not self.kind:
-            self.kind, self._first = _kind(moment), moment
-        if moment is None or _kind(moment) != self.kind:
-            return None
-        if isinstance(moment, datetime):
-            return float((moment - self._first).total_seconds())
-        return moment if math.isfinite(moment) else None
+        """Return a finite number, or None."""
+        value = to_number(field)
+        kind = "number"
+        if value is None:
+            try:
+                time = datetime.fromisoformat(_LOGGED.sub(r"\1-\2-\3T\4:\5:\6", field))
+            except ValueError:
+                return None
+            kind = "time of a zone" if time.tzinfo else "time without a zone"
+            value = (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+        self._kind = self._kind or kind
+        return value if kind == self._kind and math.isfinite(value) else None
 
 
 class Lines:
     """A reader of tables, line by line.
 
-    Fields are separated by ``;``, tabs, ``,`` or blanks, and comments begin with ``#`` or ``%``.  The last comment
-    before the numbers may be the header.
+    Fields are separated by ``;``, tabs, ``,`` or blanks, and comments begin with ``#``.
 
     Parameters
     ----------
     name : str, of the table in errors
     choose
-        Maps the names in the header, without an index, ``round`` and ``time``, to a :data:`Choice`.  In a table with
-        a column ``link``, rounds and times are columns like others.
+        Maps the names in the header, without ``round`` and ``time``, to a :data:`Choice`.  In a table with a column
+        ``link``, rounds and times are columns like others.
     wanted : dict of str, optional
         The columns that are read, and what they are called here; the others are ignored.
     """
@@ -119,31 +104,23 @@ class Lines:
         self.names: list[str | None] = []
         """All columns, None for one that is ignored."""
         self.place: dict[str, float] = {}
-        """The round, time and index of the last row, as far as there are such columns."""
+        """The round and time of the last row, as far as there are such columns."""
         self._choose, self._wanted = choose, wanted
-        self._comment = (0, "")
 
     def read(self, line: bytes) -> list[float] | None:
         """Return the numbers of the chosen columns in the next line, None for a header or comment."""
         self.number += 1
-        coding = "utf-8-sig" if self.number == 1 else "utf-8"
         try:
-            text = line.decode(coding).rstrip("\r\n")
+            text = line.decode("utf-8-sig").strip("\r\n ")
         except UnicodeDecodeError:
             raise self.error("not UTF-8 text; save the table as UTF-8") from None
-        bare = text.strip()
-        if self.number == 1 and re.fullmatch("sep=.", bare):  # of Excel
-            return None
-        if bare.startswith(("#", "%")):
-            self._comment = self.number, bare.lstrip("#%")
+        is_of_excel = re.fullmatch("sep=.", text)
+        if is_of_excel or text.startswith("#"):
             return None
         if self.columns:
             return self._row(text)
-        if bare and self._comment[0] and _has_numbers(bare):
-            self._begin(*self._comment)
-            return self._row(text)
-        if bare:
-            self._begin(self.number, text)
+        if text:
+            self._begin(text)
         return None
 
     def error(self, message: str) -> InvalidFile:
@@ -153,80 +130,57 @@ class Lines:
     def _split(self, line: str) -> list[str]:
         """Return the fields of a line."""
         rows = csv.reader(
-            [line.strip(" ")],
-            delimiter=self._separator,
-            skipinitialspace=True,
-            strict=True,
+            [line], delimiter=self._separator, skipinitialspace=True, strict=True
         )
         try:
             return next(rows)
         except csv.Error as error:
             raise self.error(f"{error}") from None
 
-    def _begin(self, number: int, header: str) -> None:
-        """Read the header, which is in the line ``number``."""
-        signs = (sign for sign in ";\t, " if sign in header.strip(" "))
+    def _begin(self, header: str) -> None:
+        """Read the header."""
+        signs = (sign for sign in ";\t, " if sign in header)
         self._separator = next(signs, ",")
-        header_names = [name.strip().casefold() for name in self._split(header)]
-        self.names = [*header_names]
+        names = [name.strip().casefold() for name in self._split(header)]
+        self.names = [*names]
         if self._wanted is not None:
-            self._check_wanted(header_names, number)
-            self.names = [self._wanted.get(name) for name in header_names]
+            for name in self._wanted:
+                if names.count(name) != 1:
+                    got = f"got {names.count(name)} in {short(', '.join(names))}"
+                    raise self.error(f"expected one column {short(name)}, {got}")
+            self.names = [self._wanted.get(name) for name in names]
+        elif names[0] == "":  # an index, which counts the rounds if nothing else does
+            self.names[0] = None if {"round", "link"} & {*names} else "round"
         read = [name for name in self.names if name is not None]
         if len({*read}) < len(read):
-            duplicate = f"duplicate column in {short(header)}"
-            raise error_at(self.name, number, duplicate)
-        places = _places(read)
+            raise self.error(f"duplicate column in {short(header)}")
+        places = [] if "link" in read else [p for p in ("round", "time") if p in read]
         try:
             choice = self._choose([name for name in read if name not in places])
         except ValueError as error:
-            others = "and apart from these at most columns named round, time or index"
-            raise error_at(self.name, number, f"{error}, {others}") from None
-        self.clocks = {name: Clock() for name in places}
-        self._convert = choice | self.clocks
+            raise self.error(f"{error}") from None
+        place_converters = {"round": to_number, "time": Clock()}
+        self._convert = choice | {name: place_converters[name] for name in places}
+        self._places = places
         self.columns = list(choice)
-
-    def _check_wanted(self, header_names: list[str], number: int) -> None:
-        """Refuse a header in which a wanted column is missing, or is there twice."""
-        for name in self._wanted or ():
-            count = header_names.count(name)
-            if count != 1:
-                got = f"got {count} in {short(', '.join(header_names))}"
-                expected = f"expected one column {short(name)}, {got}"
-                raise error_at(self.name, number, expected)
 
     def _row(self, line: str) -> list[float]:
         """Return the numbers of a row."""
-        if not line.strip():
+        if not line:
             raise self.error("blank; a value may be missing here")
         row = self._split(line)
-        number, expected = len(row), len(self.names)
-        if number != expected:
-            hint = _POINTS * ("," in line and number > expected)
-            raise self.error(f"expected fields: {expected}, got {number}{hint}")
-        fields = dict(zip(self.names, row, strict=True))
-        values: dict[str, float] = {}
-        for name, convert in self._convert.items():
-            value = convert(fields[name])
-            if value is None:
-                what = getattr(convert, "expected", "a number")
-                raise self._no_number(what, fields[name], name)
-            values[name] = value
-        self.place = {name: values[name] for name in self.clocks}
+        if len(row) != len(self.names):
+            raise self.error(f"expected fields: {len(self.names)}, got {len(row)}")
+        values: dict[str | None, float] = {}
+        for name, field in zip(self.names, row, strict=True):
+            if name in self._convert:
+                value = self._convert[name](field)
+                if value is None:
+                    kind = "number or time" if name == "time" else "number"
+                    raise self.error(f"expected a {kind}, got {short(field)} in {name}")
+                values[name] = value
+        self.place = {name: values[name] for name in self._places}
         return [values[name] for name in self.columns]
-
-    def _no_number(self, expected: str, field: str, name: str) -> InvalidFile:
-        """Return an error about a field of the column ``name``."""
-        got = f"{short(field)} in {name or 'the index'}"
-        hint = _POINTS * ("," in field)
-        return self.error(f"expected {expected}, got {got}{hint}")
-
-
-def _places(names: list[str]) -> list[str]:
-    """Return the columns that say where a row is: an index, round and time; the long form reads these two itself."""
-    times = () if "link" in names else ("round", "time")
-    index = [name for name in names[:1] if name in _INDEX]
-    return [*index, *(name for name in names if name in times)]
 
 
 def read_table(
@@ -238,14 +192,12 @@ def read_table(
 ) -> Table:
     """Read the content of a file as :class:`Lines`, skipping blank lines if there are two columns or more.
 
-    Rounds, times and indices must increase, and rounds and whole indices by one unless the table is ``sparse``.
+    Rounds and times must increase, and rounds by one unless the table is ``sparse``.
     """
-    lines = re.split(b"\r\n|\r|\n", data.rstrip(b" \r\n"))
     reader = Lines(path, choose, wanted)
     values, numbers = array("d"), array("q")
-    for line in lines:
-        is_blank = not line.strip()
-        if is_blank and len(reader.names) != 1:
+    for line in re.split(b"\r\n|\r|\n", data.rstrip(b" \r\n")):
+        if not line.strip(b" ") and len(reader.names) != 1:
             reader.number += 1
             continue
         row = reader.read(line)
@@ -258,66 +210,24 @@ def read_table(
         raise InvalidFile(f"{path} {lacks}; expected a header and rows", path)
     both = np.frombuffer(values).reshape(len(numbers), -1)
     rows, places = np.split(both, [len(reader.columns)], axis=1)
-    roles = [_role(name, clock) for name, clock in reader.clocks.items()]
-    by_role = dict(zip(roles, places.T, strict=True))
-    table = Table(rows, reader.columns, path, np.array(numbers), places=by_role)
-    _check_order(table, sparse)
-    if data.endswith((b"\r", b"\n")):
-        return table
-    end = short(lines[-1].decode()[-20:])
-    cut = f"no line break at its end, like a truncated file; it ends with {end}"
-    return table._replace(unended=str(table.error(-1, cut)))
-
-
-def _check_order(table: Table, sparse: bool) -> None:
-    """Check that round, time and index increase from row to row."""
-    for name, place in table.places.items():
-        by_one = not (sparse or name == "time" or (place % 1).any())
+    unended = None
+    if not data.endswith((b"\r", b"\n")):
+        unended = f"{path} has no line break at its end, like a truncated file"
+    by_name = dict(zip(reader.place, places.T, strict=True))
+    table = Table(rows, reader.columns, path, np.array(numbers), unended, by_name)
+    for name, place in by_name.items():
         step = np.diff(place)
-        is_wrong = step != 1 if by_one else step <= 0
+        by_one = name == "round" and not sparse
+        is_wrong = step != 1 if by_one else ~(step > 0)
         if is_wrong.any():
             t = int(is_wrong.argmax())
             before, after = place[t : t + 2]
-            least = f"{before + 1:.15g}" if by_one else f"> {before:.15g}"
-            got = f"expected {name} {least}, got {after:.15g}"
-            raise table.error(t + 1, f"rounds must be in order: {got}")
+            expected = f"expected the {name} after {before:.15g}, got {after:.15g}"
+            raise table.error(t + 1, f"rounds must be in order: {expected}")
+    return table
 
 
 def error_at(path: str, line: int, message: str) -> InvalidFile:
     """Return an error that names the file and, unless it is 0, the line."""
     where = f"{path}, line {line}" if line else path
     return InvalidFile(f"{where}: {message}", path, line or None)
-
-
-def _role(name: str, clock: Clock) -> str:
-    """Return what a column of places is: round, time or index."""
-    if name not in _INDEX:
-        return name
-    return "index" if clock.kind == "a number" else "time"
-
-
-def _moment(text: str) -> float | datetime | None:
-    """Return a number, or a time in ISO 8601, one of day in the year 1, or None."""
-    number = to_number(text)
-    if number is not None:
-        return number
-    text = _LOGGED.sub(r"\1-\2-\3T\4:\5:\6", text)
-    with contextlib.suppress(ValueError):
-        return datetime.fromisoformat(text)
-    with contextlib.suppress(ValueError):
-        return datetime.combine(date.min, time.fromisoformat(text))
-    return None
-
-
-def _kind(moment: float | datetime | None) -> str:
-    """Return what a time is, in words."""
-    if isinstance(moment, datetime):
-        day = "" if moment.year > 1 else " of day"
-        return f"a time{day} in ISO 8601, {moment.tzinfo or 'without a zone'}"
-    return "" if moment is None else "a number"
-
-
-def _has_numbers(line: str) -> bool:
-    """Say whether the line begins with numbers alone."""
-    fields = re.split(r"[;,\s]+", line[:1000])
-    return all(not field or to_power(field) is not None for field in fields)

@@ -1,6 +1,7 @@
 """Measured channels in array files: which axis is what, and which single gain a device has in a round."""
 
 import io
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,7 +29,9 @@ def is_array(data: bytes) -> bool:
 def read_array(data: bytes, path: str, scenario: Scenario, reading: Reading) -> Table:
     """Read the content of a ``.npy``, ``.npz``, ``.mat`` or ``.h5`` file as a table with a row per round."""
     try:
-        array = _variable(_load(data), reading.variable)
+        array = _load(data)
+        if isinstance(array, dict):
+            array = _variable(array, reading.variable)
         kinds = {"linear": "iufc", "csi": "c"}.get(reading.unit, "iuf")
         if array.dtype.kind not in kinds or not array.size:
             raise ValueError(f"got {array.dtype} of shape {array.shape}")
@@ -41,8 +44,8 @@ def read_array(data: bytes, path: str, scenario: Scenario, reading: Reading) -> 
     return Table(values, links, path, np.zeros(len(values), dtype=int))
 
 
-def _load(data: bytes) -> dict[str, Array]:
-    """Return the arrays of a file by their names."""
+def _load(data: bytes) -> Array | dict[str, Array]:
+    """Return the array of a file, or its arrays by their names."""
     stream = io.BytesIO(data)
     if data.startswith(_MATLAB[0]):
         from scipy.io import loadmat
@@ -53,10 +56,9 @@ def _load(data: bytes) -> dict[str, Array]:
     loaded = np.load(stream, allow_pickle=False)
     if not isinstance(loaded, np.ndarray):
         return {name: loaded[name] for name in loaded.files if "/" not in name}
-    rest = len(data) - stream.tell()
-    if rest:
-        raise ValueError(f"got {rest} bytes after an array of shape {loaded.shape}")
-    return {"": loaded}
+    if stream.read():
+        raise ValueError("the file goes on after its first array")
+    return loaded
 
 
 def _flat(items: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -75,8 +77,7 @@ def _load_hdf5(stream: io.BytesIO, from_matlab: bool) -> dict[str, Array]:
     try:
         import h5py
     except ImportError:
-        way = "run 'pip install h5py', or save it in MATLAB with the option -v7"
-        raise ValueError(f"it is an HDF5 file, as of MATLAB 7.3; {way}") from None
+        raise ValueError("HDF5 files need the package h5py") from None
     arrays = dict[str, Array]()
 
     def add(name: str, item: Any) -> None:
@@ -98,36 +99,30 @@ def _variable(arrays: dict[str, Array], name: str | None) -> Array:
         for key, array in arrays.items()
         if getattr(array, "size", 0) > 1 and array.dtype.kind in "iufc"
     ]
-    listed = short(", ".join(sorted(numeric)) or "no arrays")[1:-1]
     if name is None and len(numeric) == 1:
         return arrays[numeric[0]]
-    if name is None and "" in arrays:
-        return arrays[""]
-    if name in arrays:
-        return arrays[name]
-    raise ValueError(f"--variable must name one of the arrays, here {listed}")
+    if name not in arrays:
+        listed = short(", ".join(sorted(numeric)))
+        raise ValueError(f"--variable must name one of the arrays {listed}")
+    return arrays[name]
 
 
 def _in_order(array: Array, axes: str | None, scenario: Scenario) -> Array:
     """Return the array with one axis for each of :data:`AXES`, in this order; equal ones are joined."""
-    devices = scenario.num_devices
-    names = _names(array.shape, devices) if axes is None else axes.split(",")
+    devices, shape = scenario.num_devices, array.shape
+    names = []
+    if axes is not None:
+        names = axes.split(",")
+    elif shape.count(devices) == 1:
+        names = ["device", "round"] if shape[0] == devices else ["round", "device"]
     if len(names) != array.ndim:
-        raise ValueError(f"got {array.ndim} axes, and {len(names)} in --axes")
+        expected = f"--axes must say what each axis is, of {', '.join(AXES)}"
+        raise ValueError(f"got shape {shape} for {devices} devices; {expected}")
     places = [[i for i, name in enumerate(names) if name == axis] for axis in AXES]
-    sizes = [int(np.prod([array.shape[i] for i in place])) for place in places]
+    sizes = [math.prod(shape[i] for i in place) for place in places]
     if sizes[1] != devices:
         raise ValueError(f"got {sizes[1]} devices, where the scenario has {devices}")
     return array.transpose([i for place in places for i in place]).reshape(sizes)
-
-
-def _names(shape: tuple[int, ...], devices: int) -> list[str]:
-    """Return what the two axes are, of which one alone has the number of devices."""
-    if len(shape) != 2 or shape.count(devices) != 1:
-        more = f"say what each axis is by --axes, as round,device,antenna, of {', '.join(AXES)}"
-        raise ValueError(f"got shape {shape} for {devices} devices; {more}")
-    names = ["round", "device"]
-    return names if shape[1] == devices else names[::-1]
 
 
 def _one_gain(array: Array, scenario: Scenario, reading: Reading) -> FloatArray:

@@ -173,58 +173,34 @@ class ChannelModel:
         """
         check.whole("num_devices", num_devices)
         check.whole("num_rounds", num_rounds)
-        number = len(seed) if isinstance(seed, Sequence) else np.size(seed)
         name = "a draw of seeds x num_devices x num_rounds"
-        check.entries(name, number, num_devices, num_rounds)
+        check.entries(name, np.size(seed), num_devices, num_rounds)
         seeds = _checked(seed)
-        devices = range(num_devices)
-        draws = [self._draw(entropy, devices, num_rounds) for entropy in seeds.flat]
-        if seeds.shape == ():
-            return draws[0]
-        distance, path_loss, coefficient, _ = zip(*draws, strict=True)
-        return Channel(*map(np.stack, (distance, path_loss, coefficient)))
+        distance = np.empty((seeds.size, num_devices))
+        unit = np.empty((*distance.shape, num_rounds), dtype=complex)
+        for row, device in np.ndindex(distance.shape):
+            entropy = int(seeds.flat[row])
+            stream = np.random.SeedSequence(entropy, spawn_key=(device,))
+            rng = np.random.default_rng(stream)
+            distance[row, device] = self.place(rng)
+            unit[row, device] = self._fade(rng, num_rounds)
+        distance = distance.reshape(*seeds.shape, num_devices)
+        path_loss = check.positive("path_loss", self.path_loss(distance))
+        unit = unit.reshape(*distance.shape, num_rounds)
+        unit /= np.sqrt(path_loss)[..., None]
+        return Channel(distance, path_loss, unit)
 
     def min_gains(
-        self, scenario: Scenario, seed: Seeds, block: int = 1_000_000
+        self, scenario: Scenario, seed: Sequence[int]
     ) -> tuple[FloatArray, FloatArray]:
-        r"""Draw :math:`h_{\min,t}^2`, shape (..., T), and path losses (..., M), about ``block`` coefficients at a time.
-
-        To the last bit, they are :meth:`~adascale.scenario.Scenario.min_gain` and ``path_loss`` of :meth:`draw`, which
-        is called if a subclass defines it, since its devices may not be independent.
-        """
-        M, T, seeds = scenario.num_devices, scenario.num_rounds, _checked(seed)
-        if type(self).draw is not ChannelModel.draw:
-            channel = self.draw(M, T, seed)
-            return scenario.min_gain(channel.gain), channel.path_loss
-        size = min(max(block // T, 1), M)
-        name = "a draw of seeds x num_rounds, or of devices x num_rounds"
-        check.entries(name, max(seeds.size, size), T)
-        path_loss = np.empty((seeds.size, M))
-        least = np.full((seeds.size, T), np.inf)
-        scale = scenario.power_share, scenario.batch_second_moment
-        share, moment = (np.broadcast_to(part, M)[:, None] for part in scale)
-        for row, first in itertools.product(range(seeds.size), range(0, M, size)):
-            devices = range(M)[first : first + size]
-            part = slice(devices.start, devices.stop)
-            channel = self._draw(seeds.flat[row], devices, T)
-            path_loss[row, part] = channel.path_loss
-            gain = check.positive("gain", channel.gain) * share[part] / moment[part]
-            least[row] = np.minimum(least[row], gain.min(axis=0))
-        check.positive("gain / k_m^2", least)
-        shape = seeds.shape
-        return least.reshape(*shape, T), path_loss.reshape(*shape, M)
-
-    def _draw(self, seed: int | np.int_, devices: range, num_rounds: int) -> Channel:
-        """Draw these devices of one realisation, each from its own stream."""
-        distance = np.empty(len(devices))
-        unit = np.empty((len(devices), num_rounds), dtype=complex)
-        for i, device in enumerate(devices):
-            stream = np.random.SeedSequence(int(seed), spawn_key=(device,))
-            rng = np.random.default_rng(stream)
-            distance[i], unit[i] = self.place(rng), self._fade(rng, num_rounds)
-        path_loss = check.positive("path_loss", self.path_loss(distance))
-        unit /= np.sqrt(path_loss)[:, None]
-        return Channel(distance, path_loss, unit)
+        r"""Draw :math:`h_{\min,t}^2`, shape (R, T), and path losses (R, M), holding one realisation at a time."""
+        min_gain = []
+        path_loss = []
+        for number in seed:
+            channel = self.draw(scenario.num_devices, scenario.num_rounds, number)
+            min_gain.append(scenario.min_gain(channel.gain))
+            path_loss.append(channel.path_loss)
+        return np.stack(min_gain), np.stack(path_loss)
 
     def _fade(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
         unit = np.asarray(self.fading(rng, num_rounds))
@@ -236,7 +212,6 @@ class ChannelModel:
 
 
 def _checked(seed: Seeds) -> NDArray[np.int_]:
-    check.as_floats("seed", seed)
     seeds = np.asarray(seed)
     if seeds.size == 0 or seeds.dtype.kind not in "iu" or (seeds < 0).any():
         expected = "a whole number >= 0 or a sequence of them"
@@ -268,9 +243,6 @@ def find(name: str, **parameters: Any) -> ChannelModel:
     """Make a channel model from a name or ``module:Class``, with arguments as in ``rayleigh:placement=area``."""
     name, options = registry.parse_options(name)
     model = registry.find("channels", name).value
-    if model.fading is ChannelModel.fading and model.draw is ChannelModel.draw:
-        expected = "must define fading(rng, num_rounds), the fading of one device"
-        raise ValueError(f"channel {name!r} {expected}")
     arguments = {
         key: tuple(value) if isinstance(value, list) else value
         for key, value in (options | parameters).items()

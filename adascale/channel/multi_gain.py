@@ -69,7 +69,6 @@ class BlockFading(ChannelModel):
     choices: ClassVar = ChannelModel.choices | {"energy": _ENERGY}
 
     def fading(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
-        check.entries("num_rounds x blocks", num_rounds, self.blocks)
         power = rng.standard_exponential((num_rounds, self.blocks))
         return np.sqrt(effective_gain(power, self.energy)).astype(complex)
 
@@ -129,7 +128,6 @@ class TappedDelayLine(ChannelModel):
     ) -> ComplexArray:
         r"""Draw ``num_rounds`` coefficients of each subcarrier of one device, shape (T, B)."""
         response = self.response()
-        check.entries("num_rounds x subcarriers", num_rounds, self.subcarriers)
         # products have one fixed shape, so that the last digit of a round does not depend on how many rounds follow
         chunks = -(-num_rounds // _CHUNK)
         normal = np.zeros((chunks * _CHUNK, 2 * len(response)))
@@ -167,8 +165,6 @@ class AntennaSelection(Rayleigh):
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         distance, path_loss, first, _ = super().draw(num_devices, num_rounds, seed)
-        name = "seeds x num_devices x num_rounds x antennas"
-        check.entries(name, first.size, self.antennas)
         shape = num_rounds, 2 * self.antennas - 2
         normal = each_device(
             seed, num_devices, _ANTENNAS, lambda rng: rng.standard_normal(shape)

@@ -3,10 +3,7 @@
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from adascale import checks as check
-from adascale.channel.rounds import MOST_GAPS
 from adascale.errors import InvalidInput
 
 DECIBELS = ("db", "loss", "dbm")
@@ -36,7 +33,7 @@ class Reading:
     gaps : {"refuse", "hold", "floor"}
         A missing value is an error, the last value of its link, or the sensitivity.
     sensitivity : float, the weakest value that can be measured (with "csi" :math:`|h|`), for "floor" alone
-    max_gaps : float in [0, 1), default 0.1, for "hold" and "floor" alone
+    max_gaps : float in [0, 1], for "hold" and "floor" alone
         Largest share of the values that may be missing; of those of one link, twice this share.  Both parts of a trace
         that is split must meet it; line by line, the rounds are those of the scenario.
     round_time : float > 0, in the unit of the column ``time``, in seconds for times in ISO 8601
@@ -59,7 +56,7 @@ class Reading:
     transmit_power: float | None = None
     gaps: str = "refuse"
     sensitivity: float | None = None
-    max_gaps: float | None = None
+    max_gaps: float = 0.1
     round_time: float | None = None
     resource_blocks: int | None = None
     columns: str | None = None
@@ -75,10 +72,7 @@ class Reading:
         if self.sensitivity is not None and self.unit in ("linear", "csi"):
             check.positive("sensitivity", self.sensitivity)
         check.number("sensitivity", self.sensitivity or 0.0, -math.inf)
-        if self.max_gaps is not None and self.gaps == "refuse":
-            message = "max_gaps must be given only if gaps is hold or floor"
-            raise InvalidInput(message, "max_gaps")
-        check.between("max_gaps", self.most_gaps, 0, np.nextafter(1, 0))
+        check.between("max_gaps", self.max_gaps, 0, 1)
         if self.round_time is not None:
             check.positive("round_time", self.round_time)
         if self.resource_blocks is not None:
@@ -98,7 +92,7 @@ class Reading:
     @property
     def sent(self) -> float:
         """Power in dBm that was sent where the values were received, 0 for gains."""
-        elements = 12 * (self.resource_blocks or 1 / 12)
+        elements = 12 * self.resource_blocks if self.resource_blocks else 1
         return (self.transmit_power or 0.0) - 10 * math.log10(elements)
 
     @property
@@ -108,8 +102,3 @@ class Reading:
             return None
         pairs = [pair.rpartition("=") for pair in self.columns.casefold().split(",")]
         return {name.strip(): (role or name).strip() for role, _, name in pairs}
-
-    @property
-    def most_gaps(self) -> float:
-        """Largest share of the values that may be missing."""
-        return MOST_GAPS if self.max_gaps is None else self.max_gaps

@@ -15,8 +15,6 @@ from adascale.text import short
 
 IntArray = NDArray[np.int64]
 
-MOST_GAPS = 0.1
-"""Share of the values that may be missing, and half of that of one link's."""
 _RECORD = [("value", float), ("link", int), ("when", float), ("line", int)]
 _FARTHEST = 0.25  # of a time from the middle of its round, in rounds
 
@@ -41,11 +39,10 @@ class Rounds(NamedTuple):
         where = "" if self.lines[t, m] else f" in round {t} (the first is 0)"
         return f"{text} in {self.links[m]}{where}"
 
-    def require(self, good: BoolArray, expected: str, more: str = "") -> None:
+    def require(self, good: BoolArray, expected: str) -> None:
         """Raise an error for the first value that is not good."""
         for t, m in np.argwhere(~good)[:1].tolist():
-            got = f"expected {expected}, got {self.text(t, m)}{more}"
-            raise self.error(t, m, got)
+            raise self.error(t, m, f"expected {expected}, got {self.text(t, m)}")
 
     def note(self, where: BoolArray, message: str) -> list[str]:
         """Return a note on the first of these values, if there is one."""
@@ -66,27 +63,15 @@ class Entries(NamedTuple):
     is_time: bool
     """Whether ``when`` is a time, not the number of a round."""
 
-    def error(self, i: int, message: str) -> InvalidFile:
-        """Return an error that names the file and the line of a value."""
-        return error_at(self.path, int(self.rows.line[i]), message)
-
 
 def wide_entries(table: Table, by_time: bool) -> Entries:
-    """Return the values of a table with a row per round; ``by_time`` prefers times to an index."""
+    """Return the values of a table with a row per round; ``by_time`` prefers times to numbers of rounds."""
     size, width = table.values.shape
-    when: FloatArray = np.arange(size, dtype=float)
-    is_time = False
-    index = table.places.get("index")
-    if "round" in table.places:
-        when = table.places["round"]
-    elif index is not None and not (index % 1).any() and not by_time:
-        when = index
-    elif "time" in table.places:
-        when, is_time = table.places["time"], True
-    link = np.tile(np.arange(width), size)
+    is_time = "time" in table.places and (by_time or "round" not in table.places)
+    when = table.places.get("time" if is_time else "round", np.arange(size))
     rows = _records(
         table.values.ravel(),
-        link,
+        np.tile(np.arange(width), size),
         np.repeat(when, width),
         np.repeat(table.lines, width),
     )
@@ -95,102 +80,66 @@ def wide_entries(table: Table, by_time: bool) -> Entries:
 
 def long_entries(table: Table, names: Iterable[str], num_devices: int) -> Entries:
     """Return the values of a table with a row per value; ``names`` are those of the links, by their numbers."""
-    links = sorted(names, key=lambda name: natural_key(name.casefold()))
-    listed = short(", ".join(links))
+    links = sorted(names, key=natural_key)
     if len(links) != num_devices:
-        expected = f"expected {num_devices} links, got {len(links)}"
-        raise table.error(-1, f"{expected}: {listed}")
-    if len({"".join(name.split()).casefold() for name in links}) < num_devices:
-        raise table.error(-1, f"links differ in case or blanks alone: {listed}")
+        got = f"got {len(links)}: {short(', '.join(links))}"
+        raise table.error(-1, f"expected {num_devices} links, {got}")
     value, number, when = table.values.T
     link = np.array([links.index(name) for name in names])[number.astype(int)]
-    last = dict[int, float]()
-    for i, (m, now) in enumerate(zip(link.tolist(), when.tolist(), strict=True)):
-        if now <= last.get(m, -math.inf):
-            expected = f"{links[m]} after its last {table.names[2]}"
-            raise table.error(i, f"expected {expected}, got {now:.15g}")
-        last[m] = now
-    rows = _records(value, link, when, table.lines)
+    by_link = np.argsort(link, kind="stable")
+    again = (np.diff(when[by_link]) <= 0) & (np.diff(link[by_link]) == 0)
+    clock = table.names[2]
+    for i in by_link[1:][again][:1].tolist():
+        expected = f"expected {links[link[i]]} after its last {clock}"
+        raise table.error(i, f"{expected}, got {when[i]:.15g}")
     links = [f"link {short(name)}" for name in links]
-    return Entries(table.path, links, rows, table.names[2] == "time")
+    rows = _records(value, link, when, table.lines)
+    return Entries(table.path, links, rows, clock == "time")
 
 
 def in_rounds(entries: Entries, round_time: float | None) -> Rounds:
     """Return the values by round and link."""
-    rows = entries.rows
+    path, links, rows, is_time = entries
+    number: FloatArray
     if round_time is not None:
-        if not entries.is_time:
-            expected = "round_time needs a column time, and no column round"
-            raise error_at(entries.path, 0, expected)
-        entries = entries._replace(rows=rows[~np.isnan(rows.value)])
-        return _by_number(entries, _by_round_time(entries, round_time))
-    if not entries.is_time:
-        return _by_number(entries, rows.when - rows.when.min())
-    times, number = np.unique(rows.when, return_inverse=True)
-    rounds = _by_number(entries, number.astype(float))
-    _check_clocks(rounds, times)
-    return rounds
+        if not is_time:
+            raise error_at(path, 0, "round_time needs a column time")
+        rows = rows[~np.isnan(rows.value)]
+        number = _by_round_time(path, rows, round_time)
+    elif is_time:
+        number = np.unique(rows.when, return_inverse=True)[1].astype(float)
+    else:
+        number = rows.when - rows.when.min()
+    most = check.MOST_ENTRIES // len(links)
+    for i in np.flatnonzero(~((number % 1 == 0) & (number < most)))[:1].tolist():
+        expected = f"expected a round that is whole and at most {most} from the first"
+        raise error_at(path, rows.line[i], f"{expected}, got {rows.when[i]:.15g}")
+    place = number.astype(int), rows.link
+    shape = int(number.max(initial=0)) + 1, len(links)
+    values, lines = np.full(shape, np.nan), np.zeros(shape, dtype=int)
+    values[place], lines[place] = rows.value, rows.line
+    for i in np.flatnonzero(lines[place] != rows.line)[:1].tolist():
+        second = f"a second value of {links[rows.link[i]]} in one round"
+        raise error_at(path, rows.line[i], second)
+    return Rounds(path, links, values, lines)
 
 
 def _records(*columns: Any) -> Any:
     return np.rec.fromarrays(columns, dtype=_RECORD)
 
 
-def _by_number(entries: Entries, number: FloatArray) -> Rounds:
-    """Return the values by link and number of their round."""
-    path, links, rows, _ = entries
-    most = check.MOST_ENTRIES // len(links)
-    for i in np.flatnonzero(~((number % 1 == 0) & (number < most)))[:1].tolist():
-        expected = f"expected a round that is whole and at most {most} from the first"
-        raise entries.error(i, f"{expected}, got {rows.when[i]:.15g}")
-    place = number.astype(int), rows.link
-    shape = int(number.max(initial=0)) + 1, len(links)
-    values, lines = np.full(shape, np.nan), np.zeros(shape, dtype=int)
-    values[place], lines[place] = rows.value, rows.line
-    for i in np.flatnonzero(lines[place] != rows.line)[:1].tolist():
-        raise entries.error(i, f"a second value of {links[rows.link[i]]} in one round")
-    return Rounds(path, links, values, lines)
-
-
-def _by_round_time(entries: Entries, interval: float) -> FloatArray:
-    """Return the numbers, from 0, of the rounds that hold these times."""
-    when = entries.rows.when
+def _by_round_time(path: str, rows: Any, interval: float) -> FloatArray:
+    """Return the numbers, from 0, of the rounds that hold the times of these rows."""
     with np.errstate(all="ignore"):
         # in rounds; the mean angle of all times finds where the middle of a round is
-        turns = (when - when.min(initial=math.inf)) / interval
+        turns = (rows.when - rows.when.min(initial=math.inf)) / interval
         middle = np.angle(np.exp(2j * np.pi * turns).sum()) / (2 * np.pi)
         number = np.rint(turns - middle)
         off = np.abs(turns - middle - number)
     for i in np.flatnonzero(off > _FARTHEST)[:1].tolist():
-        away = f"is {off[i] * interval:.3g} from the middle of its round"
-        message = f"the time {when[i]:.15g} {away}, and so in none of {interval:g}"
-        raise entries.error(i, message)
+        message = f"the time {rows.when[i]:.15g} is not near the middle of a round of {interval:g}"
+        raise error_at(path, rows.line[i], message)
     return number - number.min(initial=math.inf)
-
-
-def _check_clocks(rounds: Rounds, times: FloatArray) -> None:
-    """Refuse times that are close to each other and of different links, as those of different clocks are."""
-    present = ~np.isnan(rounds.values)
-    somewhere = present.any(axis=1)
-    present, times = present[somewhere], times[somewhere]
-    steps = np.concatenate([np.diff(times[measured]) for measured in present.T])
-    usual = np.median(steps) if steps.size else math.inf
-    differ = ~(present[1:] & present[:-1]).any(axis=1)
-    apart = np.diff(times)[differ]
-    if (apart < usual / 2).any():
-        message = f"values {apart.min():.3g} apart in time are of different links, whose clocks may differ"
-        advice = "give the time of a round (--round-time), or number the rounds in a column round"
-        raise error_at(rounds.path, 0, f"{message}; {advice}")
-
-
-def too_many(share: FloatArray, most: float) -> str:
-    """Say what there is too much of if these shares of the values of every link are missing, "" if nothing."""
-    named = f"missing, more than max_gaps = {most:g}"
-    if share.mean() > most:
-        return f"{share.mean():.3g} of the values are {named}"
-    if share.max() > 2 * most:
-        return f"{share.max():.3g} of the values of a link are {named} twice"
-    return ""
 
 
 def natural_key(name: str) -> tuple[str, int, str]:

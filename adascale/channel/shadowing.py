@@ -5,7 +5,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from adascale import checks as check
 from adascale.channel.fading import Rayleigh, waves
 from adascale.channel.model import Channel, Seeds, each_device
 from adascale.checks import ComplexArray, FloatArray
@@ -42,8 +41,6 @@ class Shadowed(Rayleigh, same_law=True):
     choices: ClassVar = Rayleigh.choices | {"known": (True, False)}
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
-        name = "seeds x num_devices x num_devices"
-        check.entries(name, np.size(seed), num_devices, num_devices)
         distance, path_loss, coefficient, _ = super().draw(
             num_devices, num_rounds, seed
         )

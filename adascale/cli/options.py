@@ -107,6 +107,7 @@ SHARED: dict[str, dict[str, Any]] = {
         "help": "share of the values that may be missing, with --gaps hold or floor (default: 0.1)",
         "metavar": "SHARE",
         "type": float,
+        "default": 0.1,
     },
     "round-time": {
         "help": "time of a round, such as 1, if the clocks of links differ: "

@@ -109,14 +109,6 @@ def build(name: str, seed: int, initialisation: str = "default") -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int(stream(seed, MODEL).integers(2**63)))
         model = registry.find("models", name).value()
-        if not isinstance(model, nn.Module):
-            raise ValueError(
-                f"model {name!r} must make a torch.nn.Module, got {type(model).__name__}"
-            )
-        if not trainable(model):
-            raise ValueError(
-                f"model {name!r} has no trainable parameter; expected one with requires_grad=True"
-            )
         for layer in model.modules():
             if initialisation == "glorot" and isinstance(layer, nn.Conv2d | nn.Linear):
                 nn.init.xavier_uniform_(layer.weight)

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from adascale import checks as check
 from adascale.checks import IndexArray
 
 PARTITION, MODEL, BATCH, NOISE, DROPOUT = range(5)
@@ -12,16 +11,13 @@ def stream(
     seed: int, purpose: int, device: int = 0, round_index: int = 0
 ) -> np.random.Generator:
     """Return the random generator for a purpose such as ``BATCH``, a device and a round."""
-    entropy = check.whole("seed", seed, 0)
     # these keys have three entries; those of channel.draw have one
-    return np.random.default_rng(
-        np.random.SeedSequence(entropy, spawn_key=(purpose, device, round_index))
-    )
+    key = purpose, device, round_index
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
 def poisson_batch(
     seed: int, device: int, round_index: int, size: int, rate: float
 ) -> IndexArray:
     """Draw a Poisson batch: ascending positions in 0 ... size - 1, each included with probability ``rate``."""
-    check.sampling_rate("rate", rate)
     return np.flatnonzero(stream(seed, BATCH, device, round_index).random(size) < rate)

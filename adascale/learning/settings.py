@@ -35,13 +35,9 @@ class Training:
     chunk: int = 160
 
     def __post_init__(self) -> None:
-        names = "dataset", "model", "partition", "input_scaling", "initialisation"
-        for name in names:
-            if not isinstance(getattr(self, name), str):
-                raise ValueError(f"{name} must be a name, got {getattr(self, name)!r}")
-        for name in ("learning_rate", "momentum", "weight_decay"):
-            check.number(name, getattr(self, name), 0)
-        check.positive("learning_rate", self.learning_rate)
+        check.number("learning_rate", self.learning_rate, 1e-300)
+        check.number("momentum", self.momentum, 0)
+        check.number("weight_decay", self.weight_decay, 0)
         if self.momentum >= 1:
             raise ValueError(f"momentum must be in [0, 1), got {self.momentum}")
         check.whole("chunk", self.chunk)

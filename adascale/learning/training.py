@@ -123,10 +123,7 @@ def train(
                     epsilon = f"{round_outward(leaked[0], up=True):.6g}"
                     bar.set_postfix(loss=loss, accuracy=accuracy, epsilon=epsilon)
             except Diverged as error:
-                failed = Diverged(
-                    f"the training diverged in round {t}: {error}; try a learning rate "
-                    f"below {training.learning_rate:g}, or a smaller nu, which is less noise"
-                )
+                failed = Diverged(f"the training diverged in round {t}: {error}")
                 failed.history = pd.DataFrame(rows, columns=COLUMNS)
                 raise failed from None
             row = (t, *record[:3], energy[t], *evaluation)

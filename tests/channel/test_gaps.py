@@ -35,9 +35,7 @@ CONTENTS = {
 def test_gaps_above_the_share_are_refused_unless_it_is_named(tmp_path, form, name):
     lost, split, share = TOO_MANY[name]
     content = CONTENTS[form](aligned(lost=lost))
-    expected = (
-        rf"expected a value, got .*; {share}.* missing, more than max_gaps = 0\.1"
-    )
+    expected = rf"{share}.* missing, more than .*max_gaps = 0\.1"
     with pytest.raises(InvalidFile, match=expected):
         read(tmp_path, content, SITE, unit=Reading(**FAR, gaps="hold"), split=split)
     how = Reading(**FAR, gaps="hold", max_gaps=0.3)
@@ -48,7 +46,7 @@ def test_gaps_above_the_share_are_refused_unless_it_is_named(tmp_path, form, nam
 @pytest.mark.parametrize(
     ("links", "max_gaps", "good"),
     # 24 of all 240 values, and none too many
-    [([0, 1, 2], None, 9), ([2], 0.5, 60)],
+    [([0, 1, 2], 0.1, 9), ([2], 0.5, 60)],
 )
 def test_gaps_of_lines_are_counted_over_the_rounds_of_the_scenario(
     links, max_gaps, good
@@ -58,10 +56,3 @@ def test_gaps_of_lines_are_counted_over_the_rounds_of_the_scenario(
     how = Reading(**FAR, gaps="hold", max_gaps=max_gaps)
     lines, _, refused = by_line(table, SITE, unit=how)
     assert (len(lines), refused) == (good, [*range(good + 2, 62)])
-
-
-@pytest.mark.parametrize("power", [0.2, 100])
-def test_power_that_looks_like_another_unit_is_noted(tmp_path, power):
-    content = wide_form(aligned(), range(60), "round")
-    how = Reading("dbm", transmit_power=power)
-    assert f"{power:g} dBm" in read(tmp_path, content, SITE, unit=how).notes[0]

@@ -107,17 +107,9 @@ def test_model_without_fading_draws_nothing():
         ChannelModel().draw(1, 1, 0)
 
 
-@pytest.mark.parametrize(
-    ("model", "devices", "rounds"),
-    [
-        (Shadowed(), 20_000, 1),
-        (channel.BlockFading(blocks=10_000), 1, 20_000),
-        (TappedDelayLine(subcarriers=4096), 1, 30_000),
-    ],
-)
-def test_draw_that_no_memory_holds_is_refused(model, devices, rounds):
+def test_draw_that_no_memory_holds_is_refused():
     with pytest.raises(InvalidInput, match="must have at most 100,000,000 entries"):
-        model.draw(devices, rounds, 0)
+        Shadowed().draw(20_000, 10_000, 0)
 
 
 WIDE = {"delay_spread": 1e-6, "bandwidth": 1e8, "subcarriers": 7, "energy": "anywhere"}
@@ -169,14 +161,10 @@ def test_seeds_stack_single_draws_and_no_coefficient_is_a_copy(name):
 
 
 @pytest.mark.parametrize("name", SEEDED)
-@FEW
-@given(SEEDS, st.integers(1, 7), st.sampled_from([1, 17, 64]), st.integers(1, 300))
-def test_blocks_of_devices_give_the_gains_of_the_whole_draw(
-    name, seed, devices, rounds, block
-):
-    scenario = replace(Scenario.mnist(), num_devices=devices, num_rounds=rounds)
-    drawn = SEEDED[name].draw(devices, rounds, [seed, 3])
-    least, path_loss = SEEDED[name].min_gains(scenario, [seed, 3], block)
+def test_least_gains_are_those_of_the_whole_draw(name):
+    scenario = replace(Scenario.mnist(), num_devices=7, num_rounds=64)
+    drawn = SEEDED[name].draw(7, 64, [5, 3])
+    least, path_loss = SEEDED[name].min_gains(scenario, [5, 3])
     np.testing.assert_array_equal(least, scenario.min_gain(drawn.gain))
     np.testing.assert_array_equal(path_loss, drawn.path_loss)
 

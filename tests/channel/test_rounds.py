@@ -21,8 +21,6 @@ from .traces import (
     wide_form,
 )
 
-HOLD = {"gaps": "hold", "max_gaps": 0.5}
-
 
 @given(
     st.lists(st.floats(0, 0.499), min_size=48, max_size=48),
@@ -51,10 +49,10 @@ def jittered(spread, seed=1):
 
 
 @pytest.mark.parametrize("form", [long_form, outer_join])
-@pytest.mark.parametrize("how", [{}, HOLD])
+@pytest.mark.parametrize("how", [{}, {"gaps": "hold", "max_gaps": 0.5}])
 def test_clocks_that_differ_are_refused_without_round_time(tmp_path, form, how):
     content = form(aligned(lost=[(7, 1), (30, 3)]), jittered(0.08))
-    with pytest.raises(InvalidFile, match="whose clocks may differ"):
+    with pytest.raises(InvalidFile, match=r"a value|are missing"):
         gains_of(tmp_path, content, **how)
 
 
@@ -109,7 +107,6 @@ TIMES = {
     "UTC": [f"{time}Z" for time in NAIVE],
     "of a zone": AWARE,
     "with a blank": stamps("2024-03-09T23:59:00", form="%Y-%m-%d %H:%M:%S.%f"),
-    "of day": stamps("2024-03-09T12:00:00", form="%H:%M:%S.%f"),
     "dates": stamps("2024-02-27", seconds=86400, form="%Y-%m-%d"),
 }
 
@@ -119,7 +116,7 @@ def test_times_in_iso_8601_are_read(tmp_path, kind):
     value, times = aligned(lost=[(5, 1)]), np.array(TIMES[kind])
     expected = gains_of(tmp_path, wide_form(value, range(60), "round"), gaps="hold")
     interval = 86400 if kind == "dates" else 1.5
-    for content in (long_form(value, times), wide_form(value, times, "")):
+    for content in (long_form(value, times), wide_form(value, times)):
         for round_time in (None, interval):
             how = {"gaps": "hold", "round_time": round_time}
             assert gains_of(tmp_path, content, **how) == expected
@@ -128,11 +125,10 @@ def test_times_in_iso_8601_are_read(tmp_path, kind):
 WRONG_TIMES = {
     "backwards": [*NAIVE[:30], *NAIVE[28:58]],
     "twice": [*NAIVE[:30], *NAIVE[29:59]],
-    "midnight": stamps("2024-03-09T23:59:00", form="%H:%M:%S"),
-    "two zones": [*AWARE[:30], *(time.replace("+01", "+02") for time in AWARE[30:])],
+    "times of day": stamps("2024-03-09T23:59:00", form="%H:%M:%S"),
+    "another zone": [*AWARE[:30], *(time.replace("+01", "+02") for time in AWARE[30:])],
     "with and without a zone": [*NAIVE[:30], *AWARE[30:]],
     "numbers and times": [*range(30), *NAIVE[30:]],
-    "day and time of day": [*NAIVE[:30], *TIMES["of day"][30:]],
     "no time": [*NAIVE[:30], "later", *NAIVE[31:]],
 }
 
@@ -150,12 +146,12 @@ def test_times_that_run_back_or_are_of_several_kinds_are_refused(tmp_path, name)
 
 
 def test_both_forms_have_the_same_devices(tmp_path):
-    """Names with capitals are sorted as the columns of a table, and two that may be one link are refused."""
+    """Names with capitals are sorted as the columns of a table, and two that differ in these alone are one link."""
     wide = wide_form(aligned(), range(60), "round")
     numbered = long = long_form(aligned(), TURNS, "round")
     for old, new in zip(NAMES, ["a11", "A2", "B9", "b10"], strict=True):
         wide, long = wide.replace(old, new, 1), long.replace(f",{old},", f",{new},")
     assert gains_of(tmp_path, long) == gains_of(tmp_path, wide)
-    for twin in ("ue1", "UE 1"):
-        with pytest.raises(InvalidFile, match=r"case or blanks|after its last|links"):
+    for twin in ("ue1", "UE1"):
+        with pytest.raises(InvalidFile, match=r"after its last|links"):
             gains_of(tmp_path, numbered.replace("ue2", twin))

@@ -108,17 +108,17 @@ REFUSED = {
         ),
         (
             "given",
-            "line 3: rounds must be in order: expected round 1, got 2",
+            "line 3: rounds must be in order: expected the round after 0, got 2",
             "round,eta\n0,1\n2,1\n",
         ),
         (
             "given",
-            "line 3: rounds must be in order: expected index 1, got 2",
+            "line 3: rounds must be in order: expected the round after 0, got 2",
             ",eta\n0,1\n2,1\n",
         ),
         (
             "given",
-            "line 4: rounds must be in order: expected round 1",
+            "line 4: rounds must be in order: expected the round",
             f"{HEADER}\n{ROUND}\n{HEADER}\n{ROUND}2\n",
         ),
         (

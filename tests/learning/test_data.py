@@ -38,9 +38,10 @@ def test_digits_need_no_file_and_are_split_once(nowhere):
     ],
 )
 def test_data_sets_have_mean_0_and_deviation_1(name, shape, tolerance):
-    if not all((data.root() / file).is_file() for file in data.FILES.get(name, ())):
+    try:
+        images = data.load(name).images
+    except FileNotFoundError:
         pytest.skip(f"{name} is not on this machine")
-    images = data.load(name).images
     assert images.shape == shape
     assert images.is_contiguous(memory_format=torch.channels_last)
     deviation, mean = torch.std_mean(images, dim=(0, 2, 3))
@@ -49,12 +50,10 @@ def test_data_sets_have_mean_0_and_deviation_1(name, shape, tolerance):
 
 
 @pytest.mark.parametrize("name", ["mnist", "cifar10"])
-@pytest.mark.parametrize("is_altered", [False, True])
-def test_missing_or_altered_files_say_what_to_do(nowhere, name, is_altered):
-    for file in data.FILES[name] if is_altered else ():
-        (nowhere / file).parent.mkdir(parents=True, exist_ok=True)
-        (nowhere / file).write_bytes(b"other digits")
-    advice = rf"no usable {name} in {nowhere} .* import {name.upper()}; .*download=True"
+def test_missing_files_say_what_to_do(nowhere, name):
+    advice = (
+        rf"no usable {name} in {nowhere}; .* import {name.upper()}; .*download=True"
+    )
     with pytest.raises(FileNotFoundError, match=advice):
         data.load(name)
 
@@ -172,19 +171,13 @@ def test_own_images_are_scaled_and_stay_as_they_are(own):
         assert (same == 0.5).all()
 
 
-ROWS = np.ones((3, 4))
 REFUSED = [
-    ("images", {"images": np.ones((3, 0))}),
-    ("images", {"images": np.full((3, 2, 2, 1), 255, np.uint8)}),
-    ("images", {"images": np.where(np.eye(4)[:3], np.nan, 1)}),
-    ("images", {"deviation": (1 / 255,)}),
-    ("test_images", {"test_images": np.ones((1, 2, 3, 1))}),
+    ("samples", {"images": np.where(np.eye(4)[:3], np.nan, 1)}),
     ("labels", {"labels": [0, 1]}),
     ("labels", {"labels": [0, 1.5, 1]}),
-    ("test_labels", {"test_labels": [2]}),
-    ("mean", {"mean": (0.1, 0.2, 0.3)}),
-    ("deviation", {"deviation": (0.0,)}),
-    ("deviation", {"images": ROWS, "test_images": ROWS, "deviation": (1.0,) * 4}),
+    ("test_labels", {"test_labels": [-1]}),
+    ("samples", {"mean": (0.1, 0.2, 0.3)}),
+    ("samples", {"deviation": (np.nan,)}),
 ]
 
 

@@ -154,7 +154,6 @@ def test_history_says_what_was_leaked_so_far():
         ("momentum", 1.0),
         ("weight_decay", -1e-4),
         ("chunk", 0),
-        ("model", 3),
     ],
 )
 def test_settings_out_of_range_are_refused(name, value):
@@ -195,13 +194,12 @@ def test_cuda_trains_on_the_same_draws():
     )
 
 
-def test_training_that_diverges_ends_with_the_round_and_what_to_try():
+def test_training_that_diverges_ends_with_the_round():
     problem = problem_of(8)
     states = []
     huge = replace(TRAINING, learning_rate=1e38)
-    advice = r"diverged in round \d: .* rate below 1e\+38, or a smaller nu"
     w = problem.min_noise_energy
-    with pytest.raises(Diverged, match=advice) as raised:
+    with pytest.raises(Diverged, match=r"diverged in round \d: ") as raised:
         train(problem, w, huge, DIGITS, 0, keep=lambda state, _: states.append(state))
     history = raised.value.history
     assert history.columns.tolist() == list(COLUMNS)

@@ -105,10 +105,8 @@ UNFIT = [
     nn.Embedding(17, 10),
     nn.Linear(64, 4),
     nn.Linear(64, 10).double(),
-    nn.Linear(64, 10).requires_grad_(False),
     nn.Sequential(nn.Linear(64, 10), nn.Flatten(0)),
     nn.Sequential(nn.Linear(64, 10), nn.BatchNorm1d(10)),
-    3,
 ]
 
 
