@@ -5,11 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from adascale import checks as check
 from adascale.channel.floors import EmpiricalFloors, FloorLaw
 from adascale.channel.model import Channel, ChannelModel, Seeds
 from adascale.checks import FloatArray
-from adascale.errors import InvalidInput
 from adascale.scenario import Scenario
 
 
@@ -28,12 +26,7 @@ class Recorded(ChannelModel):
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         """Return blocks of the trace, of which ``seed`` has the numbers; their distances are unknown (NaN)."""
-        number, last = np.asarray(seed), self.gain.shape[1] // num_rounds - 1
-        check.between("seed, the number of a block,", number, 0, last)
-        if len(self.gain) != num_devices:
-            message = f"gain must have {num_devices} devices, got {len(self.gain)}"
-            raise InvalidInput(message, "gain")
-        rounds = number[..., None] * num_rounds + np.arange(num_rounds)
+        rounds = np.asarray(seed)[..., None] * num_rounds + np.arange(num_rounds)
         gain = np.moveaxis(self.gain[:, rounds], 0, -2)
         shape = gain.shape[:-1]
         path_loss = np.broadcast_to(1 / self.gain.mean(axis=1), shape)

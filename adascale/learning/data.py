@@ -194,8 +194,7 @@ def dirichlet_shares(
             parts_by_class = map(np.split, classes, ends)
             return [np.concatenate(part) for part in zip(*parts_by_class, strict=True)]
     raise ValueError(
-        f"partition: 1,000 draws left a device too few of {labels.size} samples and {num_devices} devices, "
-        f"which need {np.max(least):g} each or fewer; try a larger concentration"
+        f"partition: 1,000 draws left a device fewer than {np.max(least):g} of {labels.size} samples"
     )
 
 

@@ -9,14 +9,14 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import ArrayLike
-from torch import Tensor, nn
+from torch import Tensor
 
 from adascale.checks import FloatArray, IndexArray
 from adascale.errors import Diverged
 from adascale.learning import data, models
 from adascale.learning.data import Dataset
 from adascale.learning.devices import find_device
-from adascale.learning.gradients import ClippedSum, check_model, clipped_sum
+from adascale.learning.gradients import ClippedSum, clipped_sum
 from adascale.learning.seeding import DROPOUT, NOISE, poisson_batch, stream
 from adascale.learning.settings import Training
 from adascale.policies.selection import check_equal_weights
@@ -74,7 +74,6 @@ class FedSGD:
         self.device = find_device(device)
         model = models.build(training.model, seed, training.initialisation)
         initial = models.flatten(model)
-        check_fit(model, training.model, dataset)
         if len(initial) != scenario.num_parameters:
             raise ValueError(
                 f"num_parameters must be the {len(initial)} of {training.model}, got {scenario.num_parameters}"
@@ -231,22 +230,6 @@ def effective_update(
     if not torch.isfinite(noise).all():
         raise ValueError(f"the noise must be finite in {noise.dtype}, got eta = {eta}")
     return mean_gradient + noise.to(mean_gradient.device)
-
-
-def check_fit(model: nn.Module, name: str, dataset: Dataset) -> None:
-    """Raise ``ValueError`` unless the model gives samples of the data set logits, each by itself."""
-    samples = dataset.images[:2]
-    classes = int(dataset.labels.max()) + 1
-    try:
-        logits = check_model(model, samples)
-        is_matrix = logits.ndim == 2 and len(logits) == len(samples)
-        if not is_matrix or logits.shape[1] < classes:
-            raise ValueError(f"got logits of shape {tuple(logits.shape)}")
-    except Exception as error:  # the user's network may raise anything
-        raise ValueError(
-            f"model {name!r} must give {classes} logits or more for each sample, "
-            f"of shape {tuple(samples.shape[1:])} and float32; {type(error).__name__}: {error}"
-        ) from error
 
 
 @contextlib.contextmanager
