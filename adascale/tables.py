@@ -159,8 +159,8 @@ class Lines:
             choice = self._choose([name for name in read if name not in places])
         except ValueError as error:
             raise self.error(f"{error}") from None
-        place_converters = {"round": to_number, "time": Clock()}
-        self._convert = choice | {name: place_converters[name] for name in places}
+        converters: Choice = {"round": to_number, "time": Clock()}
+        self._convert = choice | {name: converters[name] for name in places}
         self._places = places
         self.columns = list(choice)
 
