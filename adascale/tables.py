@@ -61,7 +61,7 @@ class Clock:
         self._kind = ""
 
     def __call__(self, field: str) -> float | None:
-        """Return a finite number, or None."""
+        """Return the number or the time in seconds, or None."""
         value = to_number(field)
         kind = "number"
         if value is None:
@@ -72,7 +72,7 @@ class Clock:
             kind = "time of a zone" if time.tzinfo else "time without a zone"
             value = (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
         self._kind = self._kind or kind
-        return value if kind == self._kind and math.isfinite(value) else None
+        return value if kind == self._kind else None
 
 
 class Lines:
@@ -175,7 +175,8 @@ class Lines:
         for name, field in zip(self.names, row, strict=True):
             if name in self._convert:
                 value = self._convert[name](field)
-                if value is None:
+                is_nowhere = name in self._places and not math.isfinite(value or 0)
+                if value is None or is_nowhere:
                     kind = "number or time" if name == "time" else "number"
                     raise self.error(f"expected a {kind}, got {short(field)} in {name}")
                 values[name] = value

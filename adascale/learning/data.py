@@ -82,7 +82,7 @@ def load(name: str, input_scaling: str = "standard") -> Dataset:
 
 def scaled_samples(raw: RawDataset, samples: ArrayLike) -> Tensor:
     """Return samples minus their mean and over their deviation; images get their colours first."""
-    array = np.array(samples, np.float32)
+    array = np.array(samples, np.float32, order="C")
     mean = np.asarray(raw.mean, np.float32)
     scaled = (array - mean) / np.asarray(raw.deviation, np.float32)
     if scaled.shape != array.shape or not np.isfinite(scaled).all():

@@ -236,7 +236,7 @@ REFUSED = {
         ("--nu 1 --round-time 1s", "number without a unit, got '1s'"),
         (
             "--nu 1 --gains given",
-            "given, line 1: got 3 columns, 'h2_1,h2_2,h2_3', .* with M = 2",
+            "given, line 1: expected min_gain, or 2 columns .*, got 'h2_1,h2_2,h2_3'",
             "h2_1,h2_2,h2_3\n1,1,1\n",
         ),
     ],
