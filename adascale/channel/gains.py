@@ -257,7 +257,7 @@ def _columns(
             return {"min_gain": value}
         stem = "h_" if is_complex else "h2_"
         columns = [f"{stem}{m + 1}" for m in range(num_devices)]
-        have_names = all(to_number(name) is None for name in names)
+        have_names = all(name and to_number(name) is None for name in names)
         if unit in DECIBELS and len(names) == num_devices and have_names:
             columns = sorted(names, key=natural_key)
         if {*columns} != {*names}:

@@ -203,6 +203,7 @@ REFUSED_BY = [
     (DBM, 3, "a,b\n-60,-70\n-61,\n"),
     (DBM, 1, "a,b,c\n-60,-70,-70\n"),
     (DBM, 1, "-60,-70\n-61,-71\n"),
+    (DBM, 1, "a,\n-60,-70\n"),
     (DBM, 1, "min_gain\n-60\n"),
     (DBM, None, saved(np.ones((2, 2), complex))),
     (Reading("dbm", SENT, "floor", -98), 2, "a,b\n-60,-99\n"),
