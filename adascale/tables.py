@@ -61,7 +61,7 @@ class Clock:
         self._kind = ""
 
     def __call__(self, field: str) -> float | None:
-        """Return the number or the time in seconds, or None."""
+        """Return a finite number, or None."""
         value = to_number(field)
         kind = "number"
         if value is None:
@@ -72,7 +72,7 @@ class Clock:
             kind = "time of a zone" if time.tzinfo else "time without a zone"
             value = (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
         self._kind = self._kind or kind
-        return value if kind == self._kind else None
+        return value if kind == self._kind and math.isfinite(value) else None
 
 
 class Lines:
@@ -159,7 +159,7 @@ class Lines:
             choice = self._choose([name for name in read if name not in places])
         except ValueError as error:
             raise self.error(f"{error}") from None
-        converters: Choice = {"round": to_number, "time": Clock()}
+        converters: Choice = {"round": _to_finite, "time": Clock()}
         self._convert = choice | {name: converters[name] for name in places}
         self._places = places
         self.columns = list(choice)
@@ -175,8 +175,7 @@ class Lines:
         for name, field in zip(self.names, row, strict=True):
             if name in self._convert:
                 value = self._convert[name](field)
-                is_nowhere = name in self._places and not math.isfinite(value or 0)
-                if value is None or is_nowhere:
+                if value is None:
                     kind = "number or time" if name == "time" else "number"
                     raise self.error(f"expected a {kind}, got {short(field)} in {name}")
                 values[name] = value
@@ -226,6 +225,12 @@ def read_table(
             expected = f"expected the {name} after {before:.15g}, got {after:.15g}"
             raise table.error(t + 1, f"rounds must be in order: {expected}")
     return table
+
+
+def _to_finite(field: str) -> float | None:
+    """Return a field as a finite number, or None."""
+    value = to_number(field)
+    return value if value is not None and math.isfinite(value) else None
 
 
 def error_at(path: str, line: int, message: str) -> InvalidFile:
