@@ -43,6 +43,7 @@ class RoundLeakage:
     """
 
     def __init__(self, scenario: Scenario, order: float | None = None) -> None:
+        self.scenario = scenario
         self.order = check.order("order", scenario.order if order is None else order)
         self.terms = _terms(scenario, self.order)
         self.rate, self.unit_energy = self.terms.moments.rate, self.terms.unit_energy

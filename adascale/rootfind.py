@@ -167,16 +167,23 @@ def widen(
     return ends.min(axis=0), ends.max(axis=0)
 
 
+def bounded(values: FloatArray) -> FloatArray:
+    """Replace infinite values by finite ones, because an infinite one breaks the tolerances of SciPy's root finder."""
+    return np.clip(values, -1e300, 1e300)
+
+
 def find_roots(
     function: Lanewise, low: ArrayLike, high: ArrayLike, tolerance: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Find the roots of many functions by Chandrupatla's method, and their values; NaN without a change of sign."""
+    """Find the roots of many functions by Chandrupatla's method, and their values; NaN without a change of sign.
+
+    The values of the functions must be finite or NaN (:func:`bounded`).
+    """
     from scipy.optimize import elementwise  # slow to import
 
     low = np.asarray(low, dtype=float)
-    # an infinite value breaks scipy's tolerance
     root = elementwise.find_root(
-        lambda x, index: np.clip(function(x, index), -1e300, 1e300),
+        function,
         (low, high),
         args=(np.arange(low.size),),
         tolerances={"xatol": 0.0, "xrtol": 1e-15, "fatol": tolerance, "frtol": 0.0},

@@ -1,8 +1,6 @@
 """Tuning of a policy so that its cost equals the noise budget."""
 
-import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,9 +11,9 @@ from adascale.channel import FloorLaw
 from adascale.checks import FloatArray, IndexArray
 from adascale.errors import BudgetNotReached as BudgetNotReached
 from adascale.policies.adascale import NoRoot
-from adascale.policies.base import scheduled
+from adascale.policies.base import failures_of
 from adascale.problem import Problem
-from adascale.rootfind import find_roots, widen
+from adascale.rootfind import bounded, find_roots, widen
 from adascale.scenario import Scenario
 
 # largest logarithm of a parameter: its exponential is far from overflow
@@ -27,8 +25,9 @@ def match_budget(
     policy: Callable[..., Any],
     problem: Problem,
     *statistics: ArrayLike,
-    guess: ArrayLike | None = None,
+    guess: ArrayLike | Callable[[Problem], ArrayLike] | None = None,
     tolerance: float = 1e-9,
+    averaged: bool = False,
 ) -> FloatArray:
     r"""Find the parameter of a policy whose mean cost equals :math:`\nu` in every instance.  It **sees all rounds**.
 
@@ -39,16 +38,66 @@ def match_budget(
         cost must be continuous and cross :math:`\nu` once (:prf:ref:`thm-one-penalty`).
     *statistics : array_like, shape (..., M)
         Further arguments of the policy, for example ``mean_gain``.
-    guess : array_like, > 0, optional
+    guess : array_like, > 0, or a function of a problem, optional
         Start of the search; default: the ``guess`` of a :class:`~adascale.policies.Policy` class, else 1.
     tolerance : float, > 0, largest :math:`|\mathrm{cost} / \nu - 1|`
+    averaged : bool
+        Whether the problem has draws of each instance on its last axis before the rounds.  They share a budget and a
+        parameter, and their mean cost is matched.
 
     Raises
     ------
     BudgetNotReached
         If the cost of some instance cannot be brought to its budget.
     """
-    return _match(Instances(problem, *statistics), policy, guess, tolerance)
+    check.number("tolerance", tolerance, 1e-300)
+    shape = problem.batch_shape[:-1] if averaged else problem.batch_shape
+    draws_axis = (1,) if averaged else ()
+
+    def in_rows(array: FloatArray, *inner_shape: int) -> FloatArray:
+        """Return the array with one row per instance."""
+        entries = np.broadcast_to(array, (*shape, *inner_shape))
+        return entries.reshape(-1, *inner_shape)
+
+    gain = in_rows(problem.min_gain, *problem.min_gain.shape[-1 - averaged :])
+    whole = Problem(problem.scenario, gain, in_rows(problem.budget, *draws_axis))
+    number = len(whole.budget)
+    statistic_rows = []
+    for statistic in statistics:
+        array = check.as_floats("statistics", statistic)
+        devices = array.shape[-1:]
+        rows = in_rows(array, *devices).reshape(number, *draws_axis, *devices)
+        statistic_rows.append(rows)
+
+    def excess(log_parameter: FloatArray, index: IndexArray) -> FloatArray:
+        r"""Return :math:`\mathrm{cost} / \nu - 1` of the instances in these rows with these parameters."""
+        part = whole
+        if index.size < number:
+            part = Problem(problem.scenario, gain[index], whole.budget[index])
+        parameter = np.exp(log_parameter).reshape(-1, *draws_axis)
+        chosen = policy(parameter, *[rows[index] for rows in statistic_rows])
+        with failures_of(chosen, "in its schedule"):
+            w = chosen.schedule(part)
+        with np.errstate(over="ignore"):  # the cost may be infinitely above the budget
+            cost = np.mean(w - part.min_noise_energy, axis=tuple(range(1, w.ndim)))
+            return bounded(cost / part.budget.ravel() - 1)
+
+    if guess is None:
+        guess = getattr(policy, "guess", 1.0)
+    start = _log_guess(guess, whole, shape)
+    try:
+        ends = widen(excess, start, 0.5, _FARTHEST)
+        x, residual = find_roots(excess, *ends, _FINER * tolerance)
+    except NoRoot as error:  # at an extreme penalty
+        raise BudgetNotReached(
+            f"no parameter brings the cost to its budget: {error}"
+        ) from None
+    missed = np.flatnonzero(~(np.abs(residual) <= tolerance))
+    if missed.size:
+        i = int(missed[0])
+        cost_name = f"the {'mean ' * averaged}cost{of_instance(i, shape)}"
+        raise BudgetNotReached(_why_missed(whole, i, cost_name, tolerance))
+    return np.exp(x).reshape(shape)
 
 
 def match_law(
@@ -71,58 +120,29 @@ def match_law(
     budget = check.positive("budget", budget)
     check.broadcast(budget=budget.shape, law=law.batch_shape)
     floor = draw_floors(scenario, law, draws, seed)
-    problem = Problem(
-        scenario, scenario.noise_scale / (scenario.x_max * floor), budget[..., None]
-    )
-    instances = Instances(problem, *statistics, averaged=True)
-    return _match(instances, policy, guess, tolerance)
+    gain = scenario.noise_scale / (scenario.x_max * floor)
+    problem = Problem(scenario, gain, budget[..., None])
+    how: dict[str, Any] = {"guess": guess, "tolerance": tolerance, "averaged": True}
+    return match_budget(policy, problem, *statistics, **how)
 
 
-def _match(
-    instances: "Instances", policy: Callable[..., Any], guess: Any, tolerance: float
-) -> FloatArray:
-    """Find the parameter of each instance whose cost is the budget, to the tolerance."""
-    check.number("tolerance", tolerance, 1e-300)
-    start = _log_guess(instances, policy, guess)
-
-    excess = partial(instances.excess, policy)
-    try:
-        ends = widen(excess, start, 0.5, _FARTHEST)
-        x, residual = find_roots(excess, *ends, _FINER * tolerance)
-    except NoRoot as error:  # at an extreme penalty
-        raise BudgetNotReached(
-            f"no parameter brings the cost to its budget: {error}"
-        ) from None
-    missed = np.flatnonzero(~(np.abs(residual) <= tolerance))
-    if missed.size:
-        raise BudgetNotReached(_why_missed(instances, missed[:1], tolerance))
-    return np.exp(x).reshape(instances.shape)
-
-
-def _log_guess(
-    instances: "Instances", policy: Callable[..., Any], guess: Any
-) -> FloatArray:
+def _log_guess(guess: Any, whole: Problem, shape: tuple[int, ...]) -> FloatArray:
     """Return the logarithm of the parameter at which the search of each instance starts."""
-    if guess is None:
-        guess = getattr(policy, "guess", 1.0)
     with np.errstate(all="ignore"):
         if callable(guess):
-            problem = instances.problem(instances.index)
-            values = np.broadcast_to(guess(problem), problem.batch_shape).astype(float)
-            start = np.log(values.reshape(instances.index.size, -1).mean(axis=1))
+            values = np.broadcast_to(guess(whole), whole.batch_shape).astype(float)
+            start = np.log(values.reshape(len(whole.budget), -1).mean(axis=1))
         else:
             values = check.positive("guess", guess)
-            start = np.log(np.broadcast_to(values, instances.shape).ravel())
+            start = np.log(np.broadcast_to(values, shape).ravel())
     return np.clip(np.nan_to_num(start), -_FARTHEST, _FARTHEST)
 
 
-def _why_missed(instances: "Instances", index: IndexArray, tolerance: float) -> str:
-    problem = instances.problem(index)
-    budget = float(problem.budget.flat[0])
-    floor = float(problem.min_noise_energy.max())
-    message = (
-        f"no parameter brings {instances.name(index)} to its budget, nu = {budget:g}"
-    )
+def _why_missed(whole: Problem, i: int, cost_name: str, tolerance: float) -> str:
+    """Say that the cost of the instance in row i cannot be its budget, and why if that is known."""
+    budget = float(whole.budget[i].flat[0])
+    floor = float(whole.min_noise_energy[i].max())
+    message = f"no parameter brings {cost_name} to its budget, nu = {budget:g}"
     if np.spacing(floor) > tolerance * budget:
         message += (
             f": a floor of {floor:.3g} is rounded by more than {tolerance:g} of it"
@@ -130,68 +150,10 @@ def _why_missed(instances: "Instances", index: IndexArray, tolerance: float) -> 
     return message
 
 
-class Instances:
-    """Problem instances by flat index, with the statistics of each; costs may be averaged over a last axis of draws."""
-
-    def __init__(
-        self,
-        problem: Problem,
-        *statistics: ArrayLike,
-        averaged: bool = False,
-    ) -> None:
-        self.scenario = problem.scenario
-        self.draws_axis = (1,) if averaged else ()
-        self.shape = problem.batch_shape[:-1] if averaged else problem.batch_shape
-        self.index = np.arange(math.prod(self.shape))
-        inner_shape = problem.min_gain.shape[-1 - averaged :]
-        self._gain = self._in_rows(problem.min_gain, inner_shape)
-        self._budget = self._in_rows(problem.budget, self.draws_axis)
-        self._statistics = []
-        for statistic in statistics:
-            array = check.as_floats("statistics", statistic)
-            devices = array.shape[-1:]
-            rows = self._in_rows(array, devices)
-            self._statistics.append(rows.reshape(-1, *self.draws_axis, *devices))
-        self._last = np.array([-1]), problem
-
-    def _in_rows(self, array: FloatArray, inner_shape: tuple[int, ...]) -> FloatArray:
-        """Return the array with one row per instance."""
-        entries = np.broadcast_to(array, (*self.shape, *inner_shape))
-        return entries.reshape(-1, *inner_shape)
-
-    def problem(self, index: IndexArray) -> Problem:
-        """Return the problem of these instances, in one row."""
-        if not np.array_equal(index, self._last[0]):
-            budget = self._budget[index]
-            problem = Problem(self.scenario, self._gain[index], budget)
-            self._last = index, problem
-        return self._last[1]
-
-    def policy(
-        self, policy: Callable[..., Any], log_parameter: FloatArray, index: IndexArray
-    ) -> Any:
-        """Return the policy of these instances with these parameters."""
-        statistics = [rows[index] for rows in self._statistics]
-        parameter = np.exp(log_parameter).reshape(-1, *self.draws_axis)
-        return policy(parameter, *statistics)
-
-    def excess(
-        self, policy: Callable[..., Any], log_parameter: FloatArray, index: IndexArray
-    ) -> FloatArray:
-        r"""Return :math:`\mathrm{cost} / \nu - 1` of these instances with these parameters."""
-        problem = self.problem(index)
-        w = scheduled(self.policy(policy, log_parameter, index), problem)
-        with np.errstate(over="ignore"):  # the cost may be infinitely above the budget
-            cost = np.mean(w - problem.min_noise_energy, axis=tuple(range(1, w.ndim)))
-            return cost / self._budget[index].ravel() - 1
-
-    def name(self, index: IndexArray) -> str:
-        """Name the cost of the first of these instances in a message."""
-        cost = "the mean cost" if self.draws_axis else "the cost"
-        if not self.shape:
-            return cost
-        place = tuple(int(i[0]) for i in np.unravel_index(index, self.shape))
-        return f"{cost} of instance {place}"
+def of_instance(i: int, shape: tuple[int, ...]) -> str:
+    """Say in a message which instance of a batch of this shape is meant, by its place in a flat one."""
+    place = tuple(map(int, np.unravel_index(i, shape)))
+    return f" of instance {place}" if shape else ""
 
 
 def draw_floors(scenario: Scenario, law: FloorLaw, draws: int, seed: int) -> FloatArray:

@@ -17,8 +17,8 @@ from adascale.errors import BudgetNotReached
 from adascale.policies import LyapunovPowerControl, Optimal, water_level
 from adascale.policies.power_control import check_contraction
 from adascale.problem import Problem
-from adascale.rootfind import find_roots
-from adascale.tuning import Instances
+from adascale.rootfind import bounded, find_roots
+from adascale.tuning import of_instance
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,35 +80,40 @@ def match_lyapunov(
     import pandas as pd  # slow to import
 
     check_contraction(contraction, problem.num_rounds)
-    instances = Instances(problem)
+    batch, T = problem.batch_shape, problem.num_rounds
+    gain = np.broadcast_to(problem.min_gain, (*batch, T)).reshape(-1, T)
+    budget = np.broadcast_to(problem.budget, batch).ravel()
+    whole = Problem(problem.scenario, gain, budget)
     rates = _RATES
     zooms = _ZOOMS
     if relative_rates is not None:
         rates = np.atleast_1d(check.positive("relative_rates", relative_rates))
         zooms = 0
-    relative = np.broadcast_to(rates, (instances.index.size, rates.size))
-    pairs = _pairs_at_budget(instances, relative, contraction)
-    best = _least_epsilon(instances, pairs)
+    relative = np.broadcast_to(rates, (budget.size, rates.size))
+    pairs = _pairs_at_budget(whole, relative, contraction)
+    best = _least_epsilon(pairs, batch)
     for _ in range(zooms):
         relative = _rates_between(pairs, best["relative_rate"].to_numpy())
-        finer = _pairs_at_budget(instances, relative, contraction)
+        finer = _pairs_at_budget(whole, relative, contraction)
         pairs = pd.concat([pairs, finer], ignore_index=True)
-        best = _least_epsilon(instances, pairs)
-    penalty = best["penalty"].to_numpy().reshape(problem.batch_shape)
-    return LyapunovMatch(
-        penalty, best["rate"].to_numpy().reshape(problem.batch_shape), pairs
+        best = _least_epsilon(pairs, batch)
+    penalty, rate = (
+        best[name].to_numpy().reshape(batch) for name in ("penalty", "rate")
     )
+    return LyapunovMatch(penalty, rate, pairs)
 
 
-def _least_epsilon(instances: Instances, pairs: "pd.DataFrame") -> "pd.DataFrame":
+def _least_epsilon(pairs: "pd.DataFrame", batch: tuple[int, ...]) -> "pd.DataFrame":
     """Return the row of each instance with its smallest epsilon."""
+    lanes = np.arange(math.prod(batch))
     best = pairs.loc[pairs.groupby("lane")["epsilon"].idxmin()].set_index("lane")
-    missed = np.setdiff1d(instances.index, best.index)
+    missed = np.setdiff1d(lanes, best.index)
     if missed.size:
+        instance = of_instance(int(missed[0]), batch)
         raise BudgetNotReached(
-            f"no pair of V and rate brings {instances.name(missed)} to its budget"
+            f"no pair of V and rate brings the cost{instance} to its budget"
         )
-    return best.loc[instances.index]
+    return best.loc[lanes]
 
 
 def _rates_between(pairs: "pd.DataFrame", best: FloatArray) -> FloatArray:
@@ -127,12 +132,11 @@ def _rates_between(pairs: "pd.DataFrame", best: FloatArray) -> FloatArray:
 
 
 def _pairs_at_budget(
-    instances: Instances, relative: FloatArray, contraction: float
+    problem: Problem, relative: FloatArray, contraction: float
 ) -> "pd.DataFrame":
     """Return the pairs that cost their budget, for rates relative to the optimum's mean scaling, (instances, rates)."""
     import pandas as pd
 
-    problem = instances.problem(instances.index)
     noise_scale = problem.scenario.noise_scale
     floor = problem.min_noise_energy
     weight = np.array([contraction ** -float(t) for t in range(problem.num_rounds)])
@@ -141,7 +145,7 @@ def _pairs_at_budget(
     def excess(index: IndexArray, penalty: FloatArray, rate: FloatArray) -> FloatArray:
         mean = mean_inverse(problem.max_eta, weight, index, penalty, rate)
         cost = mean * noise_scale - mean_floor[index]
-        return cost / problem.budget[index] - 1
+        return bounded(cost / problem.budget[index] - 1)
 
     mean_eta = problem.eta(Optimal().schedule(problem)).mean(axis=-1)
     rates = relative * mean_eta[:, None]
@@ -149,7 +153,7 @@ def _pairs_at_budget(
     penalties = natural[:, None] * _PENALTIES
     i, j, penalty = crossings(excess, penalties, rates, _TOLERANCE)
     rate = rates[i, j]
-    crossing = instances.problem(i)
+    crossing = Problem(problem.scenario, problem.min_gain[i], problem.budget[i])
     w = LyapunovPowerControl(penalty, rate, contraction).schedule(crossing)
     with warnings.catch_warnings():
         # warnings are mostly about pairs that are not chosen

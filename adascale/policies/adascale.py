@@ -1,6 +1,6 @@
 """AdaScale: the paper's online policy (Algorithm 1)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -107,15 +107,21 @@ class AdaScale(CompiledPolicy):
     def decide_rounds(
         self, state: AdaScaleState, floor: FloatArray
     ) -> tuple[AdaScaleState, FloatArray]:
-        energy, queue = adascale_energies(
-            floor,
-            state.budget,
-            self.penalty,
-            state.leakage,
-            state.queue,
-            first_guess=state.energy,
-        )
-        after = state.after(floor.shape[-1], queue=queue, energy=energy[..., -1])
+        *batch, T = floor.shape
+        rows = in_rows(floor, batch, T)
+        values = (state.queue, state.energy, state.budget, self.penalty)
+        queue, start, nu, V = (in_rows(value, batch) for value in values)
+        terms = state.leakage.terms
+        few = are_few(terms.moments)
+        energy, i, t = all_rounds(rows, queue, start, nu, V, terms, few)
+        if i >= 0:
+            instance = tuple(map(int, np.unravel_index(i, batch)))
+            place = f"round {t} of instance {instance}" if instance else f"round {t}"
+            raise NoRoot(
+                f"no root found in {place}: floor {rows[i, t]}, queue {queue[i]}, penalty {V[i]}"
+            )
+        energy = energy.reshape(floor.shape)
+        after = state.after(T, queue=queue.reshape(batch), energy=energy[..., -1])
         return after, energy
 
     def skip(self, state: AdaScaleState) -> AdaScaleState:
@@ -128,8 +134,6 @@ def adascale_energies(
     penalty: ArrayLike,
     leakage: RoundLeakage,
     initial_queue: ArrayLike = 0.0,
-    *,
-    first_guess: ArrayLike = 0.0,
 ) -> tuple[FloatArray, FloatArray]:
     r"""Return AdaScale's noise energies, shape (..., T), and last queue :math:`Q_T`.
 
@@ -143,24 +147,16 @@ def adascale_energies(
         They broadcast against the leading axes of ``min_noise_energy``.
     leakage : RoundLeakage, :math:`F`
     initial_queue : array_like, :math:`Q_0 \ge 0`
-    first_guess : array_like, :math:`\ge 0`
-        Where the search of the first round starts; it changes nothing but the time.
     """
     floor = check.positive("min_noise_energy", min_noise_energy, "rounds")
-    *instances, T = floor.shape
-    parameters = (initial_queue, first_guess, budget, penalty)
-    batch = np.broadcast_shapes(instances, *map(np.shape, parameters))
-    rows = in_rows(floor, batch, T)
-    queue, start, nu, V = (in_rows(parameter, batch) for parameter in parameters)
-    few = are_few(leakage.terms.moments)
-    energy, i, t = all_rounds(rows, queue, start, nu, V, leakage.terms, few)
-    if i >= 0:
-        instance = tuple(map(int, np.unravel_index(i, batch)))
-        place = f"round {t} of instance {instance}" if instance else f"round {t}"
-        raise NoRoot(
-            f"no root found in {place}: floor {rows[i, t]}, queue {queue[i]}, penalty {V[i]}"
-        )
-    return energy.reshape(*batch, T), queue.reshape(batch)
+    policy = AdaScale(np.asarray(penalty), np.asarray(initial_queue))
+    nu = np.broadcast_to(
+        budget, np.broadcast_shapes(floor.shape[:-1], np.shape(budget))
+    )
+    state = replace(policy.start(leakage.scenario, nu), leakage=leakage)
+    floor = np.broadcast_to(floor, (*state.budget.shape, floor.shape[-1]))
+    after, energy = policy.decide_rounds(state, floor)
+    return energy, after.queue
 
 
 @compiled

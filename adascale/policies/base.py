@@ -1,8 +1,9 @@
 """What a policy is: a map from noise floors to noise energies, for all rounds at once or one after the other."""
 
+import contextlib
 import math
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -81,13 +82,16 @@ class OnlinePolicy(Policy):
 
     def schedule(self, problem: Problem) -> FloatArray:
         """Decide round by round."""
-        state = started(self, problem.scenario, _budget_of_instances(problem))
+        with failures_of(self, "before round 0"):
+            state = self.start(problem.scenario, _budget_of_instances(problem))
         energy = np.empty((*problem.batch_shape, problem.num_rounds))
         floor = np.broadcast_to(problem.min_noise_energy, energy.shape)
         for t in range(problem.num_rounds):
             # a copy, as a view would give access to later rounds
             floor_t = floor[..., t].copy()[()]
-            state, energy[..., t] = checked_decision(self, state, floor_t, t)
+            with failures_of(self, f"in round {t}"):
+                decision = self.decide(state, floor_t)
+            state, energy[..., t] = checked_decision(self, decision, floor_t, t)
         return energy
 
 
@@ -99,55 +103,46 @@ def _name(policy: Policy) -> str:
     return policy.label or type(policy).__name__
 
 
-def called(
-    policy: Policy, when: str, method: Callable[..., Any], *arguments: Any
-) -> Any:
-    """Call a method of a policy; an error that is not of this package becomes a ``PolicyFailed``."""
+@contextlib.contextmanager
+def failures_of(policy: Policy, when: str) -> Iterator[None]:
+    """Turn an error of a policy that is called inside the context into a ``PolicyFailed`` that says ``when`` it failed.
+
+    Errors of this package stay as they are.  Call the method of the policy directly in the context, because the
+    traceback that is reported begins below it.
+    """
     try:
-        return method(*arguments)
+        yield
     except AdaScaleError:
         raise
     except Exception as error:
-        failed = f"{_name(policy)} failed {when}: {type(error).__name__}: {error}"
-        below = error.__traceback__.tb_next  # type: ignore[union-attr]
-        raise PolicyFailed(
-            failed, "".join(traceback.format_tb(below)).rstrip()
-        ) from error
+        # the first two entries are the line above and the one inside the context
+        below = error.__traceback__.tb_next.tb_next  # type: ignore[union-attr]
+        message = f"{_name(policy)} failed {when}: {type(error).__name__}: {error}"
+        frames = "".join(traceback.format_tb(below)).rstrip()
+        raise PolicyFailed(message, frames) from error
 
 
-def started(policy: Any, *arguments: Any) -> Any:
-    """Return the state of a policy before round 0; see :func:`called`."""
-    return called(policy, "before round 0", policy.start, *arguments)
-
-
-def scheduled(policy: Policy, problem: Problem) -> FloatArray:
-    """Return the noise energies of a policy in all rounds; see :func:`called`."""
-    return called(policy, "in its schedule", policy.schedule, problem)
-
-
-def decided(
-    policy: Policy, when: str, parts: tuple[str, ...], state: Any, observed: FloatArray
-) -> Any:
-    """Return what ``decide`` of a policy returns, if it has these parts; see :func:`called`."""
-    decision = called(policy, when, policy.decide, state, observed)  # type: ignore[attr-defined]
+def check_parts(
+    policy: Policy, when: str, decision: object, parts: tuple[str, ...]
+) -> None:
+    """Refuse what ``decide`` of a policy returned if it is not a tuple of these parts."""
     if not isinstance(decision, tuple) or len(decision) != len(parts):
         raise PolicyFailed(
             f"{_name(policy)} failed {when}: decide must return {', '.join(parts)} as a tuple, got {shown(decision)}"
         )
-    return decision
 
 
 def checked_decision(
-    policy: OnlinePolicy, state: Any, floor: FloatArray, t: int
+    policy: OnlinePolicy, decision: Any, floor: FloatArray, t: int
 ) -> tuple[Any, FloatArray]:
-    """Return what a policy decides in round t; refuse noise energies that are not finite or below their floor.
+    """Return the state and the noise energies that a policy decided in round t.
 
-    Any error of its ``decide`` that is not of this package becomes a ``PolicyFailed``.
+    Noise energies must be finite and at least their floor, to which a rounding error below it is raised.
     """
     parts = "the next state", "noise energies"
-    next_state, decision = decided(policy, f"in round {t}", parts, state, floor)
+    check_parts(policy, f"in round {t}", decision, parts)
     name = f"the noise energy of {_name(policy)} in round {t}"
-    energy = check.as_floats(name, decision)
+    energy = check.as_floats(name, decision[1])
     if energy.shape != np.shape(floor):
         raise InvalidInput(
             f"{name} must have shape {np.shape(floor)} like its floor, got {energy.shape}"
@@ -158,7 +153,7 @@ def checked_decision(
         raise InvalidInput(
             f"{name} must be finite and at least its floor {floor[bad][0]}, got {energy[bad][0]}"
         )
-    return next_state, np.maximum(energy, floor)
+    return decision[0], np.maximum(energy, floor)
 
 
 class CompiledPolicy(OnlinePolicy):
@@ -178,7 +173,7 @@ class CompiledPolicy(OnlinePolicy):
     def schedule(self, problem: Problem) -> FloatArray:
         if type(self).decide is not CompiledPolicy.decide:
             return super().schedule(problem)
-        state = started(self, problem.scenario, _budget_of_instances(problem))
+        state = self.start(problem.scenario, _budget_of_instances(problem))
         instances = np.shape(state.budget)
         if instances != problem.batch_shape:
             raise InvalidInput(

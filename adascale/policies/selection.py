@@ -10,7 +10,7 @@ from adascale import checks as check
 from adascale.accounting import Accountant, epsilon_by, rdp
 from adascale.checks import BoolArray, FloatArray, IndexArray
 from adascale.errors import BudgetNotReached, InvalidInput
-from adascale.policies.base import Policy, decided, started
+from adascale.policies.base import Policy, check_parts, failures_of
 from adascale.policies.equal_alloc import EqualAlloc
 from adascale.policies.optimal import water_level
 from adascale.problem import RENYI, Problem, over_devices, scaling
@@ -124,10 +124,8 @@ def check_equal_weights(scenario: Scenario) -> None:
         )
 
 
-def choice(policy: Policy, when: str, state: Any, gain: FloatArray) -> Any:
-    """Return the state, eta and senders of a policy that chooses who sends; see :func:`decided`."""
-    parts = "the next state", "eta", "senders"
-    return decided(policy, when, parts, state, gain)
+PARTS = "the next state", "eta", "senders"
+"""What ``decide`` of a policy that chooses who sends returns."""
 
 
 class Selecting(Policy):
@@ -157,8 +155,13 @@ class Selecting(Policy):
         """Run all rounds of linear gains :math:`|h_{m,t}|^2`, shape (..., M, T), whose T overrides the scenario's."""
         scaled = scenario.scaled_gain(gain)
         scenario = replace(scenario, num_rounds=scaled.shape[-1])
-        state = started(self, scenario)
-        return Selection(scenario, *choice(self, "in its choice", state, scaled)[1:])
+        with failures_of(self, "before round 0"):
+            state = self.start(scenario)
+        when = "in its choice"
+        with failures_of(self, when):
+            decision = self.decide(state, scaled)
+        check_parts(self, when, decision, PARTS)
+        return Selection(scenario, *decision[1:])
 
     def schedule(self, problem: Problem) -> FloatArray:
         """Refuse a problem, which has no gains to choose from."""

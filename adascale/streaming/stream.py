@@ -13,8 +13,8 @@ from adascale.accounting import DEFAULT_ORDERS
 from adascale.checks import BoolArray, FloatArray
 from adascale.errors import InvalidInput
 from adascale.policies import OnlinePolicy, Selecting
-from adascale.policies.base import checked_decision, started
-from adascale.policies.selection import choice
+from adascale.policies.base import check_parts, checked_decision, failures_of
+from adascale.policies.selection import PARTS
 from adascale.problem import scaling
 from adascale.scenario import Scenario
 from adascale.streaming.answers import Answer
@@ -98,7 +98,8 @@ class Stream:
         delta = check.fraction("delta", delta)
         self._leakage = Leakage(scenario, orders, delta, self._selects)
         none_yet = Answer(-1, math.nan, math.nan, self._total, 0.0, 0.0)
-        state = started(self.policy, *arguments)
+        with failures_of(policy, "before round 0"):
+            state = self.policy.start(*arguments)
         self._now = _Progress(none_yet, state, self._leakage.nothing)
         settings = {
             "scenario": scenario.to_toml(),
@@ -231,15 +232,18 @@ class Stream:
             return self._select(np.array(gain))
         noise_scale, max_eta = self.scenario.noise_scale, self.scenario.x_max * gain
         floor: Any = np.float64(noise_scale / max_eta)
-        state, energy = checked_decision(
-            self.policy, self._now.state, floor, self.round
-        )
+        with failures_of(self.policy, f"in round {self.round}"):
+            decision = self.policy.decide(self._now.state, floor)
+        state, energy = checked_decision(self.policy, decision, floor, self.round)
         return _Decision(state, float(scaling(energy, floor, max_eta, noise_scale)))
 
     def _select(self, gain: FloatArray) -> _Decision:
         scaled = self.scenario.scaled_gain(gain[:, None])
         when = f"in round {self.round}"
-        state, etas, sending = choice(self.policy, when, self._now.state, scaled)
+        with failures_of(self.policy, when):
+            decision = self.policy.decide(self._now.state, scaled)
+        check_parts(self.policy, when, decision, PARTS)
+        state, etas, sending = decision
         eta, senders = float(etas[0]), sending[:, 0]
         if not senders.any():
             return _Decision(state, 0.0, senders)
