@@ -76,11 +76,11 @@ def test_exposure_divides_the_noise_multiplier_of_each_device_and_round():
     louder = plain.noise_multiplier(w) / np.sqrt(exposure)
     np.testing.assert_allclose(sigma, louder, rtol=1e-15)
     np.testing.assert_array_equal(problem.cost(w), plain.cost(w))
-    rates = MIXED.sampling_rate[:, None]
+    rates = MIXED.sampling_rate
     epsilon = [RENYI.epsilon(*each, 1e-5) for each in zip(rates, sigma, strict=True)]
     np.testing.assert_allclose(problem.epsilons(w), epsilon, rtol=1e-9)
     assert problem.epsilon(w) == problem.epsilons(w).max()
-    leaked = accounting.rdp(rates, sigma, 3).sum(axis=-1)
+    leaked = accounting.rdp(rates[:, None], sigma, 3).sum(axis=-1)
     assert float(problem.rdp(w)) == pytest.approx(leaked.mean(), rel=1e-12)
 
 

@@ -22,7 +22,7 @@ def test_each_committed_table_is_listed_once_with_its_command():
         listed += [f"{name}.csv" for name in names]
         *command, last = row["command"].split()
         if "sweep" in command:
-            assert last == f"{names[0]}.toml"
+            assert last.removesuffix(".toml") in names
         elif "companion" in command:
             result = RESULTS[last]
             made = {f"{result.folder}/{file}" for file in result.files.split()}
