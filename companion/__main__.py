@@ -1,7 +1,5 @@
 """Make a committed result again: ``python -m companion make NAME``; ``python -m companion make --help`` lists them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial

@@ -6,8 +6,6 @@ the interval contains the limit (:ref:`sec-claims`).  Every interval stands for 
 correction for their number would unsettle.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import pairwise, product
@@ -83,20 +81,20 @@ def paper_claims(
         "fails", "not settled".
     """
     rows = []
-    means = average == "ratio of means"
+    of_gaps = average if average == "ratio of means" else "share"
     for metric in (name for name in METRICS if name in table):
         leaked = table.pivot(index="seed", columns=["policy", "nu"], values=metric)
-        rows += [
-            (claim, metric, policy, nu, *averaged(tops, bottoms, average))
-            if bottoms
-            else (claim, metric, policy, nu, *(_mean if means else _share)(*tops))
-            for claim, policy, nu, tops, bottoms in _statements(
-                leaked, drawn, others, metric == "rdp"
+        for *row, tops, bottoms in _statements(leaked, drawn, others, metric == "rdp"):
+            found = (
+                averaged(tops, bottoms, average)
+                if bottoms
+                else averaged(tops, (), of_gaps, above=0)
             )
-        ]
+            rows.append((row[0], metric, *row[1:], *found))
     rows.sort(key=lambda row: row[0] == "higher")  # at the end
     claims = pd.DataFrame(rows, columns=["claim", "metric", "policy", *_COLUMNS])
-    limits = {"close": CLOSE, "near": CLOSE, "narrows in nats": 0.0 if means else 0.5}
+    gap = 0.5 if of_gaps == "share" else 0.0
+    limits = {"close": CLOSE, "near": CLOSE, "narrows in nats": gap}
     limit = claims["claim"].map(limits).fillna(1.0)
     return evaluate(claims, limit, above=~claims["claim"].isin(["close", "near"]))
 
@@ -108,34 +106,27 @@ def _statements(leaked, drawn, others, in_rdp):
     """
     own = leaked["AdaScale"]
     best = leaked["Optimal"]
-    budgets = sorted(own)
+    *_, last = budgets = sorted(own)
     steps = [*pairwise(budgets)]
-    for policy in (*drawn, *others):
-        for nu in budgets:
-            yield "ahead", policy, nu, [leaked[policy, nu]], [own[nu]]
+    benchmarks = (*drawn, *others)
+    for policy, nu in product(benchmarks, budgets):
+        yield "ahead", policy, nu, [leaked[policy, nu]], [own[nu]]
     for nu in budgets:
         yield "close", "AdaScale", nu, [own[nu]], [best[nu]]
-    for policy in drawn if in_rdp else (*drawn, *others):
+    for policy in drawn if in_rdp else benchmarks:
         top = leaked[policy]
-        yield "near", policy, budgets[-1], [top[budgets[-1]]], [best[budgets[-1]]]
-        yield from _narrowing(policy, top, own, steps)
-    for policy in ("Optimal", "AdaScale", *drawn, *others):
+        gap = top - own
+        yield "near", policy, last, [top[last]], [best[last]]
         for now, later in steps:
-            yield "rises", policy, now, [leaked[policy, now]], [leaked[policy, later]]
-    for policy in others if in_rdp else ():
-        for nu in budgets:
-            # the one that leaks most, in each realisation
-            most = leaked[[(name, nu) for name in drawn]].max(axis=1, skipna=False)
-            yield "higher", policy, nu, [leaked[policy, nu]], [most]
-
-
-def _narrowing(policy, top, own, steps):
-    """Yield what :func:`_statements` does of the gap between a policy and AdaScale: as a ratio, and in nats."""
-    for now, later in steps:
-        yield "narrows", policy, now, [top[now], own[later]], [top[later], own[now]]
-    gap = top - own
-    for now, later in steps:
-        yield "narrows in nats", policy, now, [(gap[now] - gap[later]).dropna()], ()
+            yield "narrows", policy, now, [top[now], own[later]], [top[later], own[now]]
+        for now, later in steps:
+            yield "narrows in nats", policy, now, [gap[now] - gap[later]], ()
+    for policy, (now, later) in product(("Optimal", "AdaScale", *benchmarks), steps):
+        yield "rises", policy, now, [leaked[policy, now]], [leaked[policy, later]]
+    for policy, nu in product(others if in_rdp else (), budgets):
+        # the one that leaks most, in each realisation
+        most = leaked[[(name, nu) for name in drawn]].max(axis=1, skipna=False)
+        yield "higher", policy, nu, [leaked[policy, nu]], [most]
 
 
 def evaluate(
@@ -158,26 +149,24 @@ def holm(claims: pd.DataFrame, level: float = 0.05) -> pd.DataFrame:
     Where an interval is Student's, p is that of the t test which the interval inverts; for a share, of the exact
     binomial test.
     """
-    p = np.array([_p_value(row) for row in claims.itertuples()])
+    p = _p_values(claims)
     rank = np.argsort(p, kind="stable")
-    rejected = np.cumprod(p[rank] <= level / np.arange(len(p), 0, -1)).astype(bool)
-    still = np.zeros(len(p), dtype=bool)
-    still[rank] = rejected
+    rejected = np.cumprod(p[rank] <= level / np.arange(len(p), 0, -1))
+    still = rejected[np.argsort(rank)] == 1
     return claims.assign(p=p)[~still & (claims["verdict"] != "not settled")]
 
 
-def _p_value(row):
-    """Of a row of :func:`paper_claims`, two-sided."""
-    if not row.realisations > 1:
-        return 1.0
-    if row.claim == "narrows in nats":
+def _p_values(claims):
+    """Of rows of :func:`paper_claims`, two-sided; 1 where a row has no interval."""
+    n = claims["realisations"]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.log(claims["high"] / claims["low"]) / 2 / stdtrit(n - 1, 0.975)
+        distance = abs(np.log(claims["ratio"] / claims["limit"]))
+        p = 2 * stdtr(n - 1, -distance / error)
+    for row in claims[(claims["claim"] == "narrows in nats") & (n > 0)].itertuples():
         wins = round(row.share * row.realisations)
-        return float(scipy.stats.binomtest(wins, row.realisations, row.limit).pvalue)
-    freedom = row.realisations - 1
-    error = np.log(row.high / row.low) / 2 / stdtrit(freedom, 0.975)
-    if not error > 0:  # no spread at all, or no interval
-        return 0.0 if error == 0 and row.ratio != row.limit else 1.0
-    return float(2 * stdtr(freedom, -abs(np.log(row.ratio / row.limit)) / error))
+        p[row.Index] = scipy.stats.binomtest(wins, row.realisations, row.limit).pvalue
+    return p.fillna(1.0).to_numpy()
 
 
 def verdicts(claims: pd.DataFrame) -> pd.DataFrame:
@@ -212,107 +201,82 @@ def overview(claims: Mapping[tuple[str, str], pd.DataFrame]) -> pd.DataFrame:
     statements on accuracy or without.  A row a statement in words, and data set, if there are several; a column a
     protocol; how often each verdict, over metrics, benchmarks and budgets.
     """
-    counts = {
-        pair: table_of_claims[table_of_claims["metric"] != "exact"]
-        .groupby("claim")["verdict"]
-        .agg(_counted)
-        for pair, table_of_claims in claims.items()
-    }
-    columns = list(dict.fromkeys(protocol for _, protocol in claims))
-    table = (
-        pd.DataFrame(counts)
-        .rename_axis(columns=["dataset", None])
-        .stack("dataset")[columns]
+    long = pd.concat(claims, names=["dataset", "protocol"])
+    datasets, protocols = (
+        list(dict.fromkeys(names)) for names in zip(*claims, strict=True)
     )
-    datasets = list(dict.fromkeys(dataset for dataset, _ in claims))
-    table = table.reindex(
-        [pair for pair in product(STATEMENTS, datasets) if pair in table.index]
-    ).fillna("")
-    table = table.rename(index=STATEMENTS, level=0).rename_axis(index=[None, None])
+    table = (
+        long[long["metric"] != "exact"]
+        .groupby(["claim", "dataset", "protocol"])["verdict"]
+        .agg(_counted)
+        .unstack(fill_value="")[protocols]
+    )
+    shown = [pair for pair in product(STATEMENTS, datasets) if pair in table.index]
+    table = table.loc[shown].rename(STATEMENTS, level=0)
+    table = table.rename_axis(index=[None, None], columns=None)
     return table if len(datasets) > 1 else table.droplevel(1)
 
 
-def _counted(column):
-    counts = {mark: (column == name).sum() for name, mark in MARKS.items()}
+def _counted(verdicts):
+    counts = verdicts.map(MARKS).value_counts()
     return "\N{NO-BREAK SPACE}".join(
-        f"{count}{mark}" for mark, count in counts.items() if count
+        f"{counts[mark]}{mark}" for mark in MARKS.values() if mark in counts
     )
 
 
 def averaged(
-    tops: Sequence[ArrayLike], bottoms: Sequence[ArrayLike], average: str
+    tops: Sequence[ArrayLike],
+    bottoms: Sequence[ArrayLike],
+    average: str,
+    above: float = 1.0,
 ) -> tuple[float, ...]:
     """Average the product of some values over that of others, paired by realisation, with a 95 % interval.
 
-    The values are > 0, with one entry per realisation; those with a NaN are left out.  *Geometric* is the geometric
+    The values have one entry per realisation; those with a NaN are left out.  *Geometric* is the geometric
     mean of the ratios, with Student's t interval of its logarithm, *arithmetic* their mean with Student's t interval,
-    *median* with the interval of the sign test.  *Ratio of means* is that of the mean values, which curves of means
-    show and a few very large values rule, with a percentile interval of the paired bootstrap, too narrow for few.
+    *median* with the interval of the sign test, and *share* says how many are above ``above``, with the Clopper-Pearson
+    interval.  *Ratio of means* is that of the mean values, which curves of means show and a few very large values rule,
+    with a percentile interval of the paired bootstrap, too narrow for few.
 
     Returns
     -------
     tuple of float
-        ``realisations, ratio, low, high, share``, the last of the realisations in which the ratio is above 1.
+        ``realisations, ratio, low, high, share``, the last of the realisations in which the ratio is above ``above``.
     """
     # a policy may have missed its budget in some realisation
     values = np.column_stack([*tops, *bottoms])
     values = values[~np.isnan(values).any(axis=1)]
-    if not len(values):
+    n = len(values)
+    if not n:
         return 0, *[np.nan] * 4
 
     def over(leakages):
-        return leakages[..., : len(tops)].prod(axis=-1) / leakages[
-            ..., len(tops) :
-        ].prod(axis=-1)
+        top, bottom = np.split(leakages, [len(tops)], axis=-1)
+        return top.prod(axis=-1) / bottom.prod(axis=-1)
 
     ratio = over(values)
-    share = (ratio > 1).mean()
-    if average in ("geometric", "arithmetic"):
-        return (
-            len(ratio),
-            *(log_interval if average == "geometric" else interval)(ratio),
-            share,
-        )
-    if average == "median":
-        # NaN of fewer than six
-        ends = scipy.stats.quantile_test(ratio, q=1, p=0.5).confidence_interval(0.95)
-        return (
-            len(ratio),
-            np.median(ratio),
-            np.nan_to_num(ends.low, nan=0),
-            np.nan_to_num(ends.high, nan=np.inf),
-            share,
-        )
-    ends = (
-        np.quantile(over(_resampled(len(ratio)) @ values), [0.025, 0.975])
-        if len(ratio) > 1
-        else (0.0, np.inf)
-    )
-    return len(ratio), over(values.mean(axis=0)), *ends, share
+    wins = int((ratio > above).sum())
+    if average == "share":
+        found = wins / n, *scipy.stats.binomtest(wins, n).proportion_ci(0.95)
+    elif average == "ratio of means":
+        ends = np.quantile(over(_resampled(n) @ values), [0.025, 0.975])
+        found = over(values.mean(axis=0)), *(ends if n > 1 else (-np.inf, np.inf))
+    else:
+        found = _AVERAGES[average](ratio)
+    return n, *found, wins / n
+
+
+def _median(values):
+    ends = scipy.stats.quantile_test(values, q=1, p=0.5).confidence_interval(0.95)
+    # none of fewer than six
+    low, high = np.nan_to_num(ends.low, nan=0), np.nan_to_num(ends.high, nan=np.inf)
+    return np.median(values), low, high
+
+
+_AVERAGES = {"geometric": log_interval, "arithmetic": interval, "median": _median}
 
 
 @cache
 def _resampled(size):
     """Return the weight of each realisation in every resample of a bootstrap, shape (10,000, size)."""
     return np.random.default_rng(0).multinomial(size, [1 / size] * size, 10_000) / size
-
-
-def _mean(step):
-    """By how much the mean of a value falls, with its paired bootstrap interval."""
-    if len(step) < 2:
-        return len(step), *[np.nan] * 4
-    ends = np.quantile(_resampled(len(step)) @ step.to_numpy(), [0.025, 0.975])
-    return len(step), step.mean(), *ends, (step > 0).mean()
-
-
-def _share(step):
-    """Compute how often a value falls, with its exact 95 % interval."""
-    if not len(step):
-        return 0, *[np.nan] * 4
-    share = (step > 0).mean()
-    return (
-        len(step),
-        share,
-        *scipy.stats.binomtest(int((step > 0).sum()), len(step)).proportion_ci(0.95),
-        share,
-    )

@@ -3,8 +3,6 @@ r"""What the explorer knows: channels, levels and constants, as the small script
 ``python -m companion make explorer`` writes it.  The page computes in JavaScript from rounded gains.
 """
 
-from __future__ import annotations
-
 import json
 from functools import partial
 

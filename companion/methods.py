@@ -1,7 +1,5 @@
 """The methods of the paper's figures, and other readings of what the paper leaves open about its benchmarks."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from adascale import policies

@@ -1,12 +1,10 @@
 """Read the committed results of the chapters, in a checkout and in an installed package, and compare policies."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
@@ -17,7 +15,11 @@ import pandas as pd
 from adascale.workers import map_tasks
 from companion.claims import averaged
 
-__all__ = ["Ratio", "folder", "load", "ratio", "stand_in", "tabulate", "wide"]
+__all__ = ["Ratio", "Rows", "folder", "load", "ratio", "stand_in", "tabulate", "wide"]
+
+
+Rows = Iterable[dict[str, Any]]
+"""What a study yields for each of its tasks: the rows of a table."""
 
 
 def folder() -> Path:
@@ -26,7 +28,7 @@ def folder() -> Path:
 
 
 def tabulate(
-    rows: Callable[..., Iterator[dict[str, Any]]],
+    rows: Callable[..., Rows],
     tasks: Iterable[Any],
     executor: Executor | None = None,
 ) -> pd.DataFrame:

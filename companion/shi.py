@@ -4,8 +4,6 @@ One condition for two parameters leaves a curve of pairs, which :mod:`adascale.c
 plain method is AdaScale without its quadratic term (:func:`plain_lyapunov`).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

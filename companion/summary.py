@@ -1,13 +1,12 @@
 """Results of trainings realisation by realisation: tables by seed, and differences with their intervals as text."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import pandas as pd
 from numpy.typing import ArrayLike
 
-from adascale.statistics import interval
+from adascale.statistics import Interval, interval
 from companion.formatting import fixed
 
 ARM = ("reading", "policy", "nu")
@@ -31,13 +30,25 @@ def band(values: ArrayLike, digits: int = 1, sign: bool = False) -> str:
     return f"{centre} [{low}, {high}]"
 
 
+def intervals(
+    groups: Iterable[tuple[Any, ArrayLike]], average: Callable[..., Interval] = interval
+) -> pd.DataFrame:
+    """Average groups of values, each with its key: a row a key, with ``centre, low, high`` of the 95 % interval."""
+    found = {key: average(values) for key, values in groups}
+    return pd.DataFrame(found, [*Interval._fields]).T
+
+
+def with_ends(name: str, found: Interval) -> dict[str, float]:
+    """Name a mean and the ends of its interval, such as ``fall, fall_low, fall_high``."""
+    return dict(zip((name, f"{name}_low", f"{name}_high"), found, strict=True))
+
+
 def promises(table: pd.DataFrame) -> pd.DataFrame:
     r"""Summarise cost and leakage relative to the optimum per policy, :math:`\nu` and, if there is one, ``world``.
 
     ``realisations``; ``cost, spread`` (mean and standard deviation of cost over :math:`\nu`); ``over`` (share of
-    realisations above 1); ``excess`` (the largest, or 0); and the mean of the ratios ``rdp`` and ``epsilon`` to the
-    optimum's on the same realisation, its 95 % t interval ``..._low, ..._high``, and ``..._median, ..._worst``.
-    Realisations with a cost of NaN are left out.
+    realisations above 1); ``excess`` (the largest, or 0); and of the ratios ``rdp`` and ``epsilon`` to the optimum's on
+    the same realisation the mean, and the largest, ``..._worst``.  Realisations with a cost of NaN are left out.
     """
     world = [name for name in ("world",) if name in table]
     same = [*world, "nu", "seed"]
@@ -45,21 +56,26 @@ def promises(table: pd.DataFrame) -> pd.DataFrame:
     joined = table.dropna(subset=["cost"]).merge(
         best, on=same, how="left", suffixes=("", "_best"), validate="many_to_one"
     )
-    rows = []
-    for key, group in joined.groupby(keys := [*world, "policy", "nu"], sort=False):
-        cost = group["cost"] / group["nu"]
-        over = (cost > 1 + KEPT).mean()
-        row = dict(zip(keys, key, strict=True)) | {
-            "realisations": len(group),
-            "cost": cost.mean(),
-            "spread": cost.std(),
-            "over": over,
-            "excess": cost.max() - 1 if over else 0.0,
-        }
-        for name in ("rdp", "epsilon"):
-            ratio = group[name] / group[f"{name}_best"]
-            _, low, high = interval(ratio)
-            row |= {name: ratio.mean(), f"{name}_low": low, f"{name}_high": high}
-            row |= {f"{name}_median": ratio.median(), f"{name}_worst": ratio.max()}
-        rows.append(row)
-    return pd.DataFrame(rows)
+    cost = joined["cost"] / joined["nu"]
+    over = cost > 1 + KEPT
+    ratios = {
+        name: joined[name] / joined[f"{name}_best"] for name in ("rdp", "epsilon")
+    }
+    shares = joined.assign(
+        cost=cost, over=over, excess=(cost - 1).where(over, 0.0), **ratios
+    )
+    return (
+        shares.groupby([*world, "policy", "nu"], sort=False)
+        .agg(
+            realisations=("seed", "size"),
+            cost=("cost", "mean"),
+            spread=("cost", "std"),
+            over=("over", "mean"),
+            excess=("excess", "max"),
+            rdp=("rdp", "mean"),
+            rdp_worst=("rdp", "max"),
+            epsilon=("epsilon", "mean"),
+            epsilon_worst=("epsilon", "max"),
+        )
+        .reset_index()
+    )

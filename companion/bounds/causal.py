@@ -1,7 +1,5 @@
 r"""What policies without the future can reach when rounds are independent (:ref:`chap-causal`)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

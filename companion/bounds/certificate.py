@@ -5,8 +5,6 @@ causal policy leaks.  Both obey a recursion in n.  A convex polygon on a grid of
 bound on its error, stays above the first and below the second (:prf:ref:`thm-certificate`).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 r"""The two convergence bounds of the training, and the learning rates that they admit (:ref:`chap-convergence`)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -92,7 +90,7 @@ class SignalMoment(NamedTuple):
     @classmethod
     def uncorrelated(
         cls, A1: Real, A2: Real, C1: Real, C2: Real, averaged: Real
-    ) -> SignalMoment:
+    ) -> "SignalMoment":
         r"""Uncorrelated samples, of which a round averages :math:`1 / \psi = M \min_m B_m`."""
         psi = 1 / averaged
         return cls(1 + psi * (A1 + 1) * (C1 + 1), psi * C2 * (A1 + 1), psi * A2)
@@ -100,13 +98,13 @@ class SignalMoment(NamedTuple):
     @classmethod
     def any_samples(
         cls, A1: Real, A2: Real, C1: Real, C2: Real, batch_second_moment: Real = 2.0
-    ) -> SignalMoment:
+    ) -> "SignalMoment":
         r"""Any samples, by :math:`k^2 \ge 1`."""
         k2 = batch_second_moment
         return cls(k2 * (A1 + 1) * (C1 + 1), k2 * C2 * (A1 + 1), k2 * A2)
 
     @classmethod
-    def bounded(cls, clip_norm: Real, averaged: Real) -> SignalMoment:
+    def bounded(cls, clip_norm: Real, averaged: Real) -> "SignalMoment":
         r"""Uncorrelated, unbiased samples of norm at most :math:`G`: :math:`D_1 = 1`, :math:`D_2 = \psi G^2`."""
         return cls(1.0, 0.0, clip_norm**2 / averaged)
 

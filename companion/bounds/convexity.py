@@ -9,8 +9,6 @@ With :math:`s = 1/\sigma^2`, :math:`y = 1 - q + q e^L` and :math:`p = q e^L / y`
 on a vertical line, and every derivative in :math:`s_t` goes under the integral.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

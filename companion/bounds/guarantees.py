@@ -5,8 +5,6 @@ another policy.  With :math:`y_t = w_t - w_{\min,t}`, what round t spends, the v
 :math:`Q_0 = 0,\ Q_{t+1} = \max(Q_t + y_t - \nu, 0)`.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

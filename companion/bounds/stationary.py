@@ -1,7 +1,5 @@
 r"""What holds in the mean under Rayleigh fading: independent rounds, and correlated ones (:ref:`chap-guarantees`)."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special

@@ -6,8 +6,6 @@ the distribution of the floors for the devices' mean gains, or from realisations
 realisations.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor

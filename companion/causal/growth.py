@@ -5,8 +5,6 @@ schedule leaks beyond the constant level, at that level's price, is a sum of ter
 (:prf:ref:`lem-accounting`); their mean over independent draws needs no difference of large numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ and around a laboratory (CRAWDAD umich/rss), and 29 nodes of the ORBIT testbed (
 of this repository.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations, permutations
 from pathlib import Path

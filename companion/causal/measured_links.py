@@ -4,8 +4,6 @@ The links are those of :mod:`companion.causal.link_data`.  No measurement is par
 the methods did.  None without the future sees a round before it comes: what it believes is taken from earlier rounds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache

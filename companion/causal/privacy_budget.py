@@ -3,9 +3,7 @@ r"""Policies that guarantee one epsilon on every channel: their noise, and hosti
 ``python -m companion make hard-noise`` and ``hard-paths``.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -18,6 +16,7 @@ from adascale.channel import RayleighFloors
 from adascale.policies import EqualAlloc, PrivacyBudget, Selection, Truncated
 from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
+from companion.results import Rows
 
 EPSILONS = (1.0, 2.0, 4.0)
 SEEDS = range(4)
@@ -26,7 +25,7 @@ PATHS, ROUNDS, TARGET = 1_000, 20, 2.0
 TASKS = [*product(EPSILONS, SEEDS)]
 
 
-def noise_rows(epsilon: float, seed: int) -> Iterator[dict[str, Any]]:
+def noise_rows(epsilon: float, seed: int) -> Rows:
     """Yield a row per policy: its noise energies and the exact epsilon that it reached on this channel.
 
     ``total`` is the mean noise energy of a round, ``extra`` the part above the floors at which all devices send.
@@ -77,7 +76,7 @@ HOSTILE: dict[str, Callable[[FloatArray], FloatArray]] = {
 HOSTILE_TASKS = [*product(HOSTILE, ("known law", "learning"))]
 
 
-def path_rows(kind: str, policy: str, paths: int = PATHS) -> Iterator[dict[str, Any]]:
+def path_rows(kind: str, policy: str, paths: int = PATHS) -> Rows:
     """Yield how much of its Rényi epsilon a policy spends on channels of one kind, at most and at least."""
     scenario = replace(Scenario.mnist(), num_rounds=ROUNDS)
     drawn = channel.draw(scenario.num_devices, 1, 0)

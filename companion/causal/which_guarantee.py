@@ -4,8 +4,6 @@ A cell holds, with the label of a theorem whose proof covers it; or fails, with 
 (``companion/tests/counterexamples.py``); or is open.
 """
 
-from __future__ import annotations
-
 import pandas as pd
 
 KINDS = (

@@ -5,8 +5,6 @@ law.  Every policy runs on the same realisations of a world; no parameter has se
 ``hindsight``.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor

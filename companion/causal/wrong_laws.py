@@ -1,7 +1,5 @@
 r"""What causal policies cost and leak where the channel is not what they believe, at one budget."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One realisation under EstimFuture and under the power control of Liu and Simeone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

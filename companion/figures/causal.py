@@ -1,7 +1,5 @@
 """Leakage above the optimum, in hindsight and without the future."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The convergence bounds beside what they bound, data that are used again, and the floors' term over the rounds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The data behind a figure: as a table to download, and as a few lines of text that a comparison can read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 from zlib import crc32

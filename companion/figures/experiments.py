@@ -1,7 +1,5 @@
 """Figures of the chapters on trainings: differences within a realisation, with 95 % intervals of their means."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import matplotlib.pyplot as plt

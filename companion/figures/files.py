@@ -1,7 +1,5 @@
 """What a notebook stores of a figure: a picture, its data as text, and with them the files that a page offers."""
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -1,7 +1,5 @@
 """Floors of the noise energy: with water on them, over the rounds, against the distances, and their running mean."""
 
-from __future__ import annotations
-
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure

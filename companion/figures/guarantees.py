@@ -1,7 +1,5 @@
 """The bounds of AdaScale and what they bound: queues, regrets and violations, and two futures."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The first page's figure: what each method leaks over what the optimum does."""
 
-from __future__ import annotations
-
 import matplotlib.pyplot as plt
 import pandas as pd
 from matplotlib.figure import Figure
@@ -17,6 +15,7 @@ from companion.figures.style import (
     policy_style,
     say,
 )
+from companion.summary import intervals
 
 LEARNING = "Learn, hard"
 """The policy that knows nothing but the number of rounds and the noise budget, which it never exceeds."""
@@ -29,16 +28,9 @@ def ratios(table: pd.DataFrame) -> pd.DataFrame:
     columns ``centre, low, high``.
     """
     wide = table.pivot(index=["nu", "seed"], columns="policy", values="exact")
-    long = (
-        wide.div(wide["Optimal"], axis=0)
-        .drop(columns="Optimal")
-        .stack()
-        .rename("ratio")
-    )
-    rows = {
-        key: log_interval(part) for key, part in long.groupby(level=["policy", "nu"])
-    }
-    return pd.DataFrame(rows, ["centre", "low", "high"]).T.rename_axis(["policy", "nu"])
+    ratio = wide.drop(columns="Optimal").div(wide["Optimal"], axis=0).stack()
+    found = intervals(ratio.groupby(level=["policy", "nu"]), log_interval)
+    return found.rename_axis(["policy", "nu"])
 
 
 def headline(ratios: pd.DataFrame) -> Figure:

@@ -1,7 +1,5 @@
 """What trainings reach: test accuracy against the noise allowance and the round."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt

@@ -1,7 +1,5 @@
 """Tables as HTML that needs no file and no network."""
 
-from __future__ import annotations
-
 import base64
 from typing import TYPE_CHECKING
 
@@ -11,7 +9,7 @@ if TYPE_CHECKING:
     from IPython.display import HTML
 
 
-def download_link(table: pd.DataFrame, filename: str) -> HTML:
+def download_link(table: pd.DataFrame, filename: str) -> "HTML":
     """Return the table as a CSV of six significant digits behind a link that needs no file and no network."""
     from IPython.display import HTML
 

@@ -1,7 +1,5 @@
 """Pictures of the first page: its two states for readers without JavaScript, and one of each finding."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import matplotlib.pyplot as plt

@@ -1,7 +1,5 @@
 """Leakage against the convergence level: the paper's Figures 1 and 2, and what a policy leaks over another one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

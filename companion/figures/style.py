@@ -4,8 +4,6 @@ A colour is a method.  Shades of violet are values of a parameter or bounds, and
 as a phone's screen, so that its words can be read there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from textwrap import fill
 from typing import Any

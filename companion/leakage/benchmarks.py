@@ -1,7 +1,5 @@
 r"""What the chapter on the benchmarks shows: where a schedule leaks, what a choice does."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 

@@ -6,8 +6,6 @@ hundred realisations.  Beside the :math:`\varepsilon` of the Rényi conversion s
 methods of the first page, with and without the future, on the fresh realisations of :mod:`companion.causal.fresh`.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -17,7 +15,6 @@ import pandas as pd
 
 from adascale import presets
 from adascale.comparison import PolicyBuilder, leakage_table
-from adascale.statistics import log_interval
 from companion.causal import fresh as causal
 from companion.claims import compare
 from companion.methods import METHODS
@@ -56,8 +53,9 @@ def exact_table(
     seeds = list(seeds)
     levels = preset.levels if budgets is None else budgets
     progress = sys.stderr.isatty()
-    by = {
-        name: leakage_table(
+
+    def leaked(accountant):
+        return leakage_table(
             preset.scenario,
             levels,
             seeds,
@@ -66,9 +64,9 @@ def exact_table(
             progress=progress,
             executor=executor,
         )
-        for name, accountant in (("epsilon", None), ("exact", SharpAccountant()))
-    }
-    return by["epsilon"][[*_KEYS, "epsilon"]].assign(exact=by["exact"]["epsilon"])
+
+    renyi = leaked(None)[[*_KEYS, "epsilon"]]
+    return renyi.assign(exact=leaked(SharpAccountant())["epsilon"])
 
 
 def with_exact(table: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
@@ -89,24 +87,21 @@ def looseness(table: pd.DataFrame) -> pd.DataFrame:
     ``lead_exact``, the geometric mean of the policy's leakage over AdaScale's, by either; ``ahead`` and
     ``ahead_exact``, the share of realisations in which AdaScale leaks less.
     """
-    loose = (table["epsilon"] / table["exact"]).groupby([table["policy"], table["nu"]])
+    logs = np.log(table["epsilon"] / table["exact"])
+    loose = np.exp(logs.groupby([table["policy"], table["nu"]]).mean())
     parts = []
     for policy in dict.fromkeys(table["policy"]):
         renyi, exact = (
             compare(table, metric, policy, "AdaScale") for metric in _STORED
         )
-        loose_means = [
-            log_interval(loose.get_group((policy, nu))).centre for nu in renyi.nu
-        ]
-        columns = {
-            "lead": renyi.ratio,
-            "lead_exact": exact.ratio,
-            "ahead": renyi.share,
-            "ahead_exact": exact.share,
-        }
         parts.append(
-            pd.DataFrame(
-                {"policy": policy, "nu": renyi.nu, "loose": loose_means} | columns
+            renyi[["nu"]].assign(
+                policy=policy,
+                loose=loose[policy].to_numpy(),
+                lead=renyi.ratio,
+                lead_exact=exact.ratio,
+                ahead=renyi.share,
+                ahead_exact=exact.share,
             )
         )
     return pd.concat(parts, ignore_index=True)

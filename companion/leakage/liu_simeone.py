@@ -1,7 +1,5 @@
 """The method of Liu and Simeone with all channels known, and their accounting of sums of scalings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

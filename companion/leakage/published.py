@@ -6,8 +6,6 @@ is counted in their unit, :math:`a_t = 2 \gamma^2 c_t^2 / \sigma^2`, which is :m
 :math:`M^2 B^2 \sigma_n^2 / G^2`.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,10 +1,6 @@
 r"""Who sends and which noise protects, at one total noise energy: ``python -m companion make senders``, ``noise``."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from itertools import product
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +11,7 @@ from adascale.policies import Best, Optimal, Selection, Truncated
 from adascale.problem import Problem, RoundLeakage
 from adascale.scenario import FloatArray, Scenario
 from companion.bounds.guarantees import optimum
+from companion.results import Rows
 
 SCENARIOS = {"MNIST": Scenario.mnist(), "CIFAR-10": Scenario.cifar10()}
 BUDGETS = (0.01, 0.04, 0.16)
@@ -74,7 +71,7 @@ def senders_rows(
     more: bool = True,
     model: ChannelModel | None = None,
     total: float = 0.0,
-) -> Iterator[dict[str, Any]]:
+) -> Rows:
     """Yield a row per policy, at the ``total`` or at that of Optimal at ``nu``; with ``more``, of all policies."""
     s = SCENARIOS[dataset]
     gain = (model or Rayleigh()).draw(s.num_devices, s.num_rounds, seed).gain
@@ -137,7 +134,7 @@ def _best_beam(h, beams):
     return beams[np.arange(len(h)), weakest.argmax(axis=-1)]
 
 
-def noise_rows(nu: float, seed: int) -> Iterator[dict[str, Any]]:
+def noise_rows(nu: float, seed: int) -> Rows:
     """Yield Optimal's mean epsilon for parts of the noise that protect, and for one and four antennas and chains."""
     s = SCENARIOS["MNIST"]
     rayleigh, selected = (

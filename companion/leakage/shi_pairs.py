@@ -1,7 +1,5 @@
 r"""The pairs of Shi et al. that cost the budget: cost against V, what each leaks, and what a filled queue changes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike

@@ -4,8 +4,6 @@ The adversary sees all outputs of a training and asks whether one sample was use
 the exact :math:`\delta(\varepsilon)` of the sampled Gaussian mechanism gives (:eq:`eq:inversion`).
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -5,9 +5,7 @@ does not clip; mislabelled scans, told from the final model alone; and the same 
 and without one sample (:ref:`sec-audit`).
 """
 
-from __future__ import annotations
-
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 import torch
@@ -19,6 +17,7 @@ from adascale.runs.execution import problem_of
 from adascale.runs.specification import make_run
 from companion.privacy.black_box import audit_samples
 from companion.privacy.paired_audit import Audited, audit_paired
+from companion.results import Rows
 
 BUDGETS = {"digits": (0.16, 2.56), "mnist": (0.04, 0.16), "paired": (0.16, 0.64)}
 """Two budgets for each table; on the book's grid the digits have little privacy, so their second is beyond it."""
@@ -44,7 +43,7 @@ class Size(NamedTuple):
 SIZES = {"digits": Size(8000, 1, 1000, 280), "mnist": Size(20_000, 2, 1000, 2000, 100)}
 
 
-def audit_rows(dataset: str, nu: float, size: Size) -> list[dict[str, Any]]:
+def audit_rows(dataset: str, nu: float, size: Size) -> Rows:
     """Audit the training of a preset at seed 0 with the optimum's schedule: a row for each of :data:`SETTINGS`."""
     whole_horizon = _arguments(dataset, nu, None)
     short = _arguments(dataset, nu, size.broken_rounds)
@@ -63,7 +62,7 @@ def audit_rows(dataset: str, nu: float, size: Size) -> list[dict[str, Any]]:
 
 def paired_rows(
     nu: float, runs: int = 1000, broken_runs: int = 400, rounds: int = 20
-) -> list[dict[str, Any]]:
+) -> Rows:
     """Audit paired runs on the digits: what the server hears in three settings, and the final model.
 
     Each run is one trial, so it takes many, and short ones.

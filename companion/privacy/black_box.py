@@ -1,7 +1,5 @@
 """Black-box audits: mislabelled samples, observed only in their loss under the final model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -31,7 +29,7 @@ class SampleCanaries:
     @classmethod
     def mislabelled(
         cls, dataset: Dataset, training: Training, count: int, seed: int
-    ) -> SampleCanaries:
+    ) -> "SampleCanaries":
         """Draw test samples without replacement, each with a wrong label."""
         rng = stream(seed, AUDIT, PLACES)
         place = torch.as_tensor(rng.permutation(len(dataset.test_labels))[:count])

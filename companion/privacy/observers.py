@@ -1,7 +1,5 @@
 r"""The threat model as a table: who listens, and what privacy is left, every row computed."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Audits by training runs with and without one sample."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Epsilon as one number inside the certified interval, mostly without computing the interval; for the book's tables."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

@@ -1,7 +1,5 @@
 """Certified regrets at the paper's horizon: ``python -m companion make certificate``."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np

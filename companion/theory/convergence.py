@@ -1,7 +1,5 @@
 r"""Both sides of the convergence theorems for trainings that are known exactly (:ref:`chap-convergence`)."""
 
-from __future__ import annotations
-
 import bisect
 import math
 from collections.abc import Sequence

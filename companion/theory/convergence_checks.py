@@ -4,8 +4,6 @@ All of it is about the least-squares example (:class:`~companion.theory.converge
 side is known exactly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ Every kind has the same law of a round, that of Rayleigh fading (:eq:`eq:floor-l
 together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 

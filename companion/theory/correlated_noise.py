@@ -4,8 +4,6 @@ Devices send :math:`(Cg)_t = \sum_j c_j \mathbf g_{t-j}`, the receiver adds whit
 The noise energy of a round is given as the square of its noise multiplier.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.optimize import brentq
 from scipy.signal import lfilter

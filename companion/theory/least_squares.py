@@ -6,8 +6,6 @@ Device m holds samples :math:`\mathbf x \sim \mathcal N(\mathbf 0, \mathbf S)`, 
 derives what stands here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple

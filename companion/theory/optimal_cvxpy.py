@@ -1,7 +1,5 @@
 """The offline optimum as the paper states it: a convex program, solved through CVXPY."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from importlib import import_module
 from typing import cast

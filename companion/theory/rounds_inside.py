@@ -1,7 +1,5 @@
 """What happens inside a round: floors and leakage where a round has several gains (:ref:`sec-inside`)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ The penalty is :math:`V = c\,T^\beta`, and c needs no future: at T = 100 every c
 beginning of a longer one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np

@@ -4,14 +4,13 @@ Accuracies are evaluated in percentage points, by Student's 95 % t interval over
 the same realisation are compared.  Every interval stands for itself: nothing is corrected for their number.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from scipy.stats import gmean
 
 from adascale.accounting import OrdersTooFew
 from adascale.comparison import leakage_table
@@ -20,6 +19,7 @@ from companion.claims import CLOSE, MARKS
 from companion.figures.style import label_of
 from companion.formatting import fixed
 from companion.methods import METHODS
+from companion.summary import with_ends
 
 if TYPE_CHECKING:
     from adascale.runs.sweep import Entry
@@ -30,8 +30,8 @@ CLOSE_POINTS = 1.0
 FALL_POINTS = 2 * CLOSE_POINTS
 """Points within which we read a fall between two accuracies that are quoted as met, since either may be off by one."""
 
+_NONE = Interval(np.nan, np.nan, np.nan)
 _ENDS = {name: METHODS[name] for name in ("Optimal", "EqualAlloc")}
-_ENDINGS = ("", "_low", "_high")
 
 
 def verdict_within(low: float, high: float, least: float, most: float) -> str:
@@ -62,32 +62,31 @@ def accuracy_claims(table: pd.DataFrame, quoted: tuple[float, float]) -> pd.Data
     last = max(own)
     fall = 100 * (quoted[0] - quoted[1])
     # statement, policy, nu, values, and between what they are to lie
-    statements = []
-    for nu, accuracy in zip((first, last), quoted, strict=True):
-        least = 100 * accuracy - CLOSE_POINTS
-        most = 100 * accuracy + CLOSE_POINTS
-        statements.append(("ends", "AdaScale", nu, own[nu], least, most))
+    statements = [
+        ("ends", "AdaScale", nu, own[nu], *_around(100 * accuracy, CLOSE_POINTS))
+        for nu, accuracy in zip((first, last), quoted, strict=True)
+    ]
     for nu in later:
-        fallen = own[first] - own[nu]
-        statements.append(("falls", "AdaScale", nu, fallen, 0, np.inf))
-    ends = (fall - FALL_POINTS, fall + FALL_POINTS)
-    statements.append(("amount", "AdaScale", last, own[first] - own[last], *ends))
+        statements.append(("falls", "AdaScale", nu, own[first] - own[nu], 0, np.inf))
+    fallen = own[first] - own[last]
+    statements.append(("amount", "AdaScale", last, fallen, *_around(fall, FALL_POINTS)))
     for policy, nu in points:
         if policy not in ("AdaScale", "NoiseFree") and nu in own:
-            apart = points[policy][nu] - own[nu]
-            close = (-CLOSE_POINTS, CLOSE_POINTS)
-            statements.append(("same", policy, nu, apart, *close))
+            apart = points[policy, nu] - own[nu]
+            statements.append(("same", policy, nu, apart, *_around(0, CLOSE_POINTS)))
     rows = [(*row[:3], *_evaluated(*row[3:])) for row in statements]
     columns = ["claim", "policy", "nu", "realisations", "points", "low", "high"]
     return pd.DataFrame(rows, columns=[*columns, "verdict"])
 
 
+def _around(value, slack):
+    return value - slack, value + slack
+
+
 def _evaluated(values, least, most):
     """Count the values that are known, and return their mean, its interval and whether that is within two ends."""
     finished = values.dropna()
-    mean = Interval(np.nan, -np.inf, np.inf)
-    if len(finished):
-        mean = interval(finished)
+    mean = Interval(np.nan, -np.inf, np.inf) if finished.empty else interval(finished)
     return len(finished), *mean, verdict_within(mean.low, mean.high, least, most)
 
 
@@ -111,7 +110,7 @@ def accuracy_verdicts(claims: pd.DataFrame) -> pd.DataFrame:
 
 
 def reading_table(
-    entries: Iterable[Entry], results: pd.DataFrame, seeds: Iterable[int]
+    entries: "Iterable[Entry]", results: pd.DataFrame, seeds: Iterable[int]
 ) -> pd.DataFrame:
     r"""For every reading of a sweep what it does to accuracy, and what there is to gain in leakage.
 
@@ -132,7 +131,6 @@ def reading_table(
             runs.setdefault(reading, {}).setdefault(run.nu, run)
     for reading, levels in runs.items():
         any_run = next(iter(levels.values()))
-        first = min(levels)
         budgets = {nu: nu * run.budget_factor for nu, run in levels.items()}
         # at the paper's orders on purpose, though some budgets call for larger ones
         with warnings.catch_warnings():
@@ -144,37 +142,22 @@ def reading_table(
                 _ENDS,
                 channel=any_run.channel,
                 delta=any_run.delta,
-            )
+            ).pivot(index="seed", columns=["nu", "policy"])
         trained = results[(results.reading == reading) & (results.policy == "AdaScale")]
         points = 100 * trained.pivot(index="seed", columns="nu", values="test_accuracy")
         for nu, budget in budgets.items():
-            at_budget = leaked[np.isclose(leaked.nu, budget, rtol=1e-12)].pivot(
-                index="seed", columns="policy"
-            )
-            row = {"reading": reading, "nu": nu, "budget": budget}
-            parts = {
-                "accuracy": interval(points[nu]),
-                "fall": interval(points[first] - points[nu])
-                if nu > first
-                else [np.nan] * 3,
-                "gap": log_interval(
-                    at_budget["rdp", "EqualAlloc"] / at_budget["rdp", "Optimal"]
-                ),
-            }
-            row |= {
-                f"{name}{end}": x
-                for name, triple in parts.items()
-                for end, x in zip(_ENDINGS, triple, strict=True)
-            }
-            row["gap_means"] = (
-                at_budget["rdp", "EqualAlloc"].mean()
-                / at_budget["rdp", "Optimal"].mean()
-            )
-            row["epsilon_gap"] = log_interval(
-                at_budget["epsilon", "EqualAlloc"] / at_budget["epsilon", "Optimal"]
-            ).centre
+            rdp, epsilon = leaked["rdp"][budget], leaked["epsilon"][budget]
+            fall = points[min(levels)] - points[nu]
             rows.append(
-                row | {"epsilon": log_interval(at_budget["epsilon", "Optimal"]).centre}
+                {"reading": reading, "nu": nu, "budget": budget}
+                | with_ends("accuracy", interval(points[nu]))
+                | with_ends("fall", interval(fall) if nu > min(levels) else _NONE)
+                | with_ends("gap", log_interval(rdp.EqualAlloc / rdp.Optimal))
+                | {
+                    "gap_means": rdp.EqualAlloc.mean() / rdp.Optimal.mean(),
+                    "epsilon_gap": gmean(epsilon.EqualAlloc / epsilon.Optimal),
+                    "epsilon": gmean(epsilon.Optimal),
+                }
             )
     return pd.DataFrame(rows)
 
@@ -188,31 +171,31 @@ def reading_verdicts(
     these two allow, the quoted one within two points; ``gap``, EqualAlloc leaks more than 20 % beyond the optimum at
     the small end; ``narrows``, and more than at the large end; and ``both``, all of these.
     """
+    wanted = (
+        _around(100 * quoted[0], CLOSE_POINTS),
+        _around(100 * quoted[1], CLOSE_POINTS),
+        _around(100 * (quoted[0] - quoted[1]), FALL_POINTS),
+        (CLOSE, np.inf),
+        (1, np.inf),
+    )
     rows = {}
     for reading, levels in readings.groupby("reading", sort=False):
         first = levels.loc[levels.nu.idxmin()]
         last = levels.loc[levels.nu.idxmax()]
+        found = (
+            (first.accuracy_low, first.accuracy_high),
+            (last.accuracy_low, last.accuracy_high),
+            (last.fall_low, last.fall_high),
+            (first.gap_low, first.gap_high),
+            (first.gap_low / last.gap_high, first.gap_high / last.gap_low),
+        )
         parts = [
-            verdict_within(
-                row[f"{name}_low"], row[f"{name}_high"], value - slack, value + slack
-            )
-            for row, name, value, slack in (
-                (first, "accuracy", 100 * quoted[0], CLOSE_POINTS),
-                (last, "accuracy", 100 * quoted[1], CLOSE_POINTS),
-                (last, "fall", 100 * (quoted[0] - quoted[1]), FALL_POINTS),
-            )
+            verdict_within(*ends, *limits)
+            for ends, limits in zip(found, wanted, strict=True)
         ]
-        parts.append(verdict_within(first.gap_low, first.gap_high, CLOSE, np.inf))
-        parts.append(
-            verdict_within(
-                first.gap_low / last.gap_high, first.gap_high / last.gap_low, 1, np.inf
-            )
-        )
-        worst = next(
-            (verdict for verdict in ("fails", "not settled") if verdict in parts),
-            "holds",
-        )
-        rows[reading] = [*parts, worst]
-    return pd.DataFrame(
-        rows, index=["small", "large", "fall", "gap", "narrows", "both"]
-    ).T.rename_axis("reading")
+        rows[reading] = [
+            *parts,
+            max(parts, key=["holds", "not settled", "fails"].index),
+        ]
+    columns = ["small", "large", "fall", "gap", "narrows", "both"]
+    return pd.DataFrame(rows, columns).T.rename_axis("reading")

@@ -5,8 +5,6 @@ times the *alignment* :math:`c_{m,t} = h_{m,t} / \hat h_{m,t}`.  Coefficients, e
 (..., M, T), path losses and errors (..., M).
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -4,9 +4,6 @@ The digits train at equal exact epsilon with white noise and with :data:`BANDS`,
 send.  With it, the second table has the error of the noise on the paper's MNIST channel (:ref:`app-correlated-noise`).
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Any
@@ -23,7 +20,7 @@ from adascale.learning.gradients import ClippedSum
 from adascale.learning.seeding import NOISE, stream
 from adascale.problem import RoundLeakage
 from adascale.scenario import FloatArray, Scenario
-from companion.results import tabulate
+from companion.results import Rows, tabulate
 from companion.theory.correlated_noise import (
     coefficients,
     epsilon,
@@ -89,7 +86,7 @@ class CorrelatedFedSGD(FedSGD):
         return own._replace(gradient=decoded)
 
 
-def training_rows(seed: int) -> Iterator[dict[str, Any]]:
+def training_rows(seed: int) -> Rows:
     """Train the digits with white and with correlated noise at equal exact epsilon, floors times the worst case."""
     scenario = replace(Scenario.digits(), batch_size=BATCH)
     training = replace(Training.preset("digits"), momentum=0.0, learning_rate=1.0)
@@ -127,9 +124,7 @@ def of_channel(scenario: Scenario, seed: int) -> tuple[float, float, FloatArray]
     return unit, float(scenario.sampling_rate), floor
 
 
-def noise_rows(
-    seed: int, multiplier: float, measured: dict[int, float]
-) -> Iterator[dict[str, Any]]:
+def noise_rows(seed: int, multiplier: float, measured: dict[int, float]) -> Rows:
     """Compare errors on the MNIST channel at equal exact epsilon, with floors times a power factor, or none."""
     scenario = Scenario.mnist()
     _, rate, floor = of_channel(scenario, seed)

@@ -4,8 +4,6 @@ Up to that round both branches are the same training to the last bit.  In the ro
 round takes the place of the fade's, and what the round spends above its floor stays; then everything is as it was.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

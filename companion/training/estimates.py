@@ -4,10 +4,8 @@ Beside the accuracy stand three epsilons of the same schedule: the one that is a
 with, and what can be promised before anybody knows the channel (:ref:`sec-estimates-found`).
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -20,6 +18,7 @@ from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
 from adascale.statistics import interval
 from companion.privacy.observers import epsilon_at
+from companion.results import Rows
 from companion.training import channel_estimates
 from companion.training.channel_estimates import KINDS, true_noise_multiplier
 
@@ -226,9 +225,7 @@ TASKS = [
 ]
 
 
-def rows(
-    dataset: str, nu: float, error: str, kind: str, seed: int
-) -> Iterator[dict[str, Any]]:
+def rows(dataset: str, nu: float, error: str, kind: str, seed: int) -> Rows:
     """Yield the row of a case."""
     import torch
 

@@ -5,11 +5,7 @@ A rule that looks at nothing else keeps the guarantee if the leakage of all roun
 one budget on every path (:ref:`sec-reactive`).
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +13,7 @@ from adascale.accounting import RenyiAccountant
 from adascale.accounting.renyi import conversion_offset
 from adascale.problem import RoundLeakage
 from adascale.scenario import FloatArray, Scenario
+from companion.results import Rows
 from companion.training.weighted_trainings import SETTINGS, Digits
 
 EPSILON, DELTA = 4.0, 1e-5
@@ -48,7 +45,7 @@ def _noise(leaked, leakage):
     return float(np.interp(-np.log(leaked), -np.log(leakage), np.log(_ENERGY)))
 
 
-def reactive_rows(seed: int) -> Iterator[dict[str, Any]]:
+def reactive_rows(seed: int) -> Rows:
     r"""Train with each rule: a row, with its accuracy, its mean noise energy and the epsilon of what it sent.
 
     With n rounds and R nats left, a round may leak :math:`\frac Rn \min(1.25, \max(0.8, (s_t / \bar s_t)^a))`, where

@@ -5,8 +5,6 @@ batch, so no clipped sum bounds what one sample can change.  The network has Gro
 (:func:`adascale.learning.models.resnet32`).
 """
 
-from __future__ import annotations
-
 import time
 
 import pandas as pd

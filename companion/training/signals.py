@@ -1,7 +1,5 @@
 """The over-the-air step as signals on the channel, whose devices may invert estimates of it."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

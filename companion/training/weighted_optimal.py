@@ -1,7 +1,5 @@
 r"""The offline optimum where noise counts more in some rounds than in others: water-filling with weights."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

@@ -4,13 +4,11 @@ r"""Trainings of the digits that show when noise hurts: ``python -m companion ma
 or late; ``contest`` trains with the optimum under the weights that these two have found (:ref:`sec-weights`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -19,7 +17,7 @@ from adascale import channel
 from adascale.policies import Optimal
 from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
-from companion.results import load
+from companion.results import Rows, load
 from companion.training.weighted_optimal import WeightedOptimal
 from companion.training.weights import equal_leakage, fitted_weights
 
@@ -56,11 +54,11 @@ TASKS, CONTEST = ([*product(SETTINGS, seeds)] for seeds in (SEEDS, FRESH))
 class Digits(NamedTuple):
     """One federation of the digits and its channel."""
 
-    federation: FedSGD
+    federation: "FedSGD"
     problem: Problem
 
     @classmethod
-    def at(cls, setting: Setting, seed: int, rounds: int | None = None) -> Digits:
+    def at(cls, setting: Setting, seed: int, rounds: int | None = None) -> "Digits":
         """Draw a realisation: channel, initial model, batches and noise."""
         import torch  # slow to import
 
@@ -79,7 +77,7 @@ class Digits(NamedTuple):
         problem = Problem(scenario, scenario.min_gain(gain), setting.nu)
         return cls(FedSGD(scenario, training, dataset, seed), problem)
 
-    def run(self, state: State, energy: FloatArray) -> list[State]:
+    def run(self, state: "State", energy: FloatArray) -> "list[State]":
         """Return the states after each of the next rounds, with these noise energies; none where it is 0."""
         states = []
         for w in energy:
@@ -89,13 +87,13 @@ class Digits(NamedTuple):
             states.append(state)
         return states
 
-    def evaluate(self, state: State) -> dict[str, float]:
+    def evaluate(self, state: "State") -> dict[str, float]:
         """Test loss in nats and accuracy."""
         loss, accuracy = self.federation.evaluate(state)
         return {"test_loss": loss, "test_accuracy": accuracy}
 
 
-def disturbed(state: State, disturbance: FloatArray, learning_rate: float) -> State:
+def disturbed(state: "State", disturbance: FloatArray, learning_rate: float) -> "State":
     r"""Return the state after a round as it would be with so much more noise in it, shape (d,)."""
     noise = state.parameters.new_tensor(disturbance)
     return state._replace(
@@ -104,7 +102,7 @@ def disturbed(state: State, disturbance: FloatArray, learning_rate: float) -> St
     )
 
 
-def response(name: str, seed: int) -> list[dict[str, Any]]:
+def response(name: str, seed: int) -> Rows:
     r"""Compute what noise in one round alone adds to the final test loss: a row for each of :data:`LATER`.
 
     The training has the optimum's noise at :math:`\nu`.  A round receives a further :math:`\pm\mathbf n`, of energy
@@ -133,7 +131,7 @@ def response(name: str, seed: int) -> list[dict[str, Any]]:
     return rows
 
 
-def thirds(name: str, seed: int, rounds: int | None = None) -> list[dict[str, Any]]:
+def thirds(name: str, seed: int, rounds: int | None = None) -> Rows:
     r"""Train with all noise early, midway or late, at one total energy :math:`T \nu`; evenly, and with none."""
     setting = SETTINGS[name]
     digits = Digits.at(setting, seed, rounds)
@@ -175,7 +173,7 @@ def _at_least_a_share(weights):
 
 def contest(
     name: str, seed: int, weights: Mapping[str, FloatArray] | None = None
-) -> list[dict[str, Any]]:
+) -> Rows:
     r"""Trainings at one RDP, that of the optimum at :math:`\nu` (``flat``): a row for each, and for no noise at all.
 
     Each of the ``weights`` of the rounds, by default :func:`found_weights`, has its own optimum.

@@ -3,8 +3,6 @@ r"""When receiver noise hurts: the weight of a round's noise in the final loss (
 Closed forms for quadratic losses.  The trainings that go with them are in :mod:`companion.training.weighted_trainings`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import replace
