@@ -2,34 +2,21 @@
 
 from functools import partial
 
-from adascale import policies
-from adascale.comparison import PolicyBuilder, TunedOnRealisation
+from adascale.comparison import PAPER, PolicyBuilder, find_method
 from adascale.comparison.shi_tuning import best_lyapunov
 from companion.shi import filled_lyapunov
 
-METHODS: dict[str, PolicyBuilder] = {
-    "Optimal": TunedOnRealisation(policies.Optimal),
-    "AdaScale": TunedOnRealisation(policies.AdaScale),
-    "EqualAlloc": TunedOnRealisation(policies.EqualAlloc),
-    "EstimFuture": TunedOnRealisation(policies.EstimFuture),
-    "PowerControl": TunedOnRealisation(policies.PowerControl),
-    "LyapunovPowerControl": best_lyapunov,
-}
+METHODS: dict[str, PolicyBuilder] = dict(map(find_method, PAPER))
 """Every method of the paper's figures by the name of its policy."""
 
+_CHANGED = {
+    "EstimFuture, devices": "EstimFuture:estimate=devices",
+    "PowerControl, minimum": "PowerControl:estimate=minimum",
+    "PowerControl, r = 0.99": "PowerControl:contraction=0.99",
+    "PowerControl, not subtracted": "PowerControl:subtract=False",
+}
 VARIANTS: dict[str, PolicyBuilder] = {
-    "EstimFuture, devices": TunedOnRealisation(
-        policies.EstimFuture, estimate="devices"
-    ),
-    "PowerControl, minimum": TunedOnRealisation(
-        policies.PowerControl, estimate="minimum"
-    ),
-    "PowerControl, r = 0.99": TunedOnRealisation(
-        policies.PowerControl, contraction=0.99
-    ),
-    "PowerControl, not subtracted": TunedOnRealisation(
-        policies.PowerControl, subtract=False
-    ),
+    **{name: find_method(method)[1] for name, method in _CHANGED.items()},
     "LyapunovPowerControl, half the rate": partial(best_lyapunov, relative_rates=0.5),
     "LyapunovPowerControl, 1.2 times the rate": partial(
         best_lyapunov, relative_rates=1.2

@@ -18,13 +18,13 @@ import pandas as pd
 from adascale import policies, presets
 from adascale.channel import ChannelModel, Rayleigh
 from adascale.comparison import (
+    Method,
     PolicyBuilder,
     TunedOnModel,
-    TunedOnRealisation,
     leakage_table,
 )
 from adascale.comparison.methods import SEED
-from adascale.comparison.shi_tuning import best_lyapunov, crossings, mean_inverse
+from adascale.comparison.shi_tuning import crossings, mean_inverse
 from adascale.errors import BudgetNotReached
 from adascale.policies import LyapunovPowerControl
 from adascale.problem import Problem, RoundLeakage
@@ -44,7 +44,6 @@ _TOLERANCE = 1e-4  # largest |mean cost / nu - 1|
 def foreseen_lyapunov(
     problem: Problem,
     mean_gain: Any = None,
-    *,
     channel: ChannelModel | None = None,
     draws: int = DRAWS,
 ) -> LyapunovPowerControl:
@@ -56,7 +55,7 @@ def foreseen_lyapunov(
     crossing of :math:`\nu` that is seen there is refined.  Of the gains of the problem nothing is read.
     """
     scenario = problem.scenario
-    law = (Rayleigh() if channel is None else channel).floor_law(scenario, mean_gain)
+    law = (channel or Rayleigh()).floor_law(scenario, mean_gain)
     shape = np.broadcast_shapes(problem.batch_shape, law.batch_shape)
     floors = np.broadcast_to(
         draw_floors(scenario, law, draws, SEED), (*shape, draws, scenario.num_rounds)
@@ -102,48 +101,41 @@ def _pairs(scenario, floor, budget, level):
     return np.stack([penalty, rates[j]])
 
 
-def learn_with_prior(budget_mode: str, believed: ChannelModel | None) -> PolicyBuilder:
-    """Return the method of :class:`~adascale.policies.Learn` whose prior is the law of the model that is believed."""
-
-    def method(problem, mean_gain=None):
-        law = (believed or Rayleigh()).floor_law(problem.scenario, mean_gain)
-        return policies.Learn(budget_mode, prior=law)
-
-    return method
-
-
-def online_methods(believed: ChannelModel | None = None) -> dict[str, PolicyBuilder]:
-    """Return every method without the future by name; its law of floors is of the model believed, or Rayleigh's."""
-    know = partial(TunedOnModel, channel=believed)
-    return {
-        "ConstantLevel": know(policies.ConstantLevel),
-        "ReSolve": know(policies.ReSolve),
-        "AdaScale, warm": know(policies.AdaScale),
-        "Learn, prior": learn_with_prior("average", believed),
-        "Learn": know(policies.Learn),
-        "AdaScale": know(policies.AdaScale, from_law=False, draws=DRAWS),
-        "PowerControl": know(policies.PowerControl, draws=DRAWS),
-        "LyapunovPowerControl": partial(foreseen_lyapunov, channel=believed),
-        "DynamicProgramme, hard": know(policies.DynamicProgramme),
-        "ReSolve, hard": know(policies.ReSolve, budget_mode="hard"),
-        "Learn, prior, hard": learn_with_prior("hard", believed),
-        "Learn, hard": know(policies.Learn, budget_mode="hard"),
-        "EstimFuture": know(policies.EstimFuture, estimate="minimum"),
-        "EstimFuture, devices": know(policies.EstimFuture, estimate="devices"),
-        "EqualAlloc": know(policies.EqualAlloc),
-    }
+def learn_with_prior(
+    problem: Problem,
+    mean_gain: Any = None,
+    channel: ChannelModel | None = None,
+    **options: Any,
+) -> policies.Learn:
+    """Build :class:`~adascale.policies.Learn` with the law of the model that is believed as its prior."""
+    law = (channel or Rayleigh()).floor_law(problem.scenario, mean_gain)
+    return policies.Learn(prior=law, **options)
 
 
-CAUSAL = online_methods()
+CAUSAL: dict[str, PolicyBuilder] = {
+    "ConstantLevel": TunedOnModel(policies.ConstantLevel),
+    "ReSolve": TunedOnModel(policies.ReSolve),
+    "AdaScale, warm": TunedOnModel(policies.AdaScale),
+    "Learn, prior": Method(partial(learn_with_prior, budget_mode="average")),
+    "Learn": TunedOnModel(policies.Learn),
+    "AdaScale": TunedOnModel(policies.AdaScale, from_law=False, draws=DRAWS),
+    "PowerControl": TunedOnModel(policies.PowerControl, draws=DRAWS),
+    "LyapunovPowerControl": Method(foreseen_lyapunov),
+    "DynamicProgramme, hard": TunedOnModel(policies.DynamicProgramme),
+    "ReSolve, hard": TunedOnModel(policies.ReSolve, budget_mode="hard"),
+    "Learn, prior, hard": Method(partial(learn_with_prior, budget_mode="hard")),
+    "Learn, hard": TunedOnModel(policies.Learn, budget_mode="hard"),
+    "EstimFuture": TunedOnModel(policies.EstimFuture, estimate="minimum"),
+    "EstimFuture, devices": TunedOnModel(policies.EstimFuture, estimate="devices"),
+    "EqualAlloc": TunedOnModel(policies.EqualAlloc),
+}
 """Every method without the future. The first keep the budget on average and the last never exceed it.
 
 ``AdaScale`` starts with an empty queue, as in the paper, with V from draws; ``warm`` is
 :meth:`~adascale.policies.AdaScale.from_law`."""
 
-TUNED: dict[str, PolicyBuilder] = {
-    "AdaScale": TunedOnRealisation(policies.AdaScale),
-    "PowerControl": TunedOnRealisation(policies.PowerControl),
-    "LyapunovPowerControl": best_lyapunov,
+TUNED = {
+    name: METHODS[name] for name in ("AdaScale", "PowerControl", "LyapunovPowerControl")
 }
 """The paper's methods that have a parameter, tuned on the realisation that they are evaluated on."""
 HINDSIGHT = ", hindsight"
@@ -155,7 +147,7 @@ _STORED = ("cost", "rdp", "epsilon")
 def methods() -> dict[str, PolicyBuilder]:
     """Optimal, :data:`CAUSAL`, and :data:`TUNED` with :data:`HINDSIGHT` behind the name."""
     tuned = {name + HINDSIGHT: method for name, method in TUNED.items()}
-    return {"Optimal": TunedOnRealisation(policies.Optimal), **CAUSAL, **tuned}
+    return {"Optimal": METHODS["Optimal"], **CAUSAL, **tuned}
 
 
 def causal_table(
@@ -173,7 +165,7 @@ def causal_table(
     preset = presets.load(dataset)
     policies = methods() if policies is None else policies
     levels = preset.levels if budgets is None else budgets
-    table = leakage_table(
+    return leakage_table(
         preset.scenario,
         levels,
         seeds,
@@ -181,7 +173,6 @@ def causal_table(
         progress=sys.stderr.isatty(),
         executor=executor,
     )
-    return table[["policy", "nu", "seed", *_STORED]]
 
 
 def protocols(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -191,14 +182,14 @@ def protocols(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     parameter spend :math:`\nu` on average over the law; their leakage is compared as it is, with that of the optimum at
     :math:`\nu`, and the cost stands beside it (:func:`~companion.summary.promises`).
     """
-    tables = {}
-    for protocol, behind in (("in hindsight", HINDSIGHT), ("without the future", "")):
-        names = {name + behind if name in TUNED else name: name for name in METHODS}
-        rows = table[table["policy"].isin([*names])]
-        tables[protocol] = rows.assign(policy=rows["policy"].map(names)).reset_index(
-            drop=True
-        )
-    return tables
+
+    def named(names):
+        rows = table[table["policy"].isin(names)]
+        return rows.assign(policy=rows["policy"].map(names)).reset_index(drop=True)
+
+    hindsight = {name + HINDSIGHT * (name in TUNED): name for name in METHODS}
+    causal = {name: name for name in METHODS}
+    return {"in hindsight": named(hindsight), "without the future": named(causal)}
 
 
 def committed(executor: Executor | None) -> Iterator[pd.DataFrame]:

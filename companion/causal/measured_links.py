@@ -4,9 +4,9 @@ The links are those of :mod:`companion.causal.link_data`.  No measurement is par
 the methods did.  None without the future sees a round before it comes: what it believes is taken from earlier rounds.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -15,12 +15,12 @@ from tqdm import tqdm
 
 from adascale import accounting, channel, policies
 from adascale.channel import ChannelModel, EmpiricalFloors, FloorLaw, Rayleigh
-from adascale.comparison import PolicyBuilder, TunedOnModel, TunedOnRealisation
+from adascale.comparison import TunedOnModel
 from adascale.errors import BudgetNotReached
+from adascale.policies import Policy
 from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
-from adascale.statistics import interval
-from companion.causal.fresh import HINDSIGHT, TUNED, online_methods
+from companion.causal.fresh import CAUSAL, HINDSIGHT, TUNED, learn_with_prior
 from companion.causal.link_data import (
     DEVICES,
     Realisation,
@@ -30,8 +30,10 @@ from companion.causal.link_data import (
     michigan,
     realisations,
 )
+from companion.methods import METHODS
 from companion.privacy.sharp import SharpAccountant
 from companion.results import wide
+from companion.summary import intervals
 
 BUDGET = 0.04
 SCALES = (0.1, 10.0, np.nan)
@@ -94,45 +96,39 @@ def problem_of(measured: Realisation, scale: float = 1.0) -> tuple[Problem, Floa
     return Problem(scenario, scenario.min_gain(gain), BUDGET), past
 
 
-def methods(scenario: Scenario, past: FloatArray) -> dict[str, PolicyBuilder]:
+def methods(
+    scenario: Scenario, past: FloatArray
+) -> dict[str, Callable[[Problem], Policy]]:
     r"""Return all methods by name: the optimum, online policies, and policies tuned on the evaluated rounds.
 
     The assumed distribution is that of the past floors. After a comma, ``Rayleigh`` means Rayleigh fading with the past
     mean gains, and ``seen`` the coherence of the floors so far (:func:`~adascale.policies.seen_coherence`).
     """
+    mean_gain = past.mean(axis=-1) / scenario.batch_second_moment
     past_rounds = Past(min_gain=tuple(scenario.min_gain(past).tolist()))
-    law = EmpiricalFloors.of(scenario, past_rounds.min_gain)
-    by_past = online_methods(past_rounds)
-    by_rayleigh = online_methods(Rayleigh())
-    by_law = (
-        "ConstantLevel",
-        "ReSolve",
-        "ReSolve, hard",
-        "AdaScale, warm",
-        "Learn, prior",
-        "Learn, prior, hard",
-    )
+
+    def built(method, assumed=past_rounds):
+        return lambda problem: method(problem, mean_gain, assumed)
+
     first = (
-        "AdaScale",
-        "PowerControl",
-        "LyapunovPowerControl",
-        "EstimFuture",
-        "EqualAlloc",
-        "Learn",
-        "Learn, hard",
+        *("AdaScale", "PowerControl", "LyapunovPowerControl", "EstimFuture"),
+        *("EqualAlloc", "Learn", "Learn, hard", "DynamicProgramme, hard"),
     )
-    return {
-        "Optimal": TunedOnRealisation(policies.Optimal),
-        **{name: by_past[name] for name in (*first, "DynamicProgramme, hard")},
+    by_law = (
+        *("ConstantLevel", "ReSolve", "ReSolve, hard"),
+        *("AdaScale, warm", "Learn, prior", "Learn, prior, hard"),
+    )
+    seen = {"budget_mode": "hard", "coherence": "seen"}
+    by_name = {
+        "Optimal": METHODS["Optimal"],
+        **{name: CAUSAL[name] for name in first},
         **{name + HINDSIGHT: method for name, method in TUNED.items()},
-        "ReSolve, hard, seen": TunedOnModel(
-            policies.ReSolve, channel=past_rounds, budget_mode="hard", coherence="seen"
-        ),
-        "Learn, prior, hard, seen": lambda *_: policies.Learn(
-            "hard", prior=law, coherence="seen"
-        ),
-        **{name: by_past[name] for name in by_law},
-        **{f"{name}, Rayleigh": by_rayleigh[name] for name in by_law},
+        "ReSolve, hard, seen": TunedOnModel(policies.ReSolve, **seen),
+        "Learn, prior, hard, seen": partial(learn_with_prior, **seen),
+        **{name: CAUSAL[name] for name in by_law},
+    }
+    return {name: built(method) for name, method in by_name.items()} | {
+        f"{name}, Rayleigh": built(CAUSAL[name], Rayleigh()) for name in by_law
     }
 
 
@@ -151,29 +147,24 @@ def links_table(
     work = [(realisation, scale) for realisation in measured for scale in scales]
     for realisation, scale in tqdm(work, disable=None, unit="realisation"):
         problem, past = problem_of(realisation, scale)
-        mean_gain = past.mean(axis=-1) / problem.scenario.batch_second_moment
-        best = {}
+        key = dict(zip(_KEYS, realisation[:3], strict=True)) | {"scale": scale}
         for name, method in methods(problem.scenario, past).items():
             try:
-                w = method(problem, mean_gain).schedule(problem)
+                w = method(problem).schedule(problem)
             except BudgetNotReached:
-                figures = dict.fromkeys(_STORED, np.nan)
-            else:
-                figures = {
-                    "cost": float(problem.cost(w)),
-                    "rdp": float(problem.rdp(w)),
-                    "epsilon": float(problem.epsilon(w, account)),
-                    "exact": np.nan,
-                }
-                if scale == 1 and name in EXACT:
-                    figures["exact"] = float(problem.epsilon(w, SharpAccountant()))
-            best = best or {**figures, "cost": BUDGET}
-            ratio = {key: value / best[key] for key, value in figures.items()}
-            rows.append(
-                dict(zip(_KEYS, realisation[:3], strict=True))
-                | {"scale": scale, "policy": name}
-                | ratio
-            )
+                rows.append(key | {"policy": name})
+                continue
+            figures = {
+                "cost": problem.cost(w),
+                "rdp": problem.rdp(w),
+                "epsilon": problem.epsilon(w, account),
+            }
+            if scale == 1 and name in EXACT:
+                figures["exact"] = problem.epsilon(w, SharpAccountant())
+            if name == "Optimal":
+                best = figures | {"cost": BUDGET}
+            ratios = {each: float(figures[each] / best[each]) for each in figures}
+            rows.append(key | {"policy": name} | ratios)
     return pd.DataFrame(rows)
 
 
@@ -192,17 +183,18 @@ def links_statistics(measured: Iterable[Realisation]) -> pd.DataFrame:
             -10 * np.log10(part.min(axis=0)) for part in (gain, realisation.past)
         )
         rows.append(
-            dict(zip(_KEYS, realisation[:3], strict=True))
-            | {
-                "links_spread_db": np.median((10 * np.log10(gain)).std(axis=1)),
-                "floor_spread_db": floor.std(),
-                "drift_db": np.median(floor) - np.median(before),
-                "lag1": lag1(10 ** (floor / 10)),
-                "changed": (np.diff(gain, axis=1) != 0).any(axis=0).mean(),
-                "same": np.bincount(gain.argmin(axis=0)).max() / gain.shape[1],
-            }
+            (
+                *realisation[:3],
+                np.median((10 * np.log10(gain)).std(axis=1)),
+                floor.std(),
+                np.median(floor) - np.median(before),
+                lag1(10 ** (floor / 10)),
+                (np.diff(gain, axis=1) != 0).any(axis=0).mean(),
+                np.bincount(gain.argmin(axis=0)).max() / gain.shape[1],
+            )
         )
-    return pd.DataFrame(rows)
+    names = "links_spread_db floor_spread_db drift_db lag1 changed same"
+    return pd.DataFrame(rows, columns=[*_KEYS, *names.split()])
 
 
 def lag1(values: FloatArray) -> float:
@@ -210,6 +202,9 @@ def lag1(values: FloatArray) -> float:
     off = values - values.mean()
     total = (off**2).sum()
     return float((off[1:] * off[:-1]).sum() / total) if total > 0 else np.nan
+
+
+_FIRST_LOOK = ("Optimal", "AdaScale" + HINDSIGHT, "PowerControl" + HINDSIGHT)
 
 
 def first_look(folder: Path | str) -> pd.DataFrame:
@@ -224,14 +219,13 @@ def first_look(folder: Path | str) -> pd.DataFrame:
         for number, group in enumerate(links, start=1):
             gain = group[:, ::6][:, :500]
             problem, past = problem_of(Realisation("", "", 0, gain, gain))
-            mean_gain = past.mean(axis=-1) / problem.scenario.batch_second_moment
-            epsilon = {}
-            for policy in (policies.Optimal, policies.AdaScale, policies.PowerControl):
-                tuned = TunedOnRealisation(policy)(problem, mean_gain)
-                own = float(problem.epsilon(tuned.schedule(problem)))
-                epsilon[policy.__name__] = own / epsilon.get("Optimal", 1.0)
-            rows.append({"unit": unit, "group": number} | epsilon)
-    return pd.DataFrame(rows).drop(columns="Optimal")
+            by_name = methods(problem.scenario, past)
+            best, *others = (
+                problem.epsilon(by_name[name](problem).schedule(problem))
+                for name in _FIRST_LOOK
+            )
+            rows.append((unit, number, *(float(each / best) for each in others)))
+    return pd.DataFrame(rows, columns=["unit", "group", "AdaScale", "PowerControl"])
 
 
 SHOWN = ("Optimal", "AdaScale, warm", "Learn, hard", "ReSolve, hard")
@@ -241,12 +235,9 @@ SHOWN = ("Optimal", "AdaScale, warm", "Learn, hard", "ReSolve, hard")
 def example(measured: Realisation) -> pd.DataFrame:
     """Round by round: the weakest, the median and the strongest link in dB, the floor, and what methods make of it."""
     problem, past = problem_of(measured)
-    mean_gain = past.mean(axis=-1) / problem.scenario.batch_second_moment
     level = 10 * np.log10(measured.gain)
     by_name = methods(problem.scenario, past)
-    energy = {
-        name: by_name[name](problem, mean_gain).schedule(problem) for name in SHOWN
-    }
+    energy = {name: by_name[name](problem).schedule(problem) for name in SHOWN}
     return pd.DataFrame(
         {
             "round": np.arange(problem.num_rounds),
@@ -266,23 +257,20 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     optimum's the mean, and ``_worst``; the median of ``rdp``, and the 95 % t interval of ``epsilon`` over groups, whose
     windows are averaged before; the mean of ``exact``.
     """
-    rows = []
     kept = table.dropna(subset=["cost"])
-    for (trace, policy), own in kept.groupby(["trace", "policy"], sort=False):
-        _, low, high = interval(own.groupby("group")["epsilon"].mean())
-        row = {"trace": trace, "policy": policy} | own[[*_STORED]].mean().to_dict()
-        row |= {f"{name}_worst": own[name].max() for name in ("rdp", "epsilon")}
-        rows.append(
-            row
-            | {
-                "over": (own["cost"] > 1 + 1e-6).mean(),
-                "most": own["cost"].max(),
-                "rdp_median": own["rdp"].median(),
-                "epsilon_low": low,
-                "epsilon_high": high,
-            }
-        )
-    return pd.DataFrame(rows)
+    by = ["trace", "policy"]
+    groups = kept.assign(over=kept["cost"] > 1 + 1e-6).groupby(by, sort=False)
+    windows = kept.groupby([*by, "group"])["epsilon"].mean()
+    ends = intervals(windows.groupby(by))
+    means = groups[[*_STORED, "over"]].mean()
+    return means.assign(
+        rdp_worst=groups["rdp"].max(),
+        epsilon_worst=groups["epsilon"].max(),
+        most=groups["cost"].max(),
+        rdp_median=groups["rdp"].median(),
+        epsilon_low=ends["low"],
+        epsilon_high=ends["high"],
+    ).reset_index()
 
 
 def committed(source: Path) -> list[pd.DataFrame]:

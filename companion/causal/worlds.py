@@ -1,71 +1,74 @@
 r"""Which policy on which channel: ``python -m companion make channels`` and ``channels-exact``.
 
-A *world* is a pair of channel models: what realisations are drawn from, and what is believed by policies that need a
-law.  Every policy runs on the same realisations of a world; no parameter has seen one, but where the name says
+A *world* is a channel model: what realisations are drawn from, and what is believed by policies that need a law.
+Every policy runs on the same realisations of a world; no parameter has seen one, but where the name says
 ``hindsight``.
 """
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
+from dataclasses import dataclass, field
 from functools import partial
-from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
 
 from adascale import channel, policies
 from adascale.accounting import Accountant, OrdersTooFew
-from adascale.channel import ChannelModel, Rayleigh
+from adascale.channel import Channel, ChannelModel, Rayleigh
+from adascale.channel.model import Seeds
 from adascale.comparison import (
-    PolicyBuilder,
     TunedOnModel,
-    TunedOnRealisation,
     leakage_table,
 )
 from adascale.policies.resolve import SEEN
 from adascale.scenario import Scenario
 from adascale.workers import map_tasks
-from companion.causal.fresh import online_methods
+from companion.causal.fresh import CAUSAL
+from companion.methods import METHODS
 from companion.privacy.sharp import SharpAccountant
 from companion.results import wide
 from companion.theory.correlated import block_table
 
 
-class World(NamedTuple):
-    """A channel and a belief."""
+@dataclass(frozen=True)
+class BelievedRayleigh(Rayleigh, same_law=True):
+    """Channels of another model that policies take for Rayleigh fading, with the path losses that the server knows."""
 
-    truth: ChannelModel
-    """What is drawn."""
-    belief: ChannelModel = Rayleigh()
-    """From what the law of floors is computed, with the path losses that the server knows."""
+    truth: ChannelModel = field(default_factory=Rayleigh)
 
-
-def _world_of(model):
-    return World(model, model)
+    def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
+        """Draw from the true model."""
+        return self.truth.draw(num_devices, num_rounds, seed)
 
 
-WORLDS: dict[str, World] = {
-    "Rayleigh": _world_of(Rayleigh()),
-    "Rician, K = 5": _world_of(channel.Rician(K=5.0)),
-    "Nakagami, m = 2": _world_of(channel.Nakagami(m=2.0)),
-    "Nakagami, m = 0.5": _world_of(channel.Nakagami(m=0.5)),
-    "two antennas, the better": _world_of(channel.AntennaSelection(antennas=2)),
-    "two blocks a round": _world_of(channel.BlockFading(blocks=2)),
-    "Rician, believed Rayleigh": World(channel.Rician(K=5.0)),
-    "path losses off by 3 dB": World(channel.Shadowed(deviation=3.0, known=False)),
-    "path losses off by 8 dB": World(channel.Shadowed(deviation=8.0, known=False)),
-    "moving at 1.5 m/s": World(channel.Moving()),
-    "urban street": World(channel.UrbanMicro()),
-    "Jakes, 10 Hz": World(channel.Jakes(doppler=10.0)),
-    "Jakes, 0.1 Hz": World(channel.Jakes(doppler=0.1)),
-    "Gauss-Markov, r = 0.9": World(channel.GaussMarkov(correlation=0.9)),
-    "Gauss-Markov, r = 0.99": World(channel.GaussMarkov(correlation=0.99)),
+_KNOWN = {
+    "Rayleigh": "rayleigh",
+    "Rician, K = 5": "rician:K=5",
+    "Nakagami, m = 2": "nakagami:m=2",
+    "Nakagami, m = 0.5": "nakagami:m=0.5",
+    "two antennas, the better": "antenna-selection:antennas=2",
+    "two blocks a round": "block-fading:blocks=2",
+}
+_MISTAKEN = {
+    "Rician, believed Rayleigh": "rician:K=5",
+    "path losses off by 3 dB": "shadowed:deviation=3,known=False",
+    "path losses off by 8 dB": "shadowed:deviation=8,known=False",
+    "moving at 1.5 m/s": "moving",
+    "urban street": "urban-micro",
+    "Jakes, 10 Hz": "jakes:doppler=10",
+    "Jakes, 0.1 Hz": "jakes:doppler=0.1",
+    "Gauss-Markov, r = 0.9": "gauss-markov:correlation=0.9",
+    "Gauss-Markov, r = 0.99": "gauss-markov:correlation=0.99",
+}
+WORLDS = {name: channel.find(model) for name, model in _KNOWN.items()} | {
+    name: BelievedRayleigh(truth=channel.find(model))
+    for name, model in _MISTAKEN.items()
 }
 """The worlds of the table.  In the first six the law of a round is known and rounds are independent; Jakes' and
 Gauss-Markov rounds have the law that is believed, and hang together."""
 
-KNOWN = tuple(name for name, world in WORLDS.items() if world.truth == world.belief)
+KNOWN = tuple(_KNOWN)
 """The worlds of independent rounds with a known law, where the dynamic programme is what can be reached."""
 
 ENDS = (
@@ -81,7 +84,16 @@ PROGRAMME = "DynamicProgramme, hard"
 HINDSIGHT = "AdaScale, hindsight"
 """AdaScale with its penalty matched on the realisation itself, as the paper does it."""
 
-_METHODS = (
+_coherent = partial(TunedOnModel, coherence=SEEN)
+_ALL = CAUSAL | {
+    "Optimal": METHODS["Optimal"],
+    "ReSolve, coherent": _coherent(policies.ReSolve),
+    "ReSolve, coherent, hard": _coherent(policies.ReSolve, budget_mode="hard"),
+    "Learn, coherent": _coherent(policies.Learn),
+    "Learn, coherent, hard": _coherent(policies.Learn, budget_mode="hard"),
+    HINDSIGHT: METHODS["AdaScale"],
+}
+_NAMES = (
     *("Optimal", "ConstantLevel", "ReSolve", "ReSolve, coherent", "AdaScale, warm"),
     *("AdaScale", "Learn", "Learn, coherent", "PowerControl", "LyapunovPowerControl"),
     *(PROGRAMME, "ReSolve, hard", "ReSolve, coherent, hard", "Learn, hard"),
@@ -105,112 +117,50 @@ _BLOCK_ROW = ("nu", "block", "seed")
 _BLOCK_STORED = ("cost", "ratio")
 
 
-def remembered(method: PolicyBuilder) -> PolicyBuilder:
-    """Cache the policies of a method that depends on budgets and mean gains alone."""
-    policies_by_key = {}
-
-    def again(problem, mean_gain=None):
-        key = (
-            np.asarray(problem.budget).tobytes(),
-            np.asarray(mean_gain, dtype=float).tobytes(),
-        )
-        if key not in policies_by_key:
-            policies_by_key[key] = method(problem, mean_gain)
-        return policies_by_key[key]
-
-    return again
-
-
-def methods(belief: ChannelModel) -> dict[str, PolicyBuilder]:
-    """Return every method of the table by name, with this belief; the optimum first."""
-    coherent = partial(TunedOnModel, channel=belief, coherence=SEEN)
-    by_name = online_methods(belief) | {
-        "Optimal": TunedOnRealisation(policies.Optimal),
-        "ReSolve, coherent": coherent(policies.ReSolve),
-        "ReSolve, coherent, hard": coherent(policies.ReSolve, budget_mode="hard"),
-        "Learn, coherent": coherent(policies.Learn),
-        "Learn, coherent, hard": coherent(policies.Learn, budget_mode="hard"),
-        HINDSIGHT: TunedOnRealisation(policies.AdaScale),
-    }
-    for name in ("AdaScale", "PowerControl", "LyapunovPowerControl"):
-        by_name[name] = remembered(by_name[name])
-    return {name: by_name[name] for name in _METHODS}
-
-
-def worlds_table(
-    worlds: Mapping[str, World],
+def world_table(
+    name: str,
     seeds: Iterable[int] = SEEDS,
     budgets: Sequence[float] | None = None,
-    chosen: Sequence[str] | None = None,
-    *,
+    chosen: Sequence[str] = _NAMES,
     accountant: Accountant | None = None,
 ) -> pd.DataFrame:
-    """Compute what policies cost and leak in worlds of one belief: a row per world, policy, nu and seed.
+    """Compute what policies cost and leak in one world: a row per policy, nu and seed.
 
-    ``budgets`` are by default ``MIDDLE``, and ``OUTER`` for the worlds in :data:`ENDS`; ``chosen``, names of
-    :func:`methods`, by default all, the dynamic programme only for the worlds in :data:`KNOWN`.  ``epsilon`` is by
-    default computed by :class:`~adascale.accounting.RenyiAccountant`.
+    ``budgets`` are by default ``MIDDLE``, and ``OUTER`` for the worlds in :data:`ENDS`; the dynamic programme is only
+    for the worlds in :data:`KNOWN`.
     """
-    seeds = list(seeds)
-    parts = []
-    by_name = methods(*{world.belief for world in worlds.values()})
-    for name, world in worlds.items():
-        names = (
-            [policy for policy in by_name if name in KNOWN or policy != PROGRAMME]
-            if chosen is None
-            else chosen
+    if budgets is None:
+        budgets = (MIDDLE, *OUTER) if name in ENDS else (MIDDLE,)
+    # of schedules that leak so much that no order serves them
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OrdersTooFew)
+        table = leakage_table(
+            Scenario.mnist(),
+            budgets,
+            seeds,
+            {each: _ALL[each] for each in chosen if each != PROGRAMME or name in KNOWN},
+            channel=WORLDS[name],
+            accountant=accountant,
         )
-        for nu in (
-            (MIDDLE, *(OUTER if name in ENDS else ())) if budgets is None else budgets
-        ):
-            # of schedules that leak so much that no order serves them
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", OrdersTooFew)
-                run = {policy: by_name[policy] for policy in names}
-                table = leakage_table(
-                    Scenario.mnist(),
-                    (nu,),
-                    seeds,
-                    run,
-                    channel=world.truth,
-                    accountant=accountant,
-                )
-            parts.append(table.assign(world=name))
-    return pd.concat(parts, ignore_index=True)[
-        ["world", "policy", "nu", "seed", *_STORED]
-    ]
-
-
-def channels_table(executor: Executor | None) -> pd.DataFrame:
-    """:func:`worlds_table` of all :data:`WORLDS`, at most three of one belief in a task."""
-    groups = []
-    for belief in dict.fromkeys(world.belief for world in WORLDS.values()):
-        names = [name for name, world in WORLDS.items() if world.belief == belief]
-        groups += [
-            {name: WORLDS[name] for name in names[i : i + 3]}
-            for i in range(0, len(names), 3)
-        ]
-    return pd.concat(map_tasks(worlds_table, groups, executor), ignore_index=True)
+    return table.assign(world=name)
 
 
 def exact_table(
     name: str,
     seeds: Iterable[int] = SEEDS,
     budgets: Sequence[float] | None = None,
-    chosen: Sequence[str] = ACCOUNTED,
 ) -> pd.DataFrame:
-    r"""Compute the exact :math:`\varepsilon` of schedules of :func:`worlds_table` in one world (:eq:`eq:inversion`)."""
-    table = worlds_table(
-        {name: WORLDS[name]}, seeds, budgets, chosen, accountant=SharpAccountant()
-    ).rename(columns={"epsilon": "exact"})
-    return table[["world", "policy", "nu", "seed", *_EXACT_STORED]]
+    r"""Compute the exact :math:`\varepsilon` of schedules of :func:`world_table` (:eq:`eq:inversion`)."""
+    table = world_table(name, seeds, budgets, ACCOUNTED, SharpAccountant())
+    return table.rename(columns={"epsilon": "exact"})
 
 
 def committed(executor: Executor | None) -> Iterator[pd.DataFrame]:
     """Yield the committed tables of blocks and of all worlds."""
     blocks = [block_table(nu, seeds=BLOCK_SEEDS) for nu in (MIDDLE, *OUTER)]
     yield wide(pd.concat(blocks), _BLOCK_STORED, _BLOCK_ROW)
-    yield wide(channels_table(executor), _STORED, _ROW)
+    worlds = map_tasks(world_table, WORLDS, executor)
+    yield wide(pd.concat(worlds), _STORED, _ROW)
 
 
 def committed_exact(executor: Executor | None) -> pd.DataFrame:

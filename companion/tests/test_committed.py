@@ -44,7 +44,6 @@ def tabulated(rows):
 
 # name, which of its rows, and the function with its arguments that makes them again
 MOVING, SLOW = "moving at 1.5 m/s", "Gauss-Markov, r = 0.99"
-MOVED = {MOVING: worlds.WORLDS[MOVING]}
 FORGOTTEN = {"nu": 0.01, "forgetting": 6.0, "seed": 3}
 LAST_BLOCK = {"seed": 92_007, "nu": 0.04, "block": 100}
 AGAIN = [
@@ -85,8 +84,8 @@ AGAIN = [
     (
         "channels/table",
         {"seed": 91_013, "nu": 0.04, "world": MOVING},
-        worlds.worlds_table,
-        MOVED,
+        worlds.world_table,
+        MOVING,
         [91_013],
         (0.04,),
     ),
