@@ -8,20 +8,15 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from adascale.scenario import FloatArray
+from companion.bounds import ConvergenceBound
 from companion.figures.style import CONTEXT, Look, name_curves, panels, shades
 from companion.theory.convergence import reuse_breaks, reuse_left_side
 
 _OWN, _OTHER = (shade["color"] for shade in reversed(shades(2)))
-_TERMS: dict[str, Look] = {
-    "initial": CONTEXT | {"marker": "X"},
-    "heterogeneity": CONTEXT | {"marker": "v"},
-    "sampling": CONTEXT | {"marker": "D"},
-    "noise": CONTEXT | {"marker": "s"},
-}
 _LINES: dict[str, Look] = {
     **{
-        term: look | {"markevery": 6, "label": f"{term} term"}
-        for term, look in _TERMS.items()
+        term: CONTEXT | {"marker": marker, "markevery": 6, "label": f"{term} term"}
+        for term, marker in zip(ConvergenceBound._fields, "XvDs", strict=True)
     },
     "total": {"color": "black", "linewidth": 2, "label": "the paper's bound"},
     "near": {"color": _OWN, "linestyle": "--", "label": "nearly exact bound"},

@@ -21,6 +21,7 @@ from companion.figures.style import (
     policy_style,
     shades,
 )
+from companion.summary import intervals
 
 
 def one_training(histories: Mapping[str, pd.DataFrame]) -> Figure:
@@ -83,7 +84,7 @@ def noise_and_leakage(
         ("AdaScale", "AdaScale", "EqualAlloc"),
         strict=True,
     ):
-        bars(axis, list(table), [average(table[nu]) for nu in table], STYLE[policy])
+        bars(axis, intervals(table.items(), average), STYLE[policy])
         axis.axhline(1.0 if table is ratio else 0.0, **NOISE_FREE)
         axis.axvline(floor, color="0.4", linestyle=":")
         axis.set_xscale("log")
@@ -104,17 +105,12 @@ def lost_and_gap(rows: pd.DataFrame, marks: Mapping[str, float]) -> Figure:
     ``rows`` has ``nu, budget``, and ``lost, gap`` each with ``_low`` and ``_high``, of interpretations that differ in
     the budget alone.  Each of ``marks`` spans the paper's range of :math:`\nu` times its factor.
     """
-    rows = rows.sort_values("budget")
+    rows = rows.set_index("budget").sort_index()
     figure, axes = panels(2, 2.7, sharex=True)
     for axis, column, style, level in zip(
         axes, ("lost", "gap"), ("AdaScale", "EqualAlloc"), (0, 1), strict=True
     ):
-        bars(
-            axis,
-            rows["budget"],
-            rows[[column, f"{column}_low", f"{column}_high"]].to_numpy().tolist(),
-            STYLE[style],
-        )
+        bars(axis, rows[[column, f"{column}_low", f"{column}_high"]], STYLE[style])
         axis.axhline(level, **NOISE_FREE)
     axes[0].set_ylabel("accuracy lost to\nnoise, AdaScale [points]")
     axes[1].set(
@@ -158,8 +154,8 @@ def falls(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float]) -> Fi
         levels = sorted(table)
         # so that bars do not hide each other
         shift = 1.06 ** (i - (len(tables) - 1) / 2)
-        fall = [interval(table[nu] - table[levels[0]]) for nu in levels[1:]]
-        bars(axis, [nu * shift for nu in levels[1:]], fall, looks[i] | {"label": name})
+        fall = ((nu * shift, table[nu] - table[levels[0]]) for nu in levels[1:])
+        bars(axis, intervals(fall), looks[i] | {"label": name})
     axis.axhline(0, color="0.45", linewidth=1)
     star = PAPER | {"markersize": 12, "linestyle": "none"}
     axis.plot(
@@ -170,10 +166,7 @@ def falls(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float]) -> Fi
         xlabel="noise budget $\\nu$",
         ylabel=f"accuracy above that\nat {min(ends):g} [points]",
     )
-    label_budgets(
-        axis,
-        sorted(set().union(*(set(sorted(table)[1:]) for table in tables.values()))),
-    )
+    label_budgets(axis, (nu for table in tables.values() for nu in sorted(table)[1:]))
     name_curves(axis)
     return figure
 
@@ -187,15 +180,14 @@ def weights(
     """
     figure, axis = plt.subplots()
     looks = dict(zip(("momentum 0.9", "no momentum"), shades(2), strict=True))
-    later = np.sort(responses["later"].unique())
     for setting, curve in fitted.items():
         look = looks[setting] | {"linestyle": "none", "label": setting}
         rows = responses[responses["setting"] == setting]
-        means = np.array([interval(of) for _, of in rows.groupby("later")["response"]])
-        scale = means[:, 0].max()
+        found = intervals((k + 1, of) for k, of in rows.groupby("later")["response"])
+        scale = found["centre"].max()
         rounds = np.arange(len(curve)) + 1
         axis.plot(rounds, curve[::-1] / scale, color=look["color"], linewidth=1)
-        bars(axis, later + 1, (means / scale).tolist(), look)
+        bars(axis, found / scale, look)
     axis.set(
         xscale="log",
         xlabel="rounds from the noise to the end",

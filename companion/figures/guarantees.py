@@ -10,17 +10,18 @@ from numpy.typing import ArrayLike
 
 from adascale.problem import RoundLeakage
 from adascale.scenario import FloatArray
-from adascale.statistics import interval
 from companion.bounds import QueueLimits
 from companion.figures.style import (
     CONTEXT,
     PAPER,
     STYLE,
     Look,
+    bars,
     name_curves,
     panels,
     shades,
 )
+from companion.summary import intervals
 
 _MEASURED = STYLE["AdaScale"]
 _BOUND, _OURS = shades(2)
@@ -82,10 +83,8 @@ def against_penalty(penalty: FloatArray, quantities: Sequence[Bounded]) -> Figur
         else:
             axis.axhline(0, color="black", linewidth=0.8)
             axis.set_yscale("symlog", linthresh=panel.small)
-        centre, _, high = np.array([interval(row) for row in panel.values]).T
-        axis.errorbar(
-            penalty, centre, high - centre, capsize=2, label="AdaScale", **_MEASURED
-        )
+        found = intervals(zip(penalty, panel.values, strict=True))
+        bars(axis, found, _MEASURED | {"capsize": 2, "label": "AdaScale"})
         for name, bound in panel.bounds.items():
             axis.plot(penalty, bound, label=name, **style[name])
         axis.set(xscale="log", ylabel=panel.name.replace(" [", "\n["))
@@ -101,29 +100,14 @@ def two_futures(leakage: RoundLeakage, floor: float, budget: float) -> Figure:
     regrets = []
     lines = (_OURS | {"linestyle": "-"}, _BOUND | {"linestyle": "--"})
     for name, level, rise, style in (("A", 1, 0, lines[0]), ("B", 2, 2, lines[1])):
-        ground = (floor / budget + rise * np.array([0, 0, 1, 1])).tolist()
-        color = style["color"]
-        above.plot(
-            [0, 0.5, 0.5, 1],
-            ground,
-            color=color,
-            linestyle=style["linestyle"],
-            label=f"floors of {name}",
-        )
-        above.axhline(
-            floor / budget + level,
-            color=color,
-            linestyle=":",
-            label=f"water level of {name}",
-        )
+        ground = floor / budget + rise * np.array([0, 0, 1, 1])
+        look = style | {"marker": "", "label": f"floors of {name}"}
+        above.plot([0, 0.5, 0.5, 1], ground, **look)
+        look = {"linestyle": ":", "label": f"water level of {name}"}
+        above.axhline(floor / budget + level, color=style["color"], **look)
         second_half = leakage(floor + rise * budget + 2 * budget - first_half)
-        regrets.append(
-            1e3
-            * (
-                (leakage(floor + first_half) + second_half) / 2
-                - leakage(floor + level * budget)
-            )
-        )
+        mean = (leakage(floor + first_half) + second_half) / 2
+        regrets.append(1e3 * (mean - leakage(floor + level * budget)))
         below.plot(
             first_half / budget, regrets[-1], markevery=50, label=f"$r_{name}$", **style
         )
@@ -157,15 +141,8 @@ def scaling(table: pd.DataFrame, starts: ArrayLike) -> Figure:
             rows["leakage"] / rows["optimum_at_cost"],
         )
         for axis, column in zip(axes, columns, strict=True):
-            groups = column.groupby(rows["T"])
-            centre, _, high = np.array([interval(values) for _, values in groups]).T
-            axis.errorbar(
-                list(groups.groups),
-                centre,
-                high - centre,
-                label=f"β = {beta:g}",
-                **look,
-            )
+            found = intervals(column.groupby(rows["T"]))
+            bars(axis, found, look | {"capsize": 0, "label": f"β = {beta:g}"})
         rows = far[far["beta"] == beta]
         if len(rows):
             mean = (rows["leakage"] / rows["optimum_at_cost"]).groupby(rows["T"]).mean()

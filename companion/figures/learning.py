@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from adascale.statistics import interval
 from companion.figures.style import (
     NOISE_FREE,
     PAPER,
@@ -21,6 +20,7 @@ from companion.figures.style import (
     policy_style,
     shades,
 )
+from companion.summary import intervals
 
 
 def accuracy(table: pd.DataFrame, quoted: tuple[float, float]) -> Figure:
@@ -65,8 +65,8 @@ def accuracy(table: pd.DataFrame, quoted: tuple[float, float]) -> Figure:
 
 def _bars(axis, values, look, apart=1.0):
     """Draw means of the columns at their names, with 95 % intervals where a column has several values."""
-    nus = np.array(sorted(values))
-    bars(axis, nus * apart, [interval(values[nu].dropna()) for nu in nus], look)
+    groups = ((nu * apart, values[nu].dropna()) for nu in sorted(values))
+    bars(axis, intervals(groups), look)
 
 
 def accuracy_ends(
@@ -86,24 +86,19 @@ def accuracy_ends(
     seeds = sorted({seed for points in wide.values() for seed in points.index})
     levels = next((min(points), max(points)) for points in wide.values())
     figure, axis = plt.subplots(figsize=(WIDTH, 3.8))
-    colors = [look["color"] for look in shades(len(wide))]
-    bars = [(0.0, 100 * np.array(quoted), "black", "")]
-    for i, (label, points) in enumerate(wide.items()):
-        apart = 0.16 * (i - (len(wide) - 1) / 2)
-        for seed, row in points.iterrows():
-            ends = row[[row.index.min(), row.index.max()]].to_numpy()
-            bars.append((1 + seeds.index(seed) + apart, ends, colors[i], label))
-    for place, ends, color, label in bars:
-        labels = axis.get_legend_handles_labels()[1]
-        axis.plot(
-            [place] * 2,
-            ends,
-            color=color,
-            linewidth=2.5,
-            label=None if label in ("", *labels) else label,
-        )
+
+    def bar(place, ends, color, label=None):
+        axis.plot([place] * 2, ends, color=color, linewidth=2.5, label=label)
         axis.plot(place, ends[0], "o", color=color)
         axis.plot(place, ends[1], "o", color=color, markerfacecolor="white")
+
+    bar(0.0, 100 * np.array(quoted), "black")
+    looks = zip(wide.items(), shades(len(wide)), strict=True)
+    for i, ((label, points), look) in enumerate(looks):
+        apart = 0.16 * (i - (len(wide) - 1) / 2)
+        for seed, row in points[[*levels]].iterrows():
+            name = label if seed == points.index[0] else None
+            bar(1 + seeds.index(seed) + apart, [*row], look["color"], name)
     for nu, fill in zip(levels, ("grey", "white"), strict=True):
         axis.plot(
             [], [], "o", color="grey", markerfacecolor=fill, label=f"$\\nu$ = {nu:g}"

@@ -20,6 +20,13 @@ from companion.figures.style import (
     panels,
     policy_style,
 )
+from companion.summary import intervals
+
+_METRICS = {
+    "rdp": "RDP leakage",
+    "epsilon": "DP leakage",
+    "exact": "exact $\\varepsilon$",
+}
 
 
 def realisations(table: pd.DataFrame) -> Figure:
@@ -33,15 +40,9 @@ def realisations(table: pd.DataFrame) -> Figure:
     by_seed = table[table["policy"] == "AdaScale"].pivot(
         index="nu", columns="seed", values="rdp"
     )
-    band = np.array([log_interval(row) for row in by_seed.to_numpy()])
-    above.fill_between(
-        by_seed.index,
-        band[:, 1],
-        band[:, 2],
-        color=look["color"],
-        alpha=0.15,
-        linewidth=0,
-    )
+    band = intervals(by_seed.iterrows(), log_interval)
+    shading = {"color": look["color"], "alpha": 0.15, "linewidth": 0}
+    above.fill_between(band.index, band["low"], band["high"], **shading)
     for seed, values in by_seed.items():
         above.plot(values, label=f"realisation {seed + 1}", **look | {"linewidth": 1})
     above.set_ylabel(
@@ -85,22 +86,14 @@ def paper_panel(
         leaked.pivot(index=["nu", "seed"], columns="policy", values=metric)
         for leaked in (table, second_table)
     )
-    for policy in (
-        name
-        for name in STYLE
-        if name in own and not (metric == "rdp" and name in NOT_IN_RDP)
-    ):
+    omitted = NOT_IN_RDP if metric == "rdp" else ()
+    for policy in (name for name in STYLE if name in own and name not in omitted):
         look = policy_style(policy) | {"label": label_of(policy)}
         above.plot(own[policy].groupby("nu").mean(), **look)
         ratio = (opposite[policy] / own[policy]).dropna()
         if (ratio != 1).any():
-            intervals = {nu: log_interval(values) for nu, values in ratio.groupby("nu")}
-            bars(
-                below,
-                [*intervals],
-                (100 * np.array([*intervals.values()]) - 100).tolist(),
-                look | {"linewidth": 1},
-            )
+            change = 100 * intervals(ratio.groupby("nu"), log_interval) - 100
+            bars(below, change, look | {"linewidth": 1})
     above.set(xscale="log", yscale="log", ylabel=f"mean {kind}\n{first}")
     below.axhline(0, color=CONTEXT["color"], linewidth=1, zorder=1)
     below.set(xlabel="noise budget $\\nu$", ylabel=f"change\n{second} [%]")
@@ -143,32 +136,27 @@ def gap(table: pd.DataFrame, metric: str | Sequence[str] = "rdp") -> Figure:
 def _gap(axis, table, metric):
     """One panel of :func:`gap`: methods next to each other at each budget."""
     labels = table.attrs.get("labels", {})
+    labels = {name: label for name, label in labels.items() if name != label}
     values = table.pivot(index=["seed", "nu"], columns="policy", values=metric)
     ratio = values.div(values["Optimal"], axis=0).groupby("nu")
     middle = ratio.median()
-    low = ratio.quantile((1 - 0.9) / 2)
-    high = ratio.quantile((1 + 0.9) / 2)
+    low, high = (ratio.quantile(share) for share in (0.05, 0.95))
     omitted = ("Optimal", *(NOT_IN_RDP if metric == "rdp" else ()))
     methods = [name for name in table["policy"].unique() if name not in omitted]
     for i, policy in enumerate(methods):
-        label = labels.get(policy, policy)
-        label = label_of(policy) if label == policy else label
         look = policy_style(policy, table["policy"]) | {
             "linewidth": 0.6,
             "elinewidth": 1.6,
-            "label": label,
+            "label": labels.get(policy, label_of(policy)),
         }
         bars = [middle[policy] - low[policy], high[policy] - middle[policy]]
         # so that bars do not hide each other
         aside = 1.1 ** (i - (len(methods) - 1) / 2)
         axis.errorbar(middle.index * aside, middle[policy], yerr=bars, **look)
     axis.axhline(1, color=STYLE["Optimal"]["color"], linewidth=1)
-    leakage_of = {
-        "rdp": "RDP leakage",
-        "epsilon": "DP leakage",
-        "exact": "exact $\\varepsilon$",
-    }[metric]
-    axis.set(xscale="log", yscale="log", ylabel=f"{leakage_of} relative to Optimal")
+    axis.set(
+        xscale="log", yscale="log", ylabel=f"{_METRICS[metric]} relative to Optimal"
+    )
     label_levels(axis)
     label_budgets(axis, middle.index)
     name_curves(axis)

@@ -4,7 +4,7 @@ A colour is a method.  Shades of violet are values of a parameter or bounds, and
 as a phone's screen, so that its words can be read there.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from textwrap import fill
 from typing import Any
 
@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, ScalarFormatter
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from adascale import policies
 from companion.figures.files import in_notebook
@@ -119,13 +119,11 @@ def panels(
     return plt.subplots(rows, 1, figsize=(WIDTH, rows * height + 0.3), **options)
 
 
-def bars(
-    axis: Axes, at: ArrayLike, intervals: Sequence[Sequence[float]], look: Look
-) -> None:
-    """Draw means with their intervals, (centre, low, high) each; none where one of them is infinite."""
-    centre, low, high = np.array(intervals).T
+def bars(axis: Axes, found: pd.DataFrame, look: Look) -> None:
+    """Draw means with their intervals (:func:`~companion.summary.intervals`); no intervals where one is infinite."""
+    centre, low, high = found.to_numpy().T
     apart = [centre - low, high - centre] if np.isfinite(low).all() else None
-    axis.errorbar(at, centre, yerr=apart, capsize=3, **look)
+    axis.errorbar(found.index, centre, yerr=apart, **({"capsize": 3} | look))
 
 
 def say(finding: str) -> None:
