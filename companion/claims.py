@@ -6,7 +6,7 @@ the interval contains the limit (:ref:`sec-claims`).  Every interval stands for 
 correction for their number would unsettle.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise, product
 
@@ -256,6 +256,7 @@ def averaged(
 
     ratio = over(values)
     wins = int((ratio > above).sum())
+    found: tuple[float, ...]
     if average == "share":
         found = wins / n, *scipy.stats.binomtest(wins, n).proportion_ci(0.95)
     elif average == "ratio of means":
@@ -273,7 +274,11 @@ def _median(values):
     return np.median(values), low, high
 
 
-_AVERAGES = {"geometric": log_interval, "arithmetic": interval, "median": _median}
+_AVERAGES: dict[str, Callable[..., tuple[float, ...]]] = {
+    "geometric": log_interval,
+    "arithmetic": interval,
+    "median": _median,
+}
 
 
 @cache

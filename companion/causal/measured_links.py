@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from tqdm import tqdm
 
 from adascale import accounting, channel, policies
 from adascale.channel import ChannelModel, EmpiricalFloors, FloorLaw, Rayleigh
-from adascale.comparison import TunedOnModel
+from adascale.comparison import PolicyBuilder, TunedOnModel
 from adascale.errors import BudgetNotReached
 from adascale.policies import Policy
 from adascale.problem import Problem
@@ -118,8 +119,8 @@ def methods(
         *("ConstantLevel", "ReSolve", "ReSolve, hard"),
         *("AdaScale, warm", "Learn, prior", "Learn, prior, hard"),
     )
-    seen = {"budget_mode": "hard", "coherence": "seen"}
-    by_name = {
+    seen: dict[str, Any] = {"budget_mode": "hard", "coherence": "seen"}
+    by_name: dict[str, PolicyBuilder] = {
         "Optimal": METHODS["Optimal"],
         **{name: CAUSAL[name] for name in first},
         **{name + HINDSIGHT: method for name, method in TUNED.items()},

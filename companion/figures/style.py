@@ -123,7 +123,8 @@ def bars(axis: Axes, found: pd.DataFrame, look: Look) -> None:
     """Draw means with their intervals (:func:`~companion.summary.intervals`); no intervals where one is infinite."""
     centre, low, high = found.to_numpy().T
     apart = [centre - low, high - centre] if np.isfinite(low).all() else None
-    axis.errorbar(found.index, centre, yerr=apart, **({"capsize": 3} | look))
+    capped: Look = {"capsize": 3} | look
+    axis.errorbar(found.index, centre, yerr=apart, **capped)
 
 
 def say(finding: str) -> None:
