@@ -126,9 +126,7 @@ class Proof:
 
     def is_wide(self) -> bool:
         """Check whether the interval is too wide to be certified."""
-        upper = max(self.upper.values())
-        narrow = max(WIDEST * upper, self.negligible)
-        return not (upper < math.inf and upper - self.lower <= narrow)
+        return not self.interval().certified
 
     def interval(self) -> CertifiedInterval:
         """Return the interval."""

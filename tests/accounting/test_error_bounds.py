@@ -181,11 +181,8 @@ def inversion(inversion, energy, epsilon, tilt, beyond, period, count):
 # of each check the bounds, with bad cases
 ROWS = {
     closed_form: {
-        "16 * ULP * logs": [(42801535.859696, 21399246.072359696)],
-        "16 * ULP * (4 + np.abs(log_first))": [(303.6573717181154, 0.0)],
-        "16 * ULP * density * (4 + (z + 1) * (z + mu))": [
-            (17252579.814688716, 8626295.874891672)
-        ],
+        "first * (4 + z * z)": [(2.6337521878059786e-07, 0.0)],
+        "density * (size + 1) * (size + mu)": [(68277074.51363873, 34138537.256819375)],
         "1e-300": [(1.0, 40.0)],
     },
     cells: {
@@ -241,7 +238,7 @@ ROWS = {
         "np.exp(np.minimum(log_right, 700.0))": [
             (3.9654664763, 0.0539633317, 0.171290036, 0.4551888605, 0.5530056953, 12)
         ],
-        "1 / math.expm1(min(a * period, 700.0))": [
+        "math.exp(-a * period) / -math.expm1(-a * period)": [
             (1.810889, 0.190741, 0.0173863, 3.377959, 33.29633, 60)
         ],
     },
@@ -287,8 +284,12 @@ ASSUMED = {  # of a function: the truth, what it may be off by, and where: first
     ),
     erfcx: (
         lambda x: mp.exp(x * x) * mp.erfc(x),
-        lambda _, right: 6 * right,
-        [0.03606184244578482, *np.abs([*ANY, *FAR]).tolist()],
+        lambda x, right: (6 + 2 * min(x, 0) ** 2) * right,
+        [
+            0.03606184244578482,
+            *np.abs([*ANY, *FAR]).tolist(),
+            *np.linspace(-26.2, 0, 600).tolist(),
+        ],
     ),
     erf: (
         mp.erf,

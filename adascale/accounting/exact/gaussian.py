@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr
+from scipy.special import erfcx
 
 from adascale.accounting.exact.moments import ULP, log_ratio
 from adascale.rootfind import solve
@@ -19,34 +19,24 @@ def delta(energy: Any, epsilon: Any) -> tuple[Any, Any, Any]:
 
     Return the value, its lower and its upper bound; ``energy`` is :math:`\mu^2`, (sensitivity / noise) squared.
     """
-    if np.ndim(energy) == 0 and energy == 0:
-        exact = np.maximum(-np.expm1(np.minimum(epsilon, 0.0)), 0.0)
-        return exact, exact * (1 - 8 * ULP), exact * (1 + 8 * ULP)
-    mu = np.sqrt(energy)
-    log_first = log_ndtr(0.5 * mu - epsilon / mu)
-    log_second = log_ndtr(-0.5 * mu - epsilon / mu)
-    with np.errstate(invalid="ignore", over="ignore"):
-        size = np.exp(log_first)
-        gap = np.minimum(log_second + epsilon - log_first, 0.0)
-        value = -size * np.expm1(gap)
-        logs = np.abs(log_first) + np.abs(log_second) + np.abs(epsilon)
-        gap_off = 16 * ULP * logs
-        second_off = np.exp(np.minimum(gap + gap_off, 0.0)) * gap_off
-        off = size * (16 * ULP * (4 + np.abs(log_first)) + second_off)
-        # a difference of Mills' ratios, which loses less where epsilon is large
-        z = np.maximum(epsilon / mu - 0.5 * mu, 0.0)
-        density = 0.5 * np.exp(-0.5 * z * z)
-        other = density * (erfcx(z / math.sqrt(2)) - erfcx((z + mu) / math.sqrt(2)))
-        # also for an energy with 48 binary digits
-        other_off = 16 * ULP * density * (4 + (z + 1) * (z + mu))
-        better = (z > 0) & (other_off < off)
-        value = np.where(better, other, value)
-        off = np.where(better, other_off, off)
-    gone = log_first < -800.0  # it underflows
-    value = np.where(gone, 0.0, value)
-    off = np.where(gone, 0.0, off)
-    low = np.maximum(value - off - TINY, 0.0)
-    high = np.minimum(value + off + TINY, 1.0)
+    with np.errstate(over="ignore"):
+        mu = np.maximum(np.sqrt(energy), TINY)
+        # beyond these, delta is 0 or 1
+        z = np.clip(np.abs(epsilon) / mu - 0.5 * mu, -37.0, 40.0)
+    # Mills' ratios, whose difference loses little where epsilon is large
+    density = 0.5 * np.exp(-0.5 * z * z)
+    first = density * erfcx(z / math.sqrt(2))
+    value = first - density * erfcx((z + mu) / math.sqrt(2))
+    # also for an energy with 48 binary digits
+    size = np.abs(z)
+    off = first * (4 + z * z) + density * (size + 1) * (size + mu)
+    off = (16 * ULP * off + TINY) * (energy > 0)
+    # delta(-x) = 1 - e^{-x} + e^{-x} delta(x)
+    below = np.minimum(epsilon, 0.0)
+    value = np.exp(below) * value - np.expm1(below)
+    off = np.exp(below) * off + 8 * ULP * value
+    low = np.maximum(value - off, 0.0)
+    high = np.minimum(value + off, 1.0)
     return np.clip(value, 0.0, 1.0) + 0.0, low, high
 
 
@@ -65,7 +55,7 @@ def epsilon(q: float, energy: float, target: float) -> tuple[float, float, float
         if x and excess(x, side) <= 0:
             x = solve(partial(excess, side=side), 0.0, x, 1e-14)
         roots.append(x)
-    value, low, high = log_ratio(np.array(roots), np.asarray(q))[0].tolist()
+    value, low, high = log_ratio(np.array(roots), np.asarray(q)).tolist()
     return value, low * (1 - 1.5e-11), high * (1 + 1.5e-11)
 
 

@@ -22,13 +22,13 @@ from adascale.accounting.exact.rounds import (
 from adascale.accounting.interval import ADD, REMOVE
 from adascale.checks import FloatArray
 from adascale.errors import CannotCertify
-from adascale.rootfind import valley
 
 # relative error of the energy of the Gaussian rounds: u has 48 binary digits
 _MOVED = 2.0**-48 + 4 * ULP
 _RATIO = 1.25  # ratio of successive tilts to try
 _MOST_TILTS = 150
 _AT_ONCE = 8  # tilts at which moments are computed together
+_NEAR = 6  # tilts on either side of the best one
 MOST_POINTS = 100_000  # largest number of points on a line
 _NOTHING = 1e-25  # of the largest term
 _LARGEST_TAU = 40.0  # up to here the rule of 24 points has ten digits
@@ -105,49 +105,45 @@ def scan_tilts(
 ) -> Tilts:
     """Evaluate ln G around the best tilt for this delta, or for this epsilon if ``log_delta`` is None.
 
-    Tilts are a geometric sequence, whose terms are numbered from that of the central limit theorem; the search for
-    the best one ends at one whose Chernoff bound is ``enough``.
+    Tilts are a geometric sequence from that of the central limit theorem, which goes on in both directions until the
+    best one is not near an end, or has a Chernoff bound of ``enough``.
     """
     few_rounds = thinned(rounds)
     variance = _variance(rounds, *few_rounds)
-    start = (
-        max(0.1, epsilon / variance)
-        if log_delta is None
-        else math.sqrt(-2 * min(log_delta, -0.1) / variance)
-    )
-    rows: dict[int, list[float]] = {}  # tilt, ln G and score by number
+    if log_delta is None:
+        start = max(0.1, epsilon / variance)
+    else:
+        start = math.sqrt(-2 * min(log_delta, -0.1) / variance)
 
-    def score(i: int) -> float:
-        if i not in rows:
-            first = (i + _AT_ONCE // 2) // _AT_ONCE * _AT_ONCE - _AT_ONCE // 2
-            block = first + np.arange(_AT_ONCE)
-            a = start * _RATIO ** block.astype(float)
-            a = np.where(1 + a > 1, (1 + a) - 1, a)  # so that 1 + a is not rounded
-            log_moment = _approximate_log_moments(rounds, direction, a, *few_rounds)
-            scores = log_moment + chernoff_offset(a)
-            if log_delta is None:
-                scores = scores - a * epsilon
-            else:
-                scores = (scores - log_delta) / a
-            scores = np.where(np.isfinite(scores), scores, math.inf)
-            table = np.transpose([a, log_moment, scores]).tolist()
-            rows.update(zip(block.tolist(), table, strict=True))
-        return rows[i][2]
+    def rows(first: int) -> FloatArray:
+        """Return some tilts, ln G there and what is to be the least."""
+        a = start * _RATIO ** np.arange(first, first + _AT_ONCE, dtype=float)
+        a = np.where(1 + a > 1, (1 + a) - 1, a)  # so that 1 + a is not rounded
+        log_moment = _approximate_log_moments(rounds, direction, a, *few_rounds)
+        score = log_moment + chernoff_offset(a)
+        score = score - a * epsilon if log_delta is None else (score - log_delta) / a
+        score[~np.isfinite(score)] = math.inf
+        return np.stack([a, log_moment, score], axis=1)
 
-    def score_or_end(i: int) -> float:
-        is_found = any(row[2] <= enough for row in rows.values())
-        return -math.inf if is_found else score(i - _MOST_TILTS)
-
-    valley(score_or_end, 2 * _MOST_TILTS, _MOST_TILTS)
-    best = min(rows, key=score)
-    near = [*range(min(best - 6, 0), max(best + 6, 0) + 1)]
-    if score(best) <= enough:
-        near = sorted(rows)
-    finite = [i for i in near if math.isfinite(score(i))]
-    if len(finite) < 3:
+    zero = _AT_ONCE // 2  # the index of the first tilt
+    table = rows(-zero)
+    while True:
+        best = int(table[:, 2].argmin())
+        top = float(table[best, 2])
+        if top <= enough:
+            break
+        if best < _NEAR and zero < _MOST_TILTS:
+            table = np.concatenate([rows(-zero - _AT_ONCE), table])
+            zero += _AT_ONCE
+        elif best + _NEAR >= len(table) and len(table) - zero < _MOST_TILTS:
+            table = np.concatenate([table, rows(len(table) - zero)])
+        else:
+            table = table[max(min(best - _NEAR, zero), 0) : max(best + _NEAR, zero) + 1]
+            break
+    table = table[np.isfinite(table[:, 2])]
+    if len(table) < 3:
         raise CannotCertify("its moments overflow near the best order")
-    a, log_moment, _ = np.transpose([rows[i] for i in finite])
-    return Tilts(direction, a, log_moment, rows[best][2])
+    return Tilts(direction, table[:, 0], table[:, 1], top)
 
 
 def _variance(rounds: Rounds, u: FloatArray, q: FloatArray, n: FloatArray) -> float:
@@ -281,18 +277,19 @@ class Inversion:
     def aliases_left(
         self, epsilon: FloatArray
     ) -> tuple[FloatArray, FloatArray | float]:
-        """Bound the aliases at epsilon - m * period by geometric series, as delta is within (1 - e^epsilon)_+ ... 1."""
+        """Bound the aliases at epsilon - m * period, m > 0, by geometric series.
+
+        Delta is within 1 - min(1, e^epsilon) ... 1; of atoms, without the 1, it is within 0 ... min(1, e^epsilon)
+        times the total variation.
+        """
         a = self.where.tilt
         period = self.where.period
-        ones = 1 / math.expm1(min(a * period, 700.0))
-        rest = -math.expm1(-(a + 1) * period)
-        if self.rounds.atoms:  # without the 1 it is within 0 ... min(1, e^epsilon) times the total variation
-            once = np.exp(np.minimum(epsilon - (a + 1) * period, 700.0)) / rest
-            return np.zeros(epsilon.shape), self.apart * np.minimum(ones, once)
-        m = np.maximum(np.ceil(epsilon / period), 1.0)
-        first = np.exp(-a * m * period) / -math.expm1(-a * period)
-        exponent = np.minimum(epsilon, m * period) - (a + 1) * m * period
-        return first - np.exp(exponent) / rest, ones
+        ones = math.exp(-a * period) / -math.expm1(-a * period)
+        once = np.exp(np.minimum(epsilon - (a + 1) * period, 700.0))
+        below_one = np.minimum(ones, once / -math.expm1(-(a + 1) * period))
+        if self.rounds.atoms:
+            return np.zeros(epsilon.shape), self.apart * below_one
+        return ones - below_one, ones
 
     def prove(self) -> None:
         """Compute once what all bounds need."""
@@ -343,16 +340,15 @@ class Inversion:
         log_right = self.log_right - b * eps + 8 * ULP * b * np.abs(eps)
         right = np.exp(np.minimum(log_right, 700.0))
         left_low, left_high = self.aliases_left(eps)
-        if self.rounds.atoms:
-            lost = lost_in(self.rounds, self.direction)
-            lost /= math.expm1(min(a * period, 700.0))
-            off += lost + 1e-12 * left_high
-            low = gaussian.delta(self.gaussian * (1 - 2 * _MOVED), eps)[1]
-            high = gaussian.delta(self.gaussian * (1 + 2 * _MOVED), eps)[2]
-            return middle + low - left_high - right - off, middle + high + right + off
         # errors of both series and of the period in them; the two parts that cancel are at most left_high
         off += 8 * ULP * left_high * (4 + (a + 1) * (period + np.abs(eps)))
-        return middle - left_high - right - off, middle - left_low + off
+        if not self.rounds.atoms:
+            return middle - left_high - right - off, middle - left_low + off
+        lost = lost_in(self.rounds, self.direction)
+        off += lost * math.exp(-a * period) / -math.expm1(-a * period)
+        low = gaussian.delta(self.gaussian * (1 - 2 * _MOVED), eps)[1]
+        high = gaussian.delta(self.gaussian * (1 + 2 * _MOVED), eps)[2]
+        return middle + low - left_high - right - off, middle + high + right + off
 
     def upper(self, epsilon: float) -> float:
         """Bound delta from above by the smoothed one, as one more round can only raise it."""

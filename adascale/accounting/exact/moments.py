@@ -29,34 +29,29 @@ QUIET = np.errstate(over="ignore", divide="ignore", invalid="ignore")
 _BLOCK = 512  # angles at a time, to stay in the cache
 # multiplications in each product of matrices: for larger ones OpenBLAS uses several threads
 _ONE_CORE = 2**15
-_MOST_ANGLES = 2**14  # in one sum by products of matrices
+_MOST_ANGLES = 2**14  # in a sum by products of matrices
 _SHORT = 16  # sums of so few terms are not worth a transform
 _TERMS = 17  # of a series in at most pi / 4: the remainder is below a quarter of a unit in the last place
 
 
-def log_ratio(loss: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Compute y = ln(1 - q + q e^L) to full relative precision, and its slope in L."""
-    far = loss > np.maximum(30.0, -np.log(q))
-    if far.any():
-        loss, q = np.broadcast_arrays(loss, q)
-        y = np.empty(loss.shape)
-        slope = np.empty(loss.shape)
-        y[~far], slope[~far] = log_ratio(loss[~far], q[~far])
-        rest = (1.0 - q[far]) / q[far] * np.exp(-loss[far])
-        y[far] = loss[far] + np.log(q[far]) + np.log1p(rest)
-        slope[far] = 1.0 / (1.0 + rest)
-        return y, slope
+@QUIET
+def log_ratio(loss: FloatArray, q: FloatArray) -> FloatArray:
+    """Compute y = ln(1 - q + q e^L) to full relative precision."""
     w = q * np.expm1(loss)
-    slope = (q + w) / (1.0 + w)
+    y = np.log1p(w)
     if q.size and q.max() > 0.5:  # 1 + w may cancel
-        upper = q * np.exp(loss)
-        base = (1.0 - q) + upper
-        return np.where(w > -0.5, np.log1p(w), np.log(base)), upper / base
-    return np.log1p(w), slope
+        y = np.where(w > -0.5, y, np.log((1.0 - q) + q * np.exp(loss)))
+    far = loss > np.maximum(30.0, -np.log(q))
+    if far.any():  # e^L may overflow
+        rest = np.log1p((1.0 - q) / q * np.exp(-loss))
+        y = np.where(far, loss + np.log(q) + rest, y)
+    return y
 
 
-def _off(x: FloatArray, y: FloatArray, slope: FloatArray, root: Numbers) -> FloatArray:
+def _off(x: FloatArray, y: FloatArray, q: Numbers, root: Numbers) -> FloatArray:
     """Bound the error of y(x), in units in the last place."""
+    # of y in L it is 1 - (1 - q) e^{-y}
+    slope = np.minimum(q + np.maximum(y, 0.0), 1.0)
     return 8 * np.abs(y) + 4 * slope * root * (2 * np.abs(x) + root)
 
 
@@ -93,7 +88,7 @@ def _lattice(root: float, q: float, c: float, dx: float) -> FloatArray:
     peak = -math.inf
     while stride > 1:
         x = low + dx * np.array([first, first + stride])
-        f = c * log_ratio(root * (x - 0.5 * root), np.asarray(q))[0] - 0.5 * x * x
+        f = c * log_ratio(root * (x - 0.5 * root), np.asarray(q)) - 0.5 * x * x
         peak = max(peak, float(f.max()))
         most = f.max(axis=0) + (0.125 * (dx * stride) ** 2 if c > 0 else 0.0)
         stride //= _STRIDE
@@ -135,13 +130,14 @@ def log_moments(
         step = dx[where]
         root_u = root[where, None]
         order = c[where, None]
-        y, slope = log_ratio(root_u * (x - 0.5 * root_u), q[where, None])
+        rate = q[where, None]
+        y = log_ratio(root_u * (x - 0.5 * root_u), rate)
         square = x * x
         exponent = order * y - 0.5 * square
         peak = exponent.max(axis=1)
         weight = np.exp(exponent - peak[:, None])
         total = weight.sum(axis=1)
-        lost = (weight * (np.abs(order) * _off(x, y, slope, root_u) + 3 * square)).sum(
+        lost = (weight * (np.abs(order) * _off(x, y, rate, root_u) + 3 * square)).sum(
             axis=1
         ) / total
         total *= step / _ROOT
@@ -177,18 +173,9 @@ def sum_of_waves(
     weight: FloatArray | ComplexArray, loss: FloatArray, step: float, count: int
 ) -> tuple[ComplexArray, float]:
     """Sum weight * e^{i k step loss}, k < count; bound the error in units of the last place of the weights' sum."""
-    if not (weight.size < _FEW or count < _SHORT):
-        return waves_by_transform(weight, loss, step, count)
-    parts = []
-    lost = 0.0
-    for start in range(0, count, _MOST_ANGLES):
-        turn = start * step * loss
-        turned = weight * (np.cos(turn) + 1j * np.sin(turn)) if start else weight
-        size = min(_MOST_ANGLES, count - start)
-        part, lost_here = waves_by_products(turned, loss, step, size)
-        parts.append(part)
-        lost = max(lost, lost_here)
-    return np.concatenate(parts), lost + 4.0 * (len(parts) > 1)
+    if count < _SHORT or (weight.size < _FEW and count <= _MOST_ANGLES):
+        return waves_by_products(weight, loss, step, count)
+    return waves_by_transform(weight, loss, step, count)
 
 
 def waves_by_products(
@@ -265,15 +252,14 @@ def line(
         work += x.size * count
         if not (0 < x.size <= MOST_NODES and work < MOST_WORK):
             break
-        y, slope = log_ratio(root_u * (x - 0.5 * root_u), np.asarray(q))
+        y = log_ratio(root_u * (x - 0.5 * root_u), np.asarray(q))
         exponent = c * y - 0.5 * x * x
         scale[t] = peak = float(exponent.max())
         high = exponent >= peak - _DEPTH
         x = x[high]
         y = y[high]
-        slope = slope[high]
         weight = np.exp(exponent[high] - peak) * dx / _ROOT
-        off = _off(x, y, slope, root_u)
+        off = _off(x, y, q, root_u)
         total = float(weight.sum())
         out[t], lost = sum_of_waves(weight, y, h, count)
         rounding = float((weight * (abs(c) * off + 3 * x * x)).sum()) / total
