@@ -8,7 +8,7 @@ from scipy.special import betainc
 from adascale import checks as check
 from adascale.accounting.events import Events, compose_events
 from adascale.accounting.exact.certify import epsilon, epsilon_interval
-from adascale.accounting.exact.discretisation import replaced
+from adascale.accounting.exact.discrete import replaced
 from adascale.accounting.interval import CertifiedInterval
 from adascale.errors import InvalidInput
 

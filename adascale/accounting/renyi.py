@@ -1,5 +1,6 @@
 """Rényi accounting of the sampled Gaussian mechanism (Definition 3 of the paper) and conversion to DP."""
 
+import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -109,7 +110,10 @@ def rdp_derivative(
 
 def compose(leakage: ArrayLike, axis: int = -1) -> FloatArray:
     r"""Compose mechanisms: sum their Rényi leakages :math:`\ge 0` at one order over ``axis``, that of the rounds."""
-    return cast("FloatArray", np.sum(_leakage(leakage), axis=axis))
+    return cast(
+        "FloatArray",
+        np.sum(check.between("leakage", leakage, 0.0, math.inf), axis=axis),
+    )
 
 
 def best_of_trials(leakage: ArrayLike, orders: ArrayLike, trials: float) -> FloatArray:
@@ -137,7 +141,7 @@ def best_of_trials(leakage: ArrayLike, orders: ArrayLike, trials: float) -> Floa
     4.1...
     """
     orders = as_orders(orders)
-    rho = _leakage(leakage)
+    rho = check.between("leakage", leakage, 0.0, math.inf)
     if rho.shape[-1:] != orders.shape:
         raise ValueError(
             f"the last axis of leakage must match the {orders.size} orders, got shape {rho.shape}"
@@ -170,7 +174,7 @@ def to_dp(
     """
     orders = as_orders(orders)
     delta = check.fraction("delta", delta)
-    leakage = _leakage(leakage)
+    leakage = check.between("leakage", leakage, 0.0, math.inf)
     if leakage.shape[-1:] != orders.shape:
         raise ValueError(
             f"the last axis of leakage must match the {orders.size} orders, got shape {leakage.shape}"
@@ -229,13 +233,6 @@ def _of_rounds(
             f"noise_multiplier {sigma[~fits].min():g} is too small: at order {alpha:g} the {what} overflows"
         )
     return value
-
-
-def _leakage(leakage: ArrayLike) -> FloatArray:
-    leakage = check.as_floats("leakage", leakage)
-    if not (leakage >= 0).all():
-        raise ValueError(f"leakage must be >= 0, got {leakage[~(leakage >= 0)][0]}")
-    return leakage
 
 
 def conversion_offset(orders: FloatArray, delta: float) -> FloatArray:

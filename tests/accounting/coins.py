@@ -21,7 +21,7 @@ def coins(ratios=RISING, number=NUMBER, mu=MU, lost=0.0):
     atom = rounds.Atoms(
         np.log(ratios), mass, np.full(2, 1e-15), np.full(2, 1e-15), lost, 0.0
     )
-    return rounds.Rounds((), (), (), mu * mu, number + 1, ((atom, float(number)),))
+    return rounds.Rounds((), mu * mu, number + 1, ((atom, float(number)),))
 
 
 def delta_of_coins(epsilon, direction, ratios=RISING, number=NUMBER, mu=MU, lost=0.0):

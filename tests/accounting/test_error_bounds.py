@@ -60,11 +60,11 @@ def closed_form(gaussian, energy, epsilon):
         )
 
 
-def cells(discretisation, q, u, end, width):
+def cells(discrete, q, u, end, width):
     """First and last atoms and some between, above and below; what is beyond the last cell is lost."""
     root = mp.sqrt(mp.mpf(u))
     for above in (True, False):
-        atom = discretisation.atoms_of(q, u, above, width, end)
+        atom = discrete.atoms_of(q, u, above, width, end)
         last = atom.loss.size - 1
         inner = np.linspace(-9.5, end + math.sqrt(u), last).tolist()
         points = [-mp.inf, *map(mp.mpf, inner), mp.inf]
@@ -116,7 +116,7 @@ def apart(rounds, loss, loss_off, mass_off):
     )
     yield (
         0.3 * (1 + mp.mpf(mass_off)) * -mp.expm1(mp.mpf(loss) - loss_off),
-        rounds.Rounds((), (), (), 0.0, 1, ((atom, 1.0),)).atoms_apart,
+        rounds.Rounds((), 0.0, 1, ((atom, 1.0),)).atoms_apart,
     )
 
 
@@ -140,7 +140,7 @@ def product(rounds, off, drift, way):
         np.full(3, drift),
     )
     found = rounds.moments_on_line(
-        Rounds((0.5,), (u,), (np.ones(3),), 0.0, 3), c, 0.7, 4, 27.0
+        Rounds(((0.5, u, np.ones(3)),), 0.0, 3), c, 0.7, 4, 27.0
     )
     yield from zip(np.abs(found.share - truth.prod(axis=0)), found.off, strict=True)
 
@@ -167,7 +167,7 @@ def interpolated(rounds, low, width, q, c, digits, off):
 def inversion(inversion, energy, epsilon, tilt, beyond, period, count):
     """The sum of one Gaussian round."""
     schedule, where = (
-        Rounds((), (), (), energy, 1),
+        Rounds((), energy, 1),
         inversion.Plan((1 + tilt) - 1, beyond, period, 1.0),
     )
     found = inversion.Inversion(schedule, "add", where, count, 0.0, 27.0)

@@ -157,9 +157,8 @@ def test_upper_end_of_a_delta_near_one_is_one():
 def test_total_variation_is_bounded_by_that_of_rounds_in_forty_digits(
     q, u, number, energy
 ):
-    many = rounds.Rounds(
-        (q,), (np.array([u]),), (np.array([float(number)]),), energy, number
-    )
+    sampled = (q, np.array([u]), np.array([float(number)]))
+    many = rounds.Rounds((sampled,), energy, number)
     with mp.workdps(340):
         equal = (1 - q * mp.erf(mp.sqrt(mp.mpf(u) / 8))) ** number
         total = 1 - equal * (1 - mp.erf(mp.sqrt(mp.mpf(energy) / 8)))
@@ -168,8 +167,9 @@ def test_total_variation_is_bounded_by_that_of_rounds_in_forty_digits(
 
 
 def test_the_largest_loss_against_the_mixture_is_not_below_itself_in_forty_digits():
-    counts = np.array([3.0]), np.array([500.0])
-    many = rounds.Rounds((1e-9, 0.3), (np.ones(1),) * 2, counts, 0.0, 503)
+    counts = {1e-9: 3.0, 0.3: 500.0}
+    sampled = tuple((q, np.ones(1), np.array([n])) for q, n in counts.items())
+    many = rounds.Rounds(sampled, 0.0, 503)
     with mp.workdps(40):
         truth = -3 * mp.log(1 - mp.mpf(1e-9)) - 500 * mp.log(1 - mp.mpf(0.3))
         assert truth <= many.largest_loss <= truth * (1 + 3e-12)

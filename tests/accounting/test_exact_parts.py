@@ -8,7 +8,6 @@ import pytest
 
 from adascale.accounting.exact import (
     discrete,
-    discretisation,
     inversion,
     moments,
     rounds,
@@ -79,7 +78,7 @@ def test_both_ends_of_a_smoothed_sum_enclose_a_gaussian_round(
     size = math.sqrt(energy + tau**2)
     period = epsilon + 30 * size
     count = int(9 / size * period / (2 * math.pi)) + 8
-    schedule = rounds.Rounds((), (), (), energy, 1)
+    schedule = rounds.Rounds((), energy, 1)
     where = Plan(tilt, 3 * tilt + 1, period, 1.0)
     found = Inversion(schedule, "add", where, count, tau, 27.0)
     found.prove()
@@ -115,9 +114,9 @@ def test_a_moment_of_atoms_that_overflows_is_not_known():
 @pytest.mark.parametrize("above", [True, False])
 def test_gathered_rounds_leak_more_or_less_each(above):
     u = np.geomspace(0.4, 3.0, 2500)
-    many = rounds.Rounds((0.01,), (u,), (np.full(2500, 2.0),), 0.0, 5000)
-    few = discretisation.gathered(many, above, 150)
-    ((_, gathered, counts),) = few.by_rate()
+    many = rounds.Rounds(((0.01, u, np.full(2500, 2.0)),), 0.0, 5000)
+    few = discrete.gathered(many, above, 150)
+    ((_, gathered, counts),) = few.sampled
     assert gathered.size <= 150
     change = np.repeat(gathered, counts.astype(int)) / np.repeat(u, 2) - 1
     change *= 1 if above else -1
@@ -129,14 +128,14 @@ def test_gathered_rounds_leak_more_or_less_each(above):
 def test_losses_of_cells_at_large_rates_are_right_to_what_they_say(q):
     """Near 1 - q the logarithm magnifies what its argument is off by."""
     with mp.workdps(40):
-        pairs = list(cells(discretisation, q, 2.0, 6.0, 0.02))
+        pairs = list(cells(discrete, q, 2.0, 6.0, 0.02))
     assert all(error <= bound for error, bound in pairs)
 
 
 def test_moments_are_left_out_where_others_make_the_product_negligible(monkeypatch):
     """They are computed at the other points; the bounds hold at every one."""
     u, n = (np.array([2.0]), np.array([0.5])), (np.array([2e4]), np.array([40.0]))
-    schedule = rounds.Rounds((0.3, 0.2), u, n, 0.0, 20_040)
+    schedule = rounds.Rounds(tuple(zip((0.3, 0.2), u, n, strict=True)), 0.0, 20_040)
     sizes, whole = [], rounds.line
     monkeypatch.setattr(
         rounds, "line", lambda *args: sizes.append(args[-1]) or whole(*args)
@@ -156,7 +155,7 @@ def test_moments_are_left_out_where_others_make_the_product_negligible(monkeypat
 
 def fine_cut(schedule, above, log_lost):
     options = {"width": 0.02, "log_lost": log_lost, "seldom": 1e-300, "most": 200}
-    return discretisation.cut(schedule, above, math.inf, **options)
+    return discrete.cut(schedule, above, math.inf, **options)
 
 
 @pytest.mark.parametrize(
@@ -167,10 +166,10 @@ def test_atoms_are_of_a_round_with_more_or_less_energy_than_its_digits_leave_ope
 ):
     """Its energy is kept to 48 binary digits, half a unit to either side, and delta rises with it."""
     of = []
-    monkeypatch.setattr(discretisation, "atoms_of", lambda q, u, *rest: of.append(u))
+    monkeypatch.setattr(discrete, "atoms_of", lambda q, u, *rest: of.append(u))
     schedule = rounds.rounds_of(np.full(3, 0.1), np.array([2.0, 3.0, 1.7]))
     fine_cut(schedule, above, -20.0)
-    moved = (np.array(of) / schedule.energies[0] - 1) * 2.0**48
+    moved = (np.array(of) / schedule.sampled[0][1] - 1) * 2.0**48
     assert ((moved >= least) & (moved <= largest)).all()
 
 
@@ -184,14 +183,14 @@ def test_proven_moment_is_above_the_true_one_by_rounding(case):
         above = mp.mpf(float(moments.log_moments_above(u, q, order)))
         assert above >= truth
         assert above - truth < 1e-9 + 400 * ULP * truth
-        many = rounds.Rounds((q,), (np.array([u]),), (np.array([700.0]),), 0.0, 700)
+        many = rounds.Rounds(((q, np.array([u]), np.array([700.0])),), 0.0, 700)
         assert rounds.proven_log_moment(many, order) >= 700 * truth
 
 
 def test_atoms_whose_masses_floating_point_cannot_hold_are_refused_by_name():
     """Beyond 37 standard deviations masses lose digits, and then are zero: what was proven of them would not hold."""
-    held = discretisation.atoms_of(0.01, 1.0, True, 0.01, 35.5)
+    held = discrete.atoms_of(0.01, 1.0, True, 0.01, 35.5)
     assert held.mass.min() > np.finfo(float).tiny  # a control
     assert np.isfinite(held.loss).all()
     with pytest.raises(CannotCertify, match="beyond floating point"):
-        discretisation.atoms_of(0.01, 1.0, True, 0.01, 36.5)
+        discrete.atoms_of(0.01, 1.0, True, 0.01, 36.5)

@@ -15,7 +15,7 @@ from scipy.special import erf
 from adascale import checks as check
 from adascale.accounting.events import Events, compose_events
 from adascale.accounting.exact import gaussian
-from adascale.accounting.exact.discretisation import cut
+from adascale.accounting.exact.discrete import cut
 from adascale.accounting.exact.inversion import (
     chernoff_offset,
     gaussian_log_moment,
@@ -133,7 +133,7 @@ def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
         return proof.interval()
     if rounds.largest_loss <= epsilon:
         proof.reduce_upper(0.0, "largest loss", REMOVE)
-    if rounds.rates:
+    if rounds.sampled:
         proof.raise_lower(float(one_round(rounds, epsilon)), "one round")
     return _by_all_proofs(rounds, proof)
 
@@ -284,11 +284,11 @@ def _by_all_proofs(
     rounds: Rounds, proof: EpsilonProof | DeltaProof
 ) -> CertifiedInterval:
     """Try proofs until the interval is narrow; beside atoms, sampled rounds can only be discretised."""
-    attempts = [by_discretisation] if rounds.rates else []
-    if not (rounds.rates and rounds.atoms):
+    attempts = [by_discretisation] if rounds.sampled else []
+    if not (rounds.sampled and rounds.atoms):
         attempts.insert(0, by_inversion)
     # where few samples are expected, discrete rounds are faster and nearer
-    largest = max(rounds.rates, default=0.0)
+    largest = max((q for q, *_ in rounds.sampled), default=0.0)
     if rounds.expected * max(1.0, largest / _RARE_RATE) < _RARE_SAMPLES:
         attempts.reverse()
     for attempt in attempts:
@@ -322,7 +322,7 @@ def total_variation(rounds: Rounds) -> float:
     """Bound the total variation delta(0) between both outputs, by that of each round."""
     apart = math.erf(math.sqrt(rounds.gaussian / 8)), rounds.atoms_apart
     log_equal = float(np.log1p(-np.array(apart)).sum())
-    for q, u, n in rounds.by_rate():
+    for q, u, n in rounds.sampled:
         log_equal += float((n * np.log1p(-q * erf(np.sqrt(u / 8)))).sum())
     return -math.expm1(log_equal) * (1 + 1e-9)
 
@@ -337,7 +337,7 @@ def all_bounds(
     if not rounds.atoms:
         energy += sum(u * n for _, u, n in rounds.kinds)
         uppers.append(("Gaussian", DIRECTIONS, partial(_gaussian, energy, 2)))
-    if rounds.rates:
+    if rounds.sampled:
         lowers.append(("one round", partial(one_round, rounds)))
     for direction in DIRECTIONS:
         with contextlib.suppress(ArithmeticError):
@@ -360,7 +360,7 @@ def one_round(rounds: Rounds, epsilon: float) -> float:
     """Bound delta from below by that of the sampled round that leaks most; it has the least noise at its rate."""
     return max(
         gaussian.sampled_delta(q, float(u[-1]) * (1 - _SAFE), epsilon)[1]
-        for q, u, _ in rounds.by_rate()
+        for q, u, _ in rounds.sampled
     )
 
 

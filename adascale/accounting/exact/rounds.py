@@ -1,7 +1,6 @@
 r"""Moments of a whole schedule, interpolated in :math:`\ln u` by :eq:`eq:complex-noise` (:ref:`app-exact`)."""
 
 import math
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -72,26 +71,20 @@ class Atoms(NamedTuple):
 class Rounds(NamedTuple):
     """A schedule as its moments need it; equal rounds appear once."""
 
-    rates: tuple[float, ...]  # the sampling rates in (0, 1)
-    # for each rate, the distinct u = 1 / sigma^2, ascending
-    energies: tuple[FloatArray, ...]
-    counts: tuple[FloatArray, ...]  # how often each u appears in the schedule
+    # every sampling rate in (0, 1), its distinct u = 1 / sigma^2, ascending, and how often each appears
+    sampled: tuple[tuple[float, FloatArray, FloatArray], ...]
     gaussian: float  # the sum of u over the rounds without sampling, which are one Gaussian mechanism together
     size: int  # total number of rounds
     atoms: tuple[
         tuple[Atoms, float], ...
     ] = ()  # rounds of finitely many losses, and how often each appears
 
-    def by_rate(self) -> Iterator[tuple[float, FloatArray, FloatArray]]:
-        """Yield every sampling rate with its distinct u and their counts."""
-        return zip(self.rates, self.energies, self.counts, strict=True)
-
     def as_one_gaussian(self) -> tuple[float, float] | None:
         """Return rate and u of a schedule that is one Gaussian mechanism, else None."""
-        if self.atoms or (self.rates and self.size > 1):
+        if self.atoms or (self.sampled and self.size > 1):
             return None
-        if self.rates:
-            return self.rates[0], float(self.energies[0][0])
+        for q, u, _ in self.sampled:
+            return q, float(u[0])
         return 1.0, self.gaussian
 
     @property
@@ -99,7 +92,7 @@ class Rounds(NamedTuple):
         """Bound the largest loss against the mixture, and so epsilon in the direction ``remove``."""
         if self.gaussian or any(atom.null_lost for atom, _ in self.atoms):
             return math.inf
-        loss = -sum(float(n.sum()) * math.log1p(-q) for q, _, n in self.by_rate())
+        loss = -sum(float(n.sum()) * math.log1p(-q) for q, _, n in self.sampled)
         loss += sum(
             n * float((atom.loss_off - atom.loss).max()) for atom, n in self.atoms
         )
@@ -110,14 +103,14 @@ class Rounds(NamedTuple):
         """Rate, u and count of every distinct sampled round."""
         return [
             (q, u, n)
-            for q, energies, counts in self.by_rate()
+            for q, energies, counts in self.sampled
             for u, n in zip(energies.tolist(), counts.tolist(), strict=True)
         ]
 
     @property
     def expected(self) -> float:
         """Expected number of rounds that use a sample."""
-        return sum(q * float(n.sum()) for q, _, n in self.by_rate())
+        return sum(q * float(n.sum()) for q, _, n in self.sampled)
 
     @property
     def atoms_apart(self) -> float:
@@ -156,17 +149,13 @@ def rounds_of(
     mantissa, exponent = np.frexp(sigma**-2.0)
     u = np.ldexp(np.round(mantissa * 2.0**_DIGITS_OF_U) * 2.0**-_DIGITS_OF_U, exponent)
     n = np.ones(u.shape) if count is None else count
-    rates = tuple(float(q) for q in np.unique(rate[n > 0]) if 0 < q < 1)
-    energies = []
-    counts = []
-    for q in rates:
+    sampled = []
+    for q in np.unique(rate[(n > 0) & (rate > 0) & (rate < 1)]).tolist():
         mask = (rate == q) & (n > 0)
         distinct, place = np.unique(u[mask], return_inverse=True)
-        energies.append(distinct)
-        counts.append(np.bincount(place, n[mask]).astype(float))
+        sampled.append((q, distinct, np.bincount(place, n[mask]).astype(float)))
     gaussian = math.fsum((n * u)[rate == 1])
-    size = int(n[rate > 0].sum())
-    return Rounds(rates, tuple(energies), tuple(counts), gaussian, size)
+    return Rounds(tuple(sampled), gaussian, int(n[rate > 0].sum()))
 
 
 def thinned(
@@ -176,7 +165,7 @@ def thinned(
     u = [np.empty(0)]
     q = [np.empty(0)]
     n = [np.empty(0)]
-    for rate, energy, count in rounds.by_rate():
+    for rate, energy, count in rounds.sampled:
         if energy.size > 12:
             v = np.log(energy)
             extent = v[-1] - v[0]
@@ -198,7 +187,7 @@ def thinned(
 def proven_log_moment(rounds: Rounds, c: float) -> float:
     """Bound ln M(c) of the sampled Gaussian rounds from above, quadrature and rounding included."""
     total, moved = 0.0, 0.0
-    for q, u, n in rounds.by_rate():
+    for q, u, n in rounds.sampled:
         logs = n * log_moments_above(u, q, c)
         rounding = ULP * (u.size + 4.0) * np.abs(logs).sum()
         total += float(logs.sum() + rounding) * (1 + 4 * ULP)
@@ -245,7 +234,7 @@ def moments_on_line(
     off = np.minimum(np.expm1(np.minimum(total, 700.0)), of_share)
     off[end:] += 2 * np.abs(share[end:])  # the other rounds can only make it smaller
     # a larger error of a quotient of two is not covered by the 2.1; both are at most 1 and the computed value
-    largest = max((u[-1] for u in rounds.energies), default=0.0)
+    largest = max((u[-1] for _, u, _ in rounds.sampled), default=0.0)
     unsure = worst + worst_k * k + MOVED * largest * order > 0.04
     off = np.minimum(np.where(unsure, math.inf, off), 1 + np.abs(share))
     return Line(log_moment, share, error + moved * float(order[0]), off)
@@ -259,7 +248,7 @@ def _parts(
     A run has not too many rounds; with it are the ends of its panel in ln u and the number of nodes of the panel.
     """
     parts = []
-    for q, u, n in rounds.by_rate():
+    for q, u, n in rounds.sampled:
         logs = np.log(u)
         for first, last, nodes in _panels(q, logs, c, digits):
             ends = float(logs[first]), float(logs[last - 1])
