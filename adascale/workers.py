@@ -95,20 +95,30 @@ def map_tasks(
     function: Callable[[Task], Result],
     tasks: Iterable[Task],
     executor: Executor | None = None,
-    advance: Callable[[], object] = lambda: None,
-) -> list[Result]:
-    """Return what the function returns for each task, in their order, or raise the first error.
+) -> Iterator[Result]:
+    """Return an iterator over what the function returns for each task, in their order; it raises the first error.
 
-    The arguments are those of :func:`run_tasks`, and ``advance`` is called after each task.
+    The arguments are those of :func:`run_tasks`.
     """
+    if executor is None:
+        return map(function, tasks)
+    return _in_order(run_tasks(function, tasks, executor))
+
+
+def _in_order(
+    numbered: Generator[tuple[int, Result | BaseException], None, None],
+) -> Iterator[Result]:
+    """Yield results by their numbers, and raise the first error at once."""
     finished: dict[int, Result] = {}
-    with contextlib.closing(run_tasks(function, tasks, executor)) as results:
-        for number, result in results:
+    following = 0
+    with contextlib.closing(numbered):
+        for number, result in numbered:
             if isinstance(result, BaseException):
                 raise result
             finished[number] = result
-            advance()
-    return [finished[number] for number in range(len(finished))]
+            while following in finished:
+                yield finished.pop(following)
+                following += 1
 
 
 @cache

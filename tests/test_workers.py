@@ -60,7 +60,7 @@ def test_map_tasks_keeps_the_order_of_the_tasks(losses, monkeypatch):
     monkeypatch.setattr(workers, "AHEAD", 5)
     with Remote(4) as executor:
         executor.losses = losses
-        assert map_tasks(double, range(20), executor) == [*range(0, 40, 2)]
+        assert [*map_tasks(double, range(20), executor)] == [*range(0, 40, 2)]
 
 
 def test_task_that_loses_two_workers_is_reported():
@@ -85,16 +85,16 @@ def test_run_tasks_holds_few_tasks_at_a_time(monkeypatch):
 @pytest.mark.parametrize("executor", [None, Remote(2)])
 def test_warnings_and_errors_of_a_task_reach_the_caller(executor):
     with pytest.warns(UserWarning, match="task 1"):
-        assert map_tasks(warn_or_fail, [1, 1], executor) == [1, 1]
+        assert [*map_tasks(warn_or_fail, [1, 1], executor)] == [1, 1]
     with pytest.raises(ValueError, match="three"):
-        map_tasks(warn_or_fail, [3], executor)
+        next(map_tasks(warn_or_fail, [3], executor))
 
 
 def test_worker_with_other_code_is_refused_by_name():
     with Remote(1) as executor:
         executor.code = "adascale 0.2"
         with pytest.raises(OtherCode, match=rf"worker .* \(process {os.getpid()}\)"):
-            map_tasks(double, [1], executor)
+            next(map_tasks(double, [1], executor))
 
 
 # Worker processes -----------------------------------------------------------------------------------------------------

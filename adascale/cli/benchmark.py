@@ -147,7 +147,7 @@ def _rows(
         training = setting["training"]
         trained = partial(_accuracy, scenario, channel, methods, training)
         accuracies = map_tasks(trained, few.to_dict("records"), executor)
-        rows.loc[few.index, "accuracy"] = accuracies
+        rows.loc[few.index, "accuracy"] = [*accuracies]
     return rows.sort_values("target_total", kind="stable")
 
 

@@ -21,9 +21,10 @@ def decide(
     """Build a policy for one realisation, at its budget or, if it chooses who sends, at a total; also run it."""
     scenario = problem.scenario
     if method.chooses_senders:
-        policy = method(scenario, draw.gain, total)
+        policy = method.build(scenario, draw.gain, total)
     else:
-        policy = method(problem, scenario.mean_gain(draw.path_loss), assumed)
+        mean_gain = scenario.mean_gain(draw.path_loss)
+        policy = method.build(problem, mean_gain, assumed)
     return policy, run(policy, problem, draw.gain)
 
 

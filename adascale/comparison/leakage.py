@@ -1,10 +1,10 @@
 r"""Leakage against the noise budget :math:`\nu` as a tidy table (the paper's Figures 1 and 2)."""
 
-import contextlib
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,9 +21,9 @@ from adascale.comparison.methods import (
 )
 from adascale.comparison.names import find_method
 from adascale.errors import BudgetNotReached
-from adascale.policies import EqualAlloc
+from adascale.policies import EqualAlloc, Policy
 from adascale.problem import Problem
-from adascale.rootfind import widen
+from adascale.rootfind import bounded, widen
 from adascale.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def leakage_table(
         The accountant of ``epsilon``; default :class:`~adascale.accounting.RenyiAccountant`.
     delta : float, in (0, 1)
     executor : concurrent.futures.Executor, optional
-        Does 20 realisations at a time (:func:`~adascale.workers.run_tasks`), with the same results.
+        Does one policy on 20 realisations at a time (:func:`~adascale.workers.run_tasks`), with the same results.
 
     Returns
     -------
@@ -124,16 +124,27 @@ def leakage_table(
     accountant = accountant or RenyiAccountant()
     key = "nu" if target == "nu" else f"target_{target}"
     keys = _keys(key)
-    blocks = [seeds[i : i + _BLOCK] for i in range(0, len(seeds), _BLOCK)]
-    comparison = _Comparison(scenario, channel, accountant, delta, methods, key, levels)
+    every_gain = any(method.chooses_senders for method in methods.values())
+    starts = range(0, len(seeds), _BLOCK)
+    tasks = (
+        _Task(block, name, method, key, some, accountant, delta)
+        for block in (
+            _Block(scenario, channel, seeds[i : i + _BLOCK], every_gain) for i in starts
+        )
+        for name in methods
+        for method, some in _by_level(methods[name], target, levels, delta)
+    )
+    tables = []
     with tqdm(
-        total=len(blocks),
+        total=len(starts) * len(methods),
         disable=not progress,
         delay=1,
-        unit="block",
+        unit="policy",
         desc=scenario.name,
     ) as bar:
-        tables = map_tasks(comparison, blocks, executor, bar.update)
+        for table in map_tasks(_measure, tasks, executor):
+            tables.append(table)
+            bar.update()
     table = _in_order(pd.concat(tables), key, [*methods])
     parameters = table.columns.difference([*keys, *_COLUMNS], sort=False)
     table = table.reindex(columns=[*keys, *parameters, *_COLUMNS])
@@ -165,204 +176,215 @@ def _in_order(table: "pd.DataFrame", key: str, names: list[str]) -> "pd.DataFram
     return ranked.drop(columns="rank")
 
 
+def _by_level(
+    method: Method, target: str, levels: FloatArray, delta: float
+) -> list[tuple[Method, FloatArray]]:
+    """Return methods with their levels: one that needs epsilon is another method at each."""
+    if target == "epsilon" and "epsilon" in method.needs:
+        epsilons = levels.tolist()
+        return [(method.guaranteeing(e, delta), np.array([[e]])) for e in epsilons]
+    return [(method, levels[:, None])]
+
+
+class _Drawn(NamedTuple):
+    """R channel realisations, with a row for each on the first axis."""
+
+    problem: Problem
+    """At any budget."""
+    mean_gain: FloatArray
+    gain: FloatArray
+    """The gains of all devices, shape (R, M, T); without a policy that needs them, the least of each round."""
+    seeds: IndexArray
+
+    def rows(self, rows: IndexArray) -> "_Drawn":
+        """Return these realisations, which may repeat."""
+        scenario, exposure = self.problem.scenario, self.problem.exposure
+        if exposure is not None:
+            exposure = exposure[rows]
+        problem = Problem(scenario, self.problem.min_gain[rows], 1.0, exposure)
+        return _Drawn(problem, self.mean_gain[rows], self.gain[rows], self.seeds[rows])
+
+
 @dataclass(frozen=True)
-class _Comparison:
-    """The comparison of all policies on one block of realisations."""
+class _Block:
+    """Realisations of a channel, which are drawn when they are first needed: in the process that measures on them."""
 
     scenario: Scenario
     channel: ChannelModel
+    seeds: list[int]
+    every_gain: bool
+
+    @cached_property
+    def drawn(self) -> _Drawn:
+        """The realisations of the seeds."""
+        scenario, channel, seeds = self.scenario, self.channel, self.seeds
+        numbers = np.array(seeds)
+        if self.every_gain or type(channel).draw is not ChannelModel.draw:
+            draw = channel.draw(scenario.num_devices, scenario.num_rounds, seeds)
+            min_gain = scenario.min_gain(draw.gain)
+            problem = Problem(scenario, min_gain, 1.0, draw.exposure)
+            mean_gain = scenario.mean_gain(draw.path_loss)
+            return _Drawn(problem, mean_gain, draw.gain, numbers)
+        min_gain, path_loss = channel.min_gains(scenario, seeds)
+        problem = Problem(scenario, min_gain, 1.0)
+        return _Drawn(problem, scenario.mean_gain(path_loss), min_gain, numbers)
+
+
+class _Task(NamedTuple):
+    """One policy on one block of realisations, at levels of a target."""
+
+    block: _Block
+    name: str
+    method: Method
+    key: str
+    """The column of the levels: ``nu, target_total`` or ``target_epsilon``."""
+    levels: FloatArray
+    """Levels, shape (K, 1) for each of them in each realisation, or (R,) for one in each realisation."""
     accountant: Accountant
     delta: float
-    methods: dict[str, Method]
-    key: str
-    levels: FloatArray
+    chosen: _Drawn | None = None
+    """Realisations in place of those of the block."""
 
-    def __call__(self, block: list[int]) -> "pd.DataFrame":
-        """Return the rows of the block."""
-        import pandas as pd
-
-        some_choose = any(method.chooses_senders for method in self.methods.values())
-        gains = _draw(self.scenario, self.channel, block, some_choose)
-        realisations = _Realisations(*gains, self.channel, self.accountant, self.delta)
-        target = self.key.removeprefix("target_")
-        tables = [
-            realisations.compare(method, target, self.levels).assign(
-                policy=name, kind=method.kind, knows=method.knows
-            )
-            for name, method in self.methods.items()
-        ]
-        values = {
-            "seed": block * (self.levels.size * len(tables)),
-            self.key: np.tile(self.levels.repeat(len(block)), len(tables)),
-        }
-        return pd.concat(tables, ignore_index=True).assign(**values)
+    @property
+    def drawn(self) -> _Drawn:
+        """The realisations on which the policy is measured."""
+        return self.chosen or self.block.drawn
 
 
-def _draw(
-    scenario: Scenario, channel: ChannelModel, seeds: list[int], every_gain: bool
-) -> tuple[Problem, FloatArray, FloatArray]:
-    """Draw realisations: a problem of any budget, mean gains, and the gains of all devices where they are needed."""
-    if every_gain or type(channel).draw is not ChannelModel.draw:
-        draw = channel.draw(scenario.num_devices, scenario.num_rounds, seeds)
-        min_gain = scenario.min_gain(draw.gain)
-        problem = Problem(scenario, min_gain, 1.0, draw.exposure)
-        return problem, scenario.mean_gain(draw.path_loss), draw.gain
-    min_gain, path_loss = channel.min_gains(scenario, seeds)
-    problem = Problem(scenario, min_gain, 1.0)
-    return problem, scenario.mean_gain(path_loss), min_gain
+def _measure(task: _Task) -> "pd.DataFrame":
+    r"""Return a row for each level and realisation; cost and leakages are NaN where the target is out of reach.
+
+    A policy is built for all instances at once.  Where that fails, the instances are halved until those that cannot
+    reach their budget are alone.
+    """
+    import pandas as pd
+
+    method, drawn = task.method, task.drawn
+    scenario = drawn.problem.scenario
+    spend = _spend(task)
+    R = len(drawn.mean_gain)
+    shape = np.broadcast_shapes(spend.shape, (R,))
+    spend_of = np.broadcast_to(spend, shape).ravel()
+    reachable = np.flatnonzero(spend_of > 0)
+    parts = [reachable] if reachable.size else []
+    tables = [pd.DataFrame(columns=["cost", "epsilon"], dtype=float)]
+    while parts:
+        part = parts.pop()
+        chosen, own_spend = drawn, spend
+        if part.size < spend_of.size:
+            chosen, own_spend = drawn.rows(part % R), spend_of[part]
+        problem = chosen.problem
+        try:
+            if method.chooses_senders:
+                policy = method.build(scenario, chosen.gain, own_spend)
+            else:
+                problem = Problem(
+                    scenario, problem.min_gain, own_spend, problem.exposure
+                )
+                policy = method.build(problem, chosen.mean_gain, task.block.channel)
+            columns = _columns(policy, problem, chosen.gain, own_spend, task)
+        except BudgetNotReached:
+            parts += np.array_split(part, 2) if part.size > 1 else []
+        else:
+            tables.append(pd.DataFrame(columns, index=part))
+    table = pd.concat(tables).reindex(range(spend_of.size))
+    return table.assign(**_described(task, spend_of, shape, table["cost"]))
 
 
-def _is_free(method: Method) -> bool:
+def _spend(task: _Task) -> FloatArray:
+    r"""Return the :math:`\nu` of each level, or the total of a method that chooses who sends, (K, 1) or (K, R)."""
+    method, levels = task.method, task.levels
+    mean_floor = task.drawn.problem.min_noise_energy.mean(axis=-1)
+    if task.key == "nu":
+        return levels + mean_floor if method.chooses_senders else levels
+    if task.key == "target_total":
+        return levels if method.chooses_senders else levels - mean_floor
+    is_fixed = _has_no_budget(method) and "future" not in method.needs
+    return levels if is_fixed else _least_spend(task)
+
+
+def _has_no_budget(method: Method) -> bool:
     r"""Return whether a method has no :math:`\nu` to spend."""
     return method.chooses_senders or method.policy.needs_epsilon
 
 
-@dataclass(frozen=True)
-class _Realisations:
-    """R realisations of the channel, and what is measured on them."""
+def _least_spend(task: _Task) -> FloatArray:
+    r"""Find the least :math:`\nu`, or total, at which no device exceeds each epsilon; NaN where there is none."""
+    from scipy.optimize import elementwise  # slow to import
 
-    problem: Problem
-    mean_gain: FloatArray
-    gain: FloatArray
-    channel: ChannelModel
-    accountant: Accountant
-    delta: float
+    R = len(task.drawn.mean_gain)
+    levels = task.levels.ravel()
+    scenario = task.drawn.problem.scenario
+    budgets = [EqualAlloc.budget_for(scenario, float(e), task.delta) for e in levels]
+    start = np.log(budgets).repeat(R)
+    # rounding and the tolerance exceed no epsilon
+    aim = np.log(levels).repeat(R) - _TOLERANCE
+    key = "target_total" if task.method.chooses_senders else "nu"
 
-    def compare(
-        self, method: Method, target: str, levels: FloatArray
-    ) -> "pd.DataFrame":
-        """Measure a policy at each level of the target in each realisation."""
-        import pandas as pd
+    def excess(x: FloatArray, instance: IndexArray) -> FloatArray:
+        spend = np.exp(start[instance] + x)
+        realisations = task.drawn.rows(instance % R)
+        part = task._replace(key=key, levels=spend, chosen=realisations)
+        epsilon = _measure(part)["epsilon"].fillna(np.inf).to_numpy()
+        with np.errstate(divide="ignore"):
+            return bounded(np.log(epsilon) - aim[instance])
 
-        floor = self.problem.min_noise_energy
-        mean = floor.mean(axis=-1)
-        if "epsilon" in method.needs and target == "epsilon":
-            spend: FloatArray = np.full((levels.size, 1), np.nan)
-            methods = [method.guaranteeing(float(e), self.delta) for e in levels]
-            tables = [self.measure_together(one, np.ones(1)) for one in methods]
-            table = pd.concat(tables, ignore_index=True)
-        else:
-            spend = self._spend(method, target, levels)
-            table = self.measure(method, spend)
-        spend = np.broadcast_to(spend, (levels.size, mean.size)).ravel()
-        nu = np.where(spend > 0, spend, np.nan)
-        described = {
-            "dataset": self.problem.scenario.name,
-            "nu": table["cost"] if _is_free(method) else nu,
-            "order": self.problem.scenario.order,
-            "delta": self.delta,
-            "floor": np.tile(mean, levels.size),
-            "floor_max": np.tile(floor.max(axis=-1), levels.size),
-            "floor_max_round": np.tile(floor.argmax(axis=-1), levels.size),
-        }
-        return table.assign(**described)
+    low, high = widen(excess, np.zeros(start.size), 2.0, _FARTHEST)
+    result = elementwise.find_root(
+        excess,
+        (low, high),
+        args=(np.arange(start.size),),
+        tolerances={"fatol": _TOLERANCE, "xatol": _TOLERANCE, "xrtol": 0.0},
+    )
+    is_met = result.f_bracket[1] <= 0
+    upper_end = np.where(is_met, result.bracket[1], np.nan)
+    # epsilon is met for every nu, or falls below it at a jump
+    x = np.where(abs(result.f_x) <= _TOLERANCE, result.x, upper_end)
+    x = np.where(result.f_bracket[0] <= 0, low, x)
+    return np.exp(start + x).reshape(-1, R)
 
-    def _spend(self, method: Method, target: str, levels: FloatArray) -> FloatArray:
-        r"""Return the :math:`\nu` of each level, or the total of a method that chooses who sends, shape (levels, R)."""
-        mean = self.problem.min_noise_energy.mean(axis=-1)
-        column = levels[:, None]
-        if target == "nu":
-            return column + mean if method.chooses_senders else column
-        if target == "total":
-            return column if method.chooses_senders else column - mean
-        is_fixed = _is_free(method) and "future" not in method.needs
-        return column if is_fixed else self._least(method, levels)
 
-    def _least(self, method: Method, levels: FloatArray) -> FloatArray:
-        r"""Find the least :math:`\nu`, or total, at which no device exceeds each epsilon; NaN where there is none."""
-        from scipy.optimize import elementwise  # slow to import
-
-        R = len(self.mean_gain)
-        scenario = self.problem.scenario
-        delta = self.delta
-        budgets = [EqualAlloc.budget_for(scenario, float(e), delta) for e in levels]
-        start = np.log(budgets).repeat(R)
-        # rounding and the tolerance exceed no epsilon
-        aim = np.log(levels).repeat(R) - _TOLERANCE
-
-        def excess(x: FloatArray, instance: IndexArray) -> FloatArray:
-            spend = np.exp(start[instance] + x)
-            table = self._take(instance % R).measure(method, spend)
-            epsilon = table["epsilon"].fillna(np.inf).to_numpy()
-            with np.errstate(divide="ignore"):
-                value = np.log(epsilon) - aim[instance]
-            return np.clip(value, -1e300, 1e300)
-
-        low, high = widen(excess, np.zeros(start.size), 2.0, _FARTHEST)
-        result = elementwise.find_root(
-            excess,
-            (low, high),
-            args=(np.arange(start.size),),
-            tolerances={"fatol": _TOLERANCE, "xatol": _TOLERANCE, "xrtol": 0.0},
+def _columns(
+    policy: Policy, problem: Problem, gain: FloatArray, spend: FloatArray, task: _Task
+) -> dict[str, FloatArray]:
+    """Return the tuned parameters, and what is measured of a policy, with an entry for each instance."""
+    measured = reported_parameters(policy)
+    for name in measured.keys() & {*_COLUMNS, *_keys("nu")}:
+        raise ValueError(
+            f"policy {type(policy).__name__} must not tune {name!r}, which is a column of the table"
         )
-        is_met = result.f_bracket[1] <= 0
-        upper_end = np.where(is_met, result.bracket[1], np.nan)
-        # epsilon is met for every nu, or falls below it at a jump
-        x = np.where(abs(result.f_x) <= _TOLERANCE, result.x, upper_end)
-        x = np.where(result.f_bracket[0] <= 0, low, x)
-        return np.exp(start + x).reshape(-1, R)
+    measured |= measure(policy, problem, gain, task.accountant, task.delta)
+    shape = np.broadcast_shapes(spend.shape, problem.min_gain.shape[:-1])
+    return {
+        name: np.broadcast_to(value, shape).ravel()
+        for name, value in measured.items()
+        if name not in PER_ROUND
+    }
 
-    def measure(self, method: Method, spend: FloatArray) -> "pd.DataFrame":
-        r"""Measure a policy at each :math:`\nu`, or total of one that chooses who sends; NaN where out of reach.
 
-        A policy is built for all instances at once.  Where that fails, the instances are halved until those that cannot
-        reach their budget are alone.
-        """
-        import pandas as pd
-
-        if np.all(spend > 0):
-            with contextlib.suppress(BudgetNotReached):
-                return self.measure_together(method, spend)
-        R = len(self.mean_gain)
-        shape = np.broadcast_shapes(spend.shape, (R,))
-        spend = np.broadcast_to(spend, shape).ravel()
-        tables = [pd.DataFrame(columns=["cost", "epsilon"], dtype=float)]
-        halves = np.array_split(np.flatnonzero(spend > 0), 2)
-        parts = [half for half in halves if half.size]
-        while parts:
-            part = parts.pop()
-            try:
-                realisations = self._take(part % R)
-                table = realisations.measure_together(method, spend[part])
-                tables.append(table.set_axis(part))
-            except BudgetNotReached:
-                parts += np.array_split(part, 2) if part.size > 1 else []
-        return pd.concat(tables).reindex(range(spend.size))
-
-    def measure_together(self, method: Method, spend: FloatArray) -> "pd.DataFrame":
-        """Measure a policy that is built for all instances at once."""
-        import pandas as pd
-
-        problem = self.problem
-        if method.chooses_senders:
-            policy = method(problem.scenario, self.gain, spend)
-        else:
-            problem = Problem(
-                problem.scenario, problem.min_gain, spend, problem.exposure
-            )
-            policy = method(problem, self.mean_gain, self.channel)
-        measured = reported_parameters(policy)
-        for name in measured.keys() & {*_COLUMNS, *_keys("nu")}:
-            raise ValueError(
-                f"policy {type(policy).__name__} must not tune {name!r}, which is a column of the table"
-            )
-        measured |= measure(policy, problem, self.gain, self.accountant, self.delta)
-        shape = np.broadcast_shapes(spend.shape, (len(self.mean_gain),))
-        columns = {
-            name: np.broadcast_to(value, shape).ravel()
-            for name, value in measured.items()
-            if name not in PER_ROUND
-        }
-        return pd.DataFrame(columns)
-
-    def _take(self, rows: IndexArray) -> "_Realisations":
-        """Return these realisations, which may repeat."""
-        problem = self.problem
-        exposure = None if problem.exposure is None else problem.exposure[rows]
-        min_gain = problem.min_gain[rows]
-        return replace(
-            self,
-            problem=Problem(problem.scenario, min_gain, 1.0, exposure),
-            mean_gain=self.mean_gain[rows],
-            gain=self.gain[rows],
-        )
+def _described(
+    task: _Task, spend: FloatArray, shape: tuple[int, ...], cost: "pd.Series"
+) -> dict[str, Any]:
+    """Return the columns that say what is measured in each row: policy, level and realisation."""
+    scenario, method = task.block.scenario, task.method
+    floor = task.drawn.problem.min_noise_energy
+    nu = cost if _has_no_budget(method) else np.where(spend > 0, spend, np.nan)
+    by_instance = {
+        task.key: task.levels,
+        "seed": task.drawn.seeds,
+        "floor": floor.mean(axis=-1),
+        "floor_max": floor.max(axis=-1),
+        "floor_max_round": floor.argmax(axis=-1),
+    }
+    return {
+        "dataset": scenario.name,
+        "policy": task.name,
+        "kind": method.kind,
+        "knows": method.knows,
+        "nu": nu,
+        "order": scenario.order,
+        "delta": task.delta,
+    } | {
+        name: np.broadcast_to(values, shape).ravel()
+        for name, values in by_instance.items()
+    }

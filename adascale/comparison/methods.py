@@ -1,7 +1,7 @@
 """Methods: how a policy is built for a problem, and what must be known for it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -33,10 +33,10 @@ class Method:
     scenario, the gains of all devices, shape (..., M, T), and the total noise energy :math:`W` instead.
     """
 
-    build: PolicyBuilder | None = None
+    function: PolicyBuilder | None = None
     """A function that does all this in place of the class."""
     policy: type[Policy] = Policy
-    """The class of the policy; the base class if only ``build`` knows."""
+    """The class of the policy; the base class if only ``function`` knows."""
     fixed: Arguments = field(default_factory=dict)
     """Arguments of the class that are given."""
     needs: frozenset[str] = frozenset({"future"})
@@ -54,11 +54,20 @@ class Method:
 
     def __call__(self, *arguments: Any) -> Any:
         """Build the policy."""
+        return self.build(*arguments)
+
+    @property
+    def build(self) -> PolicyBuilder:
+        """What is called with these arguments."""
         if self.past is not None:
-            arguments = self._earlier(self.past, *arguments)
-        if self.build is not None:
-            return self.build(*arguments)
-        return (self._selecting if self.chooses_senders else self._scaling)(*arguments)
+            return self._from_past
+        by_class = self._selecting if self.chooses_senders else self._scaling
+        return self.function or by_class
+
+    def _from_past(self, *arguments: Any) -> Policy:
+        assert self.past is not None
+        earlier = self._earlier(self.past, *arguments)
+        return replace(self, past=None).build(*earlier)
 
     def _earlier(self, past: Trace, first: Any, *rest: Any) -> tuple[Any, ...]:
         """Return the arguments of a call with the last earlier rounds in place of those to come."""
