@@ -11,7 +11,7 @@ from adascale.channel import FloorLaw
 from adascale.checks import FloatArray, IndexArray
 from adascale.errors import BudgetNotReached as BudgetNotReached
 from adascale.policies.adascale import NoRoot
-from adascale.policies.base import failures_of
+from adascale.policies.base import NamedFailures
 from adascale.problem import Problem
 from adascale.rootfind import bounded, find_roots, widen
 from adascale.scenario import Scenario
@@ -76,7 +76,7 @@ def match_budget(
             part = Problem(problem.scenario, gain[index], whole.budget[index])
         parameter = np.exp(log_parameter).reshape(-1, *draws_axis)
         chosen = policy(parameter, *[rows[index] for rows in statistic_rows])
-        with failures_of(chosen, "in its schedule"):
+        with NamedFailures(chosen, "in its schedule"):
             w = chosen.schedule(part)
         with np.errstate(over="ignore"):  # the cost may be infinitely above the budget
             cost = np.mean(w - part.min_noise_energy, axis=tuple(range(1, w.ndim)))

@@ -132,9 +132,9 @@ def _build(
     min_gain = method.last_rounds(trace.min_gain, scenario.num_rounds)
     problem = adascale.Problem(scenario, min_gain, nu)
     if not method.chooses_senders:
-        return method(problem, trace.mean_gain)
+        return method.build(problem, trace.mean_gain)
     total = problem.min_noise_energy.mean() + nu
-    return method(scenario, min_gain, total)
+    return method.build(scenario, min_gain, total)
 
 
 def _budget_mode(policy: Any, method: Method, hindsight: bool) -> str:

@@ -8,7 +8,7 @@ from adascale.accounting import Accountant
 from adascale.channel import Channel, ChannelModel
 from adascale.checks import FloatArray
 from adascale.policies import Policy, Selecting, Selection
-from adascale.policies.base import failures_of
+from adascale.policies.base import NamedFailures
 from adascale.problem import RENYI, Problem, over_devices
 
 PER_ROUND = ("noise_energy", "eta", "senders")
@@ -33,7 +33,7 @@ def run(
 ) -> FloatArray | Selection:
     """Return the noise energies of a policy, or who sends at which scaling if it chooses by gains (..., M, T)."""
     if not isinstance(policy, Selecting):
-        with failures_of(policy, "in its schedule"):
+        with NamedFailures(policy, "in its schedule"):
             return policy.schedule(problem)
     if gain is None:
         raise ValueError(

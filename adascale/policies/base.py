@@ -1,10 +1,10 @@
 """What a policy is: a map from noise floors to noise energies, for all rounds at once or one after the other."""
 
-import contextlib
 import math
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from types import TracebackType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -82,14 +82,14 @@ class OnlinePolicy(Policy):
 
     def schedule(self, problem: Problem) -> FloatArray:
         """Decide round by round."""
-        with failures_of(self, "before round 0"):
+        with NamedFailures(self, "before round 0"):
             state = self.start(problem.scenario, _budget_of_instances(problem))
         energy = np.empty((*problem.batch_shape, problem.num_rounds))
         floor = np.broadcast_to(problem.min_noise_energy, energy.shape)
         for t in range(problem.num_rounds):
             # a copy, as a view would give access to later rounds
             floor_t = floor[..., t].copy()[()]
-            with failures_of(self, f"in round {t}"):
+            with NamedFailures(self, f"in round {t}"):
                 decision = self.decide(state, floor_t)
             state, energy[..., t] = checked_decision(self, decision, floor_t, t)
         return energy
@@ -103,23 +103,33 @@ def _name(policy: Policy) -> str:
     return policy.label or type(policy).__name__
 
 
-@contextlib.contextmanager
-def failures_of(policy: Policy, when: str) -> Iterator[None]:
-    """Turn an error of a policy that is called inside the context into a ``PolicyFailed`` that says ``when`` it failed.
+class NamedFailures:
+    """A context in which an error of a policy becomes a ``PolicyFailed`` that says ``when`` it failed.
 
     Errors of this package stay as they are.  Call the method of the policy directly in the context, because the
-    traceback that is reported begins below it.
+    traceback that is reported begins below it.  A generator would take too long for each round.
     """
-    try:
-        yield
-    except AdaScaleError:
-        raise
-    except Exception as error:
-        # the first two entries are the line above and the one inside the context
-        below = error.__traceback__.tb_next.tb_next  # type: ignore[union-attr]
-        message = f"{_name(policy)} failed {when}: {type(error).__name__}: {error}"
-        frames = "".join(traceback.format_tb(below)).rstrip()
-        raise PolicyFailed(message, frames) from error
+
+    def __init__(self, policy: Policy, when: str) -> None:
+        self._policy, self._when = policy, when
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not isinstance(error, Exception) or isinstance(error, AdaScaleError):
+            return
+        failed = f"{_name(self._policy)} failed {self._when}"
+        below = trace.tb_next if trace else None
+        raise PolicyFailed(
+            f"{failed}: {type(error).__name__}: {error}",
+            "".join(traceback.format_tb(below)).rstrip(),
+        ) from error
 
 
 def check_parts(

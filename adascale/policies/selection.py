@@ -10,7 +10,7 @@ from adascale import checks as check
 from adascale.accounting import Accountant, epsilon_by, rdp
 from adascale.checks import BoolArray, FloatArray, IndexArray
 from adascale.errors import BudgetNotReached, InvalidInput
-from adascale.policies.base import Policy, check_parts, failures_of
+from adascale.policies.base import NamedFailures, Policy, check_parts
 from adascale.policies.equal_alloc import EqualAlloc
 from adascale.policies.optimal import water_level
 from adascale.problem import RENYI, Problem, over_devices, scaling
@@ -155,10 +155,10 @@ class Selecting(Policy):
         """Run all rounds of linear gains :math:`|h_{m,t}|^2`, shape (..., M, T), whose T overrides the scenario's."""
         scaled = scenario.scaled_gain(gain)
         scenario = replace(scenario, num_rounds=scaled.shape[-1])
-        with failures_of(self, "before round 0"):
+        with NamedFailures(self, "before round 0"):
             state = self.start(scenario)
         when = "in its choice"
-        with failures_of(self, when):
+        with NamedFailures(self, when):
             decision = self.decide(state, scaled)
         check_parts(self, when, decision, PARTS)
         return Selection(scenario, *decision[1:])

@@ -13,7 +13,7 @@ from adascale.accounting import DEFAULT_ORDERS
 from adascale.checks import BoolArray, FloatArray
 from adascale.errors import InvalidInput
 from adascale.policies import OnlinePolicy, Selecting
-from adascale.policies.base import check_parts, checked_decision, failures_of
+from adascale.policies.base import NamedFailures, check_parts, checked_decision
 from adascale.policies.selection import PARTS
 from adascale.problem import scaling
 from adascale.scenario import Scenario
@@ -98,7 +98,7 @@ class Stream:
         delta = check.fraction("delta", delta)
         self._leakage = Leakage(scenario, orders, delta, self._selects)
         none_yet = Answer(-1, math.nan, math.nan, self._total, 0.0, 0.0)
-        with failures_of(policy, "before round 0"):
+        with NamedFailures(policy, "before round 0"):
             state = self.policy.start(*arguments)
         self._now = _Progress(none_yet, state, self._leakage.nothing)
         settings = {
@@ -232,7 +232,7 @@ class Stream:
             return self._select(np.array(gain))
         noise_scale, max_eta = self.scenario.noise_scale, self.scenario.x_max * gain
         floor: Any = np.float64(noise_scale / max_eta)
-        with failures_of(self.policy, f"in round {self.round}"):
+        with NamedFailures(self.policy, f"in round {self.round}"):
             decision = self.policy.decide(self._now.state, floor)
         state, energy = checked_decision(self.policy, decision, floor, self.round)
         return _Decision(state, float(scaling(energy, floor, max_eta, noise_scale)))
@@ -240,7 +240,7 @@ class Stream:
     def _select(self, gain: FloatArray) -> _Decision:
         scaled = self.scenario.scaled_gain(gain[:, None])
         when = f"in round {self.round}"
-        with failures_of(self.policy, when):
+        with NamedFailures(self.policy, when):
             decision = self.policy.decide(self._now.state, scaled)
         check_parts(self.policy, when, decision, PARTS)
         state, etas, sending = decision
