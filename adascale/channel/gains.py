@@ -79,7 +79,12 @@ def read_gains(
     reading = Reading(unit) if isinstance(unit, str) else unit
     data = Path(path).read_bytes()
     devices, links = scenario.num_devices, dict[str, int]()
-    if is_array(data):
+    is_table = not is_array(data)
+    for name in ("axes", "variable") if is_table else ("columns",):
+        if getattr(reading, name) is not None:
+            kind = "a table" if is_table else "an array"
+            raise InvalidInput(f"{name} is not for {kind}, which {path} is", name)
+    if not is_table:
         table = read_array(data, str(path), scenario, reading)
     else:
         choose = _columns(devices, reading, links)

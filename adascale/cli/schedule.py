@@ -17,7 +17,7 @@ devices plus nu, on the --past. If their parameters are fixed, as in best:number
 
 The trace is a table with a header and one row per round: a column min_gain (the smallest |h_m|^2 / k_m^2), or a column
 per device, h2_1 ... h2_M with |h_m|^2 or h_1 ... h_M with complex h_m such as 0.1+0.2j, in any order, separated by
-commas, semicolons, tabs or blanks; an index, round and time are optional, and # begins a comment. Gains are linear
+commas, semicolons, tabs or blanks; round and time are optional, and # begins a comment. Gains are linear
 power ratios, or dB with --unit db. With --unit dbm the columns are received powers, and have any names. A table can
 also have one row per value, with columns link, value, and round or time. --columns names the columns to read if your
 tool calls them otherwise, and ignores the others. Files of NumPy (.npy, .npz), MATLAB and HDF5 have an array of shape

@@ -14,6 +14,9 @@ from adascale import registry
 from adascale.checks import IndexArray
 from adascale.learning.seeding import PARTITION, stream
 
+_LARGEST = 100.0
+"""Largest sample after scaling; pixels from 0 to 255 are beyond it."""
+
 
 class RawDataset(NamedTuple):
     """The result of a reader, which is a function without arguments, registered or named ``module:function``."""
@@ -52,7 +55,7 @@ def root() -> Path:
 def load(name: str, input_scaling: str = "standard") -> Dataset:
     """Read a data set from this machine to the CPU; raise ``FileNotFoundError`` if a file is missing.
 
-    Raises ``ValueError`` unless samples are finite and labels are classes >= 0.
+    Raises ``ValueError`` unless samples are finite and of order 1, and labels are classes >= 0.
 
     Parameters
     ----------
@@ -88,6 +91,11 @@ def scaled_samples(raw: RawDataset, samples: ArrayLike) -> Tensor:
     if scaled.shape != array.shape or not np.isfinite(scaled).all():
         got = f"got shape {array.shape}, mean {raw.mean} and deviation {raw.deviation}"
         raise ValueError(f"samples over their deviation must be finite, {got}")
+    largest = np.abs(scaled).max(initial=0)
+    if largest > _LARGEST:
+        raise ValueError(
+            f"samples over their deviation must be of order 1, got {largest:g}; are pixels from 0 to 255?"
+        )
     tensor = torch.as_tensor(scaled)
     return tensor.permute(0, 3, 1, 2) if tensor.ndim == 4 else tensor
 

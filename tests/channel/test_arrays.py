@@ -78,6 +78,15 @@ def test_file_of_unclear_content_is_refused(tmp_path, content, how, named):
         read(tmp_path, content, unit=Reading(**how))
 
 
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [("h_1\n1\n", "axes"), ("h_1\n1\n", "variable"), (saved(SQUARE), "columns")],
+)
+def test_an_option_of_another_kind_of_file_is_not_ignored(tmp_path, content, name):
+    with pytest.raises(InvalidInput, match=f"^{name} is not for"):
+        read(tmp_path, content, unit=Reading(**{name: "round"}))
+
+
 @pytest.mark.parametrize("how", [{"axes": "time"}, {"resource_blocks": 50}])
 def test_reading_of_no_meaning_is_refused(how):
     with pytest.raises(InvalidInput):
