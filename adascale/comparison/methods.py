@@ -60,23 +60,19 @@ class Method:
     def build(self) -> PolicyBuilder:
         """What is called with these arguments."""
         if self.past is not None:
-            return self._from_past
+            return partial(self._from_past, self.past)
         by_class = self._selecting if self.chooses_senders else self._scaling
         return self.function or by_class
 
-    def _from_past(self, *arguments: Any) -> Policy:
-        assert self.past is not None
-        earlier = self._earlier(self.past, *arguments)
-        return replace(self, past=None).build(*earlier)
-
-    def _earlier(self, past: Trace, first: Any, *rest: Any) -> tuple[Any, ...]:
-        """Return the arguments of a call with the last earlier rounds in place of those to come."""
+    def _from_past(self, past: Trace, first: Any, *rest: Any) -> Policy:
+        """Build the policy with the last earlier rounds in place of those to come."""
+        build = replace(self, past=None).build
         if self.chooses_senders:
             later, *total = rest
-            return first, self.last_rounds(past.gain, later.shape[-1]), *total
+            return build(first, self.last_rounds(past.gain, later.shape[-1]), *total)
         budget = np.broadcast_to(first.budget, first.batch_shape)
         earlier = self.last_rounds(past.min_gain, first.num_rounds)
-        return Problem(first.scenario, earlier, budget), *rest
+        return build(Problem(first.scenario, earlier, budget), *rest)
 
     def last_rounds(self, past: FloatArray | None, rounds: int) -> FloatArray:
         """Return the last of earlier rounds, on which the policy is tuned; refuse to take fewer."""
@@ -113,10 +109,15 @@ class Method:
             guess = self.policy.guess(problem)
             value = tuning.match_budget(self.of_value, problem, *gains, guess=guess)
         else:
-            how: Arguments = {"guess": self.policy.guess} | self.model
-            how = {name: how[name] for name in {*how} - {"channel", *_STATISTICS}}
             value = tuning.match_law(
-                self.of_value, scenario, problem.budget, law, *gains, **how
+                self.of_value,
+                scenario,
+                problem.budget,
+                law,
+                *gains,
+                draws=self.model["draws"],
+                seed=self.model["seed"],
+                guess=self.policy.guess,
             )
         return self.of_value(value, *gains)
 

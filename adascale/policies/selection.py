@@ -124,8 +124,12 @@ def check_equal_weights(scenario: Scenario) -> None:
         )
 
 
-PARTS = "the next state", "eta", "senders"
-"""What ``decide`` of a policy that chooses who sends returns."""
+def choice(policy: "Selecting", when: str, state: Any, gain: FloatArray) -> Any:
+    """Return the next state, eta and senders that a policy decides; say ``when`` it failed if it does."""
+    with NamedFailures(policy, when):
+        decision = policy.decide(state, gain)
+    check_parts(policy, when, decision, ("the next state", "eta", "senders"))
+    return decision
 
 
 class Selecting(Policy):
@@ -157,11 +161,7 @@ class Selecting(Policy):
         scenario = replace(scenario, num_rounds=scaled.shape[-1])
         with NamedFailures(self, "before round 0"):
             state = self.start(scenario)
-        when = "in its choice"
-        with NamedFailures(self, when):
-            decision = self.decide(state, scaled)
-        check_parts(self, when, decision, PARTS)
-        return Selection(scenario, *decision[1:])
+        return Selection(scenario, *choice(self, "in its choice", state, scaled)[1:])
 
     def schedule(self, problem: Problem) -> FloatArray:
         """Refuse a problem, which has no gains to choose from."""

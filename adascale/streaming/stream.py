@@ -13,8 +13,8 @@ from adascale.accounting import DEFAULT_ORDERS
 from adascale.checks import BoolArray, FloatArray
 from adascale.errors import InvalidInput
 from adascale.policies import OnlinePolicy, Selecting
-from adascale.policies.base import NamedFailures, check_parts, checked_decision
-from adascale.policies.selection import PARTS
+from adascale.policies.base import NamedFailures, checked_decision
+from adascale.policies.selection import choice
 from adascale.problem import scaling
 from adascale.scenario import Scenario
 from adascale.streaming.answers import Answer
@@ -240,10 +240,7 @@ class Stream:
     def _select(self, gain: FloatArray) -> _Decision:
         scaled = self.scenario.scaled_gain(gain[:, None])
         when = f"in round {self.round}"
-        with NamedFailures(self.policy, when):
-            decision = self.policy.decide(self._now.state, scaled)
-        check_parts(self.policy, when, decision, PARTS)
-        state, etas, sending = decision
+        state, etas, sending = choice(self.policy, when, self._now.state, scaled)
         eta, senders = float(etas[0]), sending[:, 0]
         if not senders.any():
             return _Decision(state, 0.0, senders)
