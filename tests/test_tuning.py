@@ -99,10 +99,9 @@ def test_the_mean_cost_over_draws_of_the_law_is_the_budget():
     penalty = tuning.match_law(policies.AdaScale, SHORT, budgets, LAW, **how)
     floor = tuning.draw_floors(SHORT, LAW, 5, 3)
     for k, r in np.ndindex(2, 2):
-        policy = policies.AdaScale(penalty[k, r])
-        draws = [with_floors(SHORT, draw, budgets[k, 0]) for draw in floor[r]]
-        costs = [problem.cost(policy.schedule(problem)) for problem in draws]
-        assert np.mean(costs) == pytest.approx(budgets[k, 0], rel=1e-9)
+        draws = with_floors(SHORT, floor[r], budgets[k, 0])
+        cost = draws.cost(policies.AdaScale(penalty[k, r]).schedule(draws))
+        assert cost.mean() == pytest.approx(budgets[k, 0], rel=1e-9)
 
 
 def test_draws_are_of_the_law_and_independent_from_round_to_round():

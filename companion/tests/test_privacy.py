@@ -15,6 +15,7 @@ from companion.privacy import peers
 from companion.privacy.adversary import adversary, matched_noise
 from companion.privacy.sharp import SharpAccountant, sharp_epsilon
 from companion.results import folder
+from tests.accounting.exact import gaussian_delta
 
 RATE = 0.01
 KEPT, PAIRED = (
@@ -86,18 +87,14 @@ def test_a_power_meter_s_multiplier_is_that_of_its_reading():
 
 
 def test_opposite_gradients_match_quadrature():
-    q, sigma, order = 0.2, 1.0, 3.0
-
     def density(z, mean):
-        return (1 - q) * stats.norm.pdf(z, 0, sigma) + q * stats.norm.pdf(
-            z, mean, sigma
-        )
+        return 0.8 * stats.norm.pdf(z) + 0.2 * stats.norm.pdf(z, mean)
 
     moment, _ = integrate.quad(
-        lambda z: density(z, 1) ** order * density(z, -1) ** (1 - order), -15, 20
+        lambda z: density(z, 1) ** 3 / density(z, -1) ** 2, -15, 20
     )
-    expected = accounting.to_dp([math.log(moment) / (order - 1)], [order], 1e-5).epsilon
-    epsilon = listeners.opposite_gradients(q, np.array([sigma]), orders=(order,))
+    expected = accounting.to_dp([math.log(moment) / 2], [3.0], 1e-5).epsilon
+    epsilon = listeners.opposite_gradients(0.2, np.ones(1), orders=(3.0,))
     assert epsilon == pytest.approx(float(expected), rel=1e-8)
 
 
@@ -106,9 +103,7 @@ def test_a_whole_device_is_a_gaussian_mechanism_without_sampling(sigma):
     """By the formula of that mechanism, with the samples of all 500 rounds."""
     mu = math.sqrt(500 * 60**2 * (1 + 0.99 / 60)) / sigma
     epsilon = listeners.whole_device(Scenario.mnist(), np.full(500, sigma))
-    delta = norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(
-        -mu / 2 - epsilon / mu
-    )
+    delta = float(gaussian_delta(mu, epsilon))
     assert delta == pytest.approx(1e-5, rel=1e-4)
 
 
@@ -116,9 +111,7 @@ def test_a_whole_device_is_a_gaussian_mechanism_without_sampling(sigma):
 def test_one_round_without_sampling_is_the_gaussian_mechanism(epsilon):
     gain = adversary(epsilon, 1.0, 1)
     mu = 1 / gain.noise_multiplier
-    delta = norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(
-        -mu / 2 - epsilon / mu
-    )
+    delta = float(gaussian_delta(mu, epsilon))
     assert delta == pytest.approx(1e-5, rel=1e-3)  # sigma is known to a millionth
     assert gain.guess == pytest.approx(norm.cdf(mu / 2), rel=1e-3)
     most = norm.cdf(norm.ppf(0.01) + mu)

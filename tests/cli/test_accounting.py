@@ -1,8 +1,6 @@
 """The commands of the accountant: files of rounds, schedules, events and logs of trainings."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,10 +10,6 @@ from adascale.cli import marks
 
 from ..command import run
 from .streams import HEADER
-
-ROUNDS = (
-    "# one row per round\nsigma, rate,round\n0.9,0.01,1\n1.1,0.02,2\n5,1,3\n3,0,4\n"
-)
 
 
 @pytest.fixture
@@ -28,35 +22,6 @@ def written(tmp_path):
         return path
 
     return write
-
-
-ALONE = """
-import sys
-from adascale.cli import main
-main()
-print(sys.modules.get("numba") is not None)
-"""
-
-
-MANY = "sigma,rate\n" + "".join(f"{1 + t / 50},0.01\n" for t in range(49))
-
-
-@pytest.mark.parametrize(("text", "is_compiled"), [(ROUNDS, "False"), (MANY, "True")])
-def test_short_files_need_no_compiler_for_the_same_digits(
-    written, answer, text, is_compiled
-):
-    path = written(text)
-    process = subprocess.run(
-        [sys.executable, "-c", ALONE, "epsilon", path, "--json"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    printed, _, compiled = process.stdout.strip().rpartition("\n")
-    assert compiled == is_compiled
-    totals, expected = json.loads(printed), answer("epsilon", path)
-    assert totals.pop("renyi") == pytest.approx(expected.pop("renyi"), rel=1e-12)
-    assert totals == expected
 
 
 TINY = Scenario("tiny", 2, 6, 100, 5, 50, 1.0, 1.0, 1e-9)

@@ -115,15 +115,6 @@ def test_the_last_round_with_its_number_is_answered_again(stream):
     assert [HEADER, *first[1:4], *answered[2:]] == undisturbed
 
 
-@pytest.mark.parametrize("number", [3, 5])
-def test_a_number_out_of_order_is_refused_after_a_start_too(stream, number):
-    stream("".join(NUMBERED[:4]))
-    line = f"{number},1e-12,1e-12\n"
-    code, answered, messages = stream(NUMBERED[0] + line)
-    assert (code, split(answered)[0]) == (1, [HEADER])
-    assert "expected round 4" in messages[1]
-
-
 HOLD = ["--gaps", "hold"]
 FLOOR = ["--gaps", "floor", "--sensitivity", -130.5]
 
