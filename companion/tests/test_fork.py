@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from adascale import Scenario, channel
+from adascale import Scenario
 from adascale.comparison import find_method
 from adascale.learning import data, train
 from adascale.runs.execution import problem_of
 from adascale.runs.specification import make_run
-from companion.training.controls import FadeLevelled
 from companion.training.counterfactual import fade_levelled, fork
 from tests.problems import drawn
 
@@ -58,13 +57,3 @@ def test_branches_are_one_training_up_to_the_fade(branch):
     assert 0 < before.sum() < len(branch)
     assert without[before].equals(with_fade[before])
     assert (without[~before] != with_fade[~before]).all()
-
-
-def test_fade_levelled_replaces_the_deepest_fade_alone():
-    models = channel.Rayleigh(), FadeLevelled()
-    plain, levelled = (model.draw(10, 301, 5) for model in models)
-    before, after = (drawn.gain.min(axis=0) for drawn in (plain, levelled))
-    (changed,) = np.flatnonzero((plain.coefficient != levelled.coefficient).any(axis=0))
-    assert changed == before.argmin()
-    assert after[changed] == np.median(before)
-    assert (plain.path_loss == levelled.path_loss).all()

@@ -34,27 +34,17 @@ def response_delta(p, count, at):
 @pytest.mark.parametrize("at", [0.1, 0.5, 1.5])
 def test_infinite_losses_compose_as_in_their_closed_form(at):
     """Of the (epsilon, delta) mechanism of Kairouz, Oh and Viswanath; more such loss than delta has no epsilon."""
-    loss, lost, count = 0.1, 1e-7, 30
-    p = (1 - lost) / (1 + math.exp(-loss))
-    losses = [loss, -loss, math.inf, -math.inf]
-    events = [(from_pmf(losses, [p, p * math.exp(-loss), lost, lost]), count)]
-    kept = (1 - lost) ** count
-    exact = 1 - kept + kept * response_delta(1 / (1 + math.exp(-loss)), count, at)
-    found = delta(events, at)
-    assert found.certified
+    true, lost = 1 / (1 + math.exp(-0.1)), 1e-7
+    mass = [(1 - lost) * true, (1 - lost) * (1 - true), lost, lost]
+    events = [(from_pmf([0.1, -0.1, math.inf, -math.inf], mass), 30)]
+    kept = (1 - lost) ** 30
+    exact = 1 - kept + kept * response_delta(true, 30, at)
+    found, back = delta(events, at), epsilon(events, exact)
     assert found.lower <= exact * (1 + 1e-9) <= found.upper * (1 + 2e-9)
-    back = epsilon(events, exact)
-    assert back.certified
     assert back.lower - 1e-9 <= at <= back.upper + 1e-9
+    assert found.certified
+    assert back.certified
     assert epsilon(events, 0.99 * (1 - kept)).lower == math.inf
-
-
-def test_mass_of_q_alone_counts_in_one_direction():
-    """With the sample there is one output, without it a second one, which shows that it is absent."""
-    event = from_pmf([0.01, -math.inf], [1.0, -math.expm1(-0.01)])
-    exact = -math.expm1(-3 * 0.01)
-    found = delta([(event, 3)], 0.4)
-    assert found.lower <= exact * (1 + 1e-9) <= found.upper * (1 + 2e-9)
 
 
 # epsilon of composed pairs whose losses above 0 are those of sampling in both directions, on a grid of 2e-4, rounded

@@ -10,13 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from bs4 import BeautifulSoup, SoupStrainer
+from bs4 import BeautifulSoup
 from filelock import FileLock
 from playwright.sync_api import sync_playwright
 
 ROOT = Path(__file__).parents[2]
-LOADS = ["script", "style", "link", "img", "iframe", "source", "video", "audio"]
-LOADS += ["embed", "object"]
 # make's own variables would tie this make to the one that may be running it; the last one is that of the tests
 LEFT_OUT = "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "OMP_NUM_THREADS"
 
@@ -53,13 +51,12 @@ def html(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def book(html):
-    """The pages by name, parsed; of pages of source code only what they load."""
+    """The pages by name, parsed, but for those of source code."""
     pages = {}
     for path in html.rglob("*.html"):
-        if "_static" not in path.parts:
-            only = SoupStrainer(LOADS) if "_modules" in path.parts else None
-            page = BeautifulSoup(path.read_text(), "html.parser", parse_only=only)
-            pages[path.relative_to(html).with_suffix("").as_posix()] = page
+        if not {"_static", "_modules"} & {*path.parts}:
+            name = path.relative_to(html).with_suffix("").as_posix()
+            pages[name] = BeautifulSoup(path.read_text(), "html.parser")
     return pages
 
 

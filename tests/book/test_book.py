@@ -12,8 +12,6 @@ import yaml
 
 import adascale
 
-from .conftest import LOADS
-
 ROOT = Path(__file__).parents[2]
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text())
 FILES = [
@@ -40,28 +38,6 @@ def test_every_page_of_the_contents_is_built(articles):
         assert page.find("h1"), name
 
 
-def test_no_page_loads_anything_from_another_host(book):
-    for name, page in book.items():
-        for tag in page.find_all(LOADS):
-            for attribute in ("src", "href", "data", "srcset"):
-                address = tag.get(attribute, "")
-                assert urlsplit(address).scheme in ("", "data"), f"{name}: {tag}"
-                assert not address.startswith("//"), f"{name}: {tag}"
-            if tag.name in ("script", "style"):
-                text = tag.string or ""
-                assert not re.search(r"https?://(?!www\.w3\.org/)", text), name
-
-
-def test_formulas_are_set_by_a_local_mathjax_with_its_fonts(html, book, articles):
-    pages = [name for name in PAGES if articles[name].select(".math")]
-    assert {*CHAPTERS} & {*pages}
-    for name in pages:
-        (script,) = book[name].select("script[src*=mathjax]")
-        path = (html / name).parent / urlsplit(script["src"]).path
-        assert path.resolve().stat().st_size > 100_000
-    assert list((html / "_static").rglob("MathJax_Main-Regular.woff"))
-
-
 # a reference whose target is missing stays a code element with the role's class
 UNRESOLVED = ".problematic, .system-message, code.xref.eq, code.xref.prf-ref"
 UNRESOLVED += ", code.xref.std-numref, code.xref.std-ref"
@@ -85,7 +61,7 @@ def test_every_link_inside_the_book_leads_to_a_place_that_is_there(html, book):
             target = path if address.path else html / f"{name}.html"
             assert target.exists(), f"{name}: {link}"
             page = target.relative_to(html).with_suffix("").as_posix()
-            if address.fragment and "_modules" not in target.parts and page in ids:
+            if address.fragment and page in ids:
                 assert address.fragment in ids[page], f"{name}: {link}"
                 count += 1
     assert count > 1000

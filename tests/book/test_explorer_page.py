@@ -306,11 +306,3 @@ def test_no_mode_has_a_serious_fault_in_either_theme(opened):
             theme,
             STATES[state],
         )
-
-
-def test_without_javascript_the_reader_is_sent_to_the_chapters(browser, html):
-    page = browser.new_page(java_script_enabled=False)
-    page.goto(f"file://{html}/book/explorer.html")
-    assert not page.locator("#explorer").is_visible()
-    assert "switched off" in page.locator("article noscript").inner_text()
-    page.close()

@@ -118,12 +118,12 @@ def test_a_dark_page_is_printed_light(first):
     expect(first.locator("body")).not_to_have_css(*background)
 
 
-@pytest.mark.parametrize("name", ["introduction", "epsilon"])
+@pytest.mark.parametrize("name", ["introduction", "epsilon", "explorer"])
 def test_without_javascript_a_picture_or_a_link_stands_in(browser, html, name):
     page = browser.new_page(java_script_enabled=False)
     page.goto(f"file://{html}/book/{name}.html")
     assert page.locator("article noscript :is(img, a)").first.is_visible()
-    assert not page.locator("#pour-root, #calc").is_visible()
+    assert not page.locator("#pour-root, #calc, #explorer").is_visible()
     page.close()
 
 

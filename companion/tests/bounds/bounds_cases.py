@@ -16,22 +16,16 @@ def instances(draw, orders=(2, 3, 5, 8)):
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     devices, rounds = rng.integers(1, (5, 31)).tolist()
     batch = rng.uniform(1, 300, devices)
-    data = batch / 10 ** rng.uniform(-3, 0, devices)
+    sizes = tuple(batch), tuple(batch / 10 ** rng.uniform(-3, 0, devices))
     order = draw(st.sampled_from(orders))
-    scenario = Scenario(
-        *("random", devices, rounds, 1000, tuple(batch), tuple(data)),
-        *(1.0, 0.2, 1e-12, order),
-    )
+    scenario = Scenario("random", devices, rounds, 1000, *sizes, 1.0, 0.2, 1e-12, order)
     leakage = RoundLeakage(scenario)
-    # where 1 / sigma^2 is 1
-    centre = np.median(np.repeat(leakage.unit_energy, leakage.count.astype(int)))
+    centre = np.median(leakage.unit_energy)  # where 1 / sigma^2 is 1
     floor = centre * 10 ** rng.uniform(-3, 3, (LANES, rounds))
     arrange = draw(st.sampled_from([np.array, np.sort, lambda a: -np.sort(-a)]))
     budget = centre * 10 ** rng.uniform(-3, 2, LANES)
     problem = with_floors(scenario, arrange(floor), budget)
-    natural = problem.budget / -leakage.slope(
-        problem.budget + np.median(floor, axis=-1)
-    )
+    natural = budget / -leakage.slope(budget + np.median(floor, axis=-1))
     return problem, natural * 10 ** rng.uniform(-4, 6, LANES)
 
 

@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from adascale import Scenario
-from adascale.problem import RoundLeakage
 from companion import bounds
-
-MNIST = Scenario.mnist()
 
 
 def saved(scale, level, power):
@@ -28,22 +24,3 @@ def test_stationary_level_and_square_against_quadrature(scale, budget):
     # the level less the budget loses what they share
     assert bound == pytest.approx((over + budget**2) / 1.4, rel=1e-6)
     assert bounds.stationary_spread(scale, budget) <= budget * level
-
-
-def test_queue_bound_under_rayleigh_fading_against_quadrature():
-    scale, nu, V = 0.03, 0.04, 2.0
-    leakage = RoundLeakage(MNIST)
-    top = float(bounds.stationary_level(scale, nu))
-
-    def bound(level):
-        """What is leaked and spent beyond a level, over what it saves."""
-        share = lambda x: np.exp(-scale / x)  # noqa: E731
-        less, _ = integrate.quad(share, level, top)
-        leaked, _ = integrate.quad(lambda x: -leakage.slope(x) * share(x), level, top)
-        square = 2 * saved(scale, level - nu, 1) if level > nu else 0
-        return (V * leaked + square / 2 + nu**2 / 2) / less
-
-    least = min(bound(top * part) for part in np.linspace(0.5, 0.99, 25))
-    # both take the least over some levels, and the function is flat there
-    got = bounds.stationary_queue_bound(leakage, scale, nu, V)
-    assert got == pytest.approx(least, rel=2e-3)

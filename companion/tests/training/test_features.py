@@ -3,7 +3,7 @@
 import torch
 from torch.testing import assert_close
 
-from companion.training.features import features, filters, linear
+from companion.training.features import features, linear
 
 IMAGES = torch.rand(5, 32, 32, 3, generator=torch.Generator().manual_seed(0)).double()
 
@@ -28,7 +28,3 @@ def test_features_distinguish_directions():
     stripes[0, ::4] = stripes[1, :, ::4] = 1
     across, along = features(stripes)
     assert (across - along).norm() > 3  # of a norm of 10
-
-
-def test_filters_have_no_mean():
-    assert abs(filters().sum((2, 3))).max() < 1e-12
