@@ -206,7 +206,7 @@ def test_numbers_of_any_library_make_an_event():
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1e-6, 0.01, 0.2, 0.8, 1.0])
-@settings(max_examples=settings.default.max_examples // 60)
+@settings(max_examples=settings.default.max_examples // 10)
 @given(st.floats(-3, 0), st.floats(-0.3, 1), st.integers(1, 300))
 @example(0.0, 0.3, 1)
 def test_miss_rates_are_consistent(alpha, log_rate, log_sigma, count):
