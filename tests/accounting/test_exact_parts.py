@@ -194,3 +194,12 @@ def test_atoms_whose_masses_floating_point_cannot_hold_are_refused_by_name():
     assert np.isfinite(held.loss).all()
     with pytest.raises(CannotCertify, match="beyond floating point"):
         discrete.atoms_of(0.01, 1.0, True, 0.01, 36.5)
+
+
+def test_a_narrow_panel_states_what_a_logarithm_off_by_two_units_moves_it_by():
+    """At u = 1e-300 two units of ln u are 3e-13 in it; ln M = (q c)^2 u / 2 is 300, and moves by as much of itself."""
+    q, u = 0.9, 1e-300 * np.linspace(1, 1.0015, 40)
+    c = math.sqrt(600 / u[-1]) / q
+    schedule = rounds.Rounds(((q, u, np.ones(40)),), 0.0, 40)
+    stated = rounds.moments_on_line(schedule, c, 1.0, 2, 24.0).error
+    assert stated > (2 * ULP * np.abs(np.log(u)) * 0.5 * (q * c) ** 2 * u).sum()

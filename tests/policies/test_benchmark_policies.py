@@ -109,3 +109,10 @@ def test_a_round_left_out_lets_the_queue_of_shi_et_al_fall():
     state = policy.skip(policy.start(MIXED, 0.1))
     assert (state.queue, state.round) == (pytest.approx(0.15), 1)
     assert policy.skip(state).queue == 0
+
+
+def test_a_contraction_ends_a_stream_without_a_horizon():
+    policy = policies.LyapunovPowerControl(1.0, 1.0, 0.5)
+    state = replace(policy.start(MIXED, 0.1), round=900)
+    with pytest.raises(ValueError, match="contraction must be at least"):
+        policy.decide(state, MIXED.floor(1e-10))

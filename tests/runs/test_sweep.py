@@ -1,6 +1,7 @@
 """Sweeps: every run once, wherever it is run and whoever is killed."""
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -196,3 +197,19 @@ def test_a_whole_table_takes_the_place_of_a_partial_one(file, tmp_path, capsys):
     assert sorted(contents(tmp_path)) == ["sweep-curves.csv", "sweep.csv"]
     addresses = [run.address for run in runs]
     assert pd.read_csv(tmp_path / "sweep.csv").run.tolist() == addresses
+
+
+def test_an_interrupt_leaves_a_store_that_goes_on(file, tmp_path, monkeypatch):
+    runs, store = runs_of(file)[:3], Store(tmp_path / "store")
+    write = Store.write
+
+    def interrupted(*arguments):
+        write(*arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, ThreadPoolExecutor(1) as pool:
+        patch.setattr(Store, "write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            sweep(runs, store, pool)
+    assert sum(store.finished(run) is not None for run in runs) == 1
+    assert not sweep(runs, store)
