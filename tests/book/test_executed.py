@@ -41,11 +41,11 @@ def call(command, folder, environment):
 
 
 def texts(path):
-    """What each cell of a notebook shows but for pictures, unless it differs between machines."""
+    """What each cell of a notebook shows but for pictures, unless it differs between machines, after its source."""
     found = []
     for cell in nbformat.read(path, as_version=4).cells:
         tags = cell.metadata.get("tags", [])
-        if cell.cell_type == "code" and "nbval-ignore-output" not in tags:
+        if cell.get("outputs") and "nbval-ignore-output" not in tags:
             printed = "".join(output.get("text", "") for output in cell.outputs)
             found += [cell.source, printed]
             for data in (output.data for output in cell.outputs if "data" in output):
