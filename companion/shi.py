@@ -47,14 +47,12 @@ def plain_lyapunov(problem: Problem, penalty: float, caps: ArrayLike) -> PlainRu
 
 
 def capped_level(
-    caps: ArrayLike, mean: ArrayLike, weight: ArrayLike = 1.0
+    caps: FloatArray, mean: FloatArray, weight: ArrayLike = 1.0
 ) -> FloatArray:
     r"""Return the :math:`\tau` at which :math:`\min(\tau v_t, \mathrm{cap}_t)` has this mean, or infinity.
 
     ``caps`` >= 0 have the shape (..., T), ``mean`` > 0 the shape (...), and ``weight``, :math:`v_t > 0`, one or T.
     """
-    caps = np.asarray(caps, dtype=float)
-    mean = np.asarray(mean, dtype=float)
     full_at = caps / weight  # round t is at its cap from this level on
     order = np.argsort(full_at, axis=-1)
     full_at, capped = (

@@ -9,6 +9,7 @@ from scipy.integrate import cumulative_simpson, simpson
 from adascale.channel import FloorLaw
 from adascale.problem import RoundLeakage, slopes
 from adascale.scenario import FloatArray
+from companion.bounds.convergence import Real
 
 # nodes of Simpson's rule: of ln(x / level) above the level, and of x / level below it
 _ABOVE = np.append(1e-9, np.geomspace(1e-4, 40, 2000))
@@ -52,7 +53,7 @@ def empty_queue_regret(
     leakage: RoundLeakage,
     law: FloorLaw,
     budget: ArrayLike,
-    penalty: ArrayLike,
+    penalty: Real,
     rounds: int,
 ) -> FloatArray:
     r"""Compute what AdaScale loses to the constant level from an empty queue, in two leading terms (:eq:`eq:cold`).
@@ -60,7 +61,6 @@ def empty_queue_regret(
     An expansion for large V and T/V, not a bound: the first term is the way of the queue from 0 to :math:`V\mu`, the
     second its scatter there.
     """
-    penalty = np.asarray(penalty)
     approach = approach_constant(leakage, law, budget)
     spread = level_value(leakage, law, budget).spread
     return approach * penalty + spread * rounds / (4 * penalty)

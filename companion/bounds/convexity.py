@@ -168,16 +168,14 @@ def two_round_delta(
             return 0.0
         call = 1 - strike
     else:
-        end = (
-            math.log((strike / (1 - q) - 1 + q) / q) + s2 / 2
-        ) / root  # beyond it every e^{L_1} counts
-        other_loss = strike / (1 - q + q * np.exp(np.linspace(-30, 60, 181)))
-        other_loss = other_loss[other_loss > 1 - q]
-        edges = np.r_[
-            (np.log((other_loss - 1 + q) / q) + s2 / 2) / root,
-            end,
-            np.arange(-10, 10 + root, 0.5),
-        ]
+
+        def place(y):
+            return (np.log((y - 1 + q) / q) + s2 / 2) / root
+
+        end = float(place(strike / (1 - q)))  # beyond it every e^{L_1} counts
+        other = strike / (1 - q + q * np.exp(np.linspace(-30, 60, 181)))
+        other = other[other > 1 - q]
+        edges = np.r_[place(other), end, np.arange(-10, 10 + root, 0.5)]
         edges = np.unique(edges[(edges >= -10) & (edges <= end)])
         half = np.diff(edges)[:, None] / 2
         x = edges[:-1, None] + half * (1 + _GAUSS[0])
@@ -185,10 +183,6 @@ def two_round_delta(
         k = np.maximum((strike / y - 1 + q) / q, 1e-300)
         d = (s1 / 2 - np.log(k)) / math.sqrt(s1)
         price = ndtr(d) - k * ndtr(d - math.sqrt(s1))
-        inner = float(
-            (half * _GAUSS[1] * np.exp(-x * x / 2) / _ROOT * q * y * price).sum()
-        )
-        call = (
-            inner + (1 - q - strike) * float(ndtr(-end)) + q * float(ndtr(root - end))
-        )
-    return math.exp(epsilon) * (call - 1 + strike) if removed else call
+        inner = (half * _GAUSS[1] * np.exp(-x * x / 2) / _ROOT * q * y * price).sum()
+        call = inner + (1 - q - strike) * ndtr(-end) + q * ndtr(root - end)
+    return float(math.exp(epsilon) * (call - 1 + strike) if removed else call)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from adascale.policies.optimal import water_level
 from adascale.problem import Problem, RoundLeakage
 from adascale.scenario import FloatArray
+from companion.bounds.convergence import Real
 
 
 class Sides(NamedTuple):
@@ -60,7 +61,7 @@ def drift_bound(problem: Problem, w: ArrayLike) -> Sides:
     return Sides(np.diff(length**2, axis=-1) / 2, right)
 
 
-def queue_limits(problem: Problem, penalty: ArrayLike) -> QueueLimits:
+def queue_limits(problem: Problem, penalty: Real) -> QueueLimits:
     """Bound AdaScale's queue from the floors alone (:prf:ref:`thm-queue`, :prf:ref:`thm-queue-sharp`)."""
     penalty = np.broadcast_to(penalty, problem.batch_shape)[..., None]
     leakage = RoundLeakage(problem.scenario)
@@ -91,7 +92,7 @@ def queue_limits(problem: Problem, penalty: ArrayLike) -> QueueLimits:
 def queue_bound(
     problem: Problem,
     w: ArrayLike,
-    penalty: ArrayLike,
+    penalty: Real,
     *,
     sharp: bool = False,
 ) -> Sides:
@@ -108,7 +109,7 @@ def queue_bound(
 def violation_bound(
     problem: Problem,
     w: ArrayLike,
-    penalty: ArrayLike,
+    penalty: Real,
     *,
     sharp: bool = False,
 ) -> Sides:
@@ -123,7 +124,7 @@ def violation_bound(
 def regret_bound(
     problem: Problem,
     w: ArrayLike,
-    penalty: ArrayLike,
+    penalty: Real,
     *,
     sharp: bool = False,
 ) -> Sides:
@@ -132,7 +133,6 @@ def regret_bound(
     Leakage is a **sum over devices** here, as in the paper's objective.  ``sharp`` takes the least queue limit and what
     the optimum spends beyond :math:`\nu` (:eq:`eq:regret-sharp`).
     """
-    penalty = np.asarray(penalty)
     budget = problem.budget
     T = problem.num_rounds
     leakage = RoundLeakage(problem.scenario)
@@ -149,12 +149,11 @@ def regret_bound(
     return Sides(left, np.broadcast_to(right, left.shape))
 
 
-def regret_at_cost(problem: Problem, w: ArrayLike, penalty: ArrayLike) -> Sides:
+def regret_at_cost(problem: Problem, w: ArrayLike, penalty: Real) -> Sides:
     """Return the regret against the optimum **at the cost that was paid**, and its price (:prf:ref:`prop-at-cost`).
 
     The left side is at least 0 for any schedule that spends something, and at most the right side for AdaScale.
     """
-    penalty = np.asarray(penalty)
     spend = problem.spend(w)
     leakage = RoundLeakage(problem.scenario)
     best = optimum(problem.min_noise_energy, np.mean(spend, axis=-1))
@@ -179,20 +178,19 @@ def kappa_limits(leakage: RoundLeakage) -> KappaLimits:
     return KappaLimits(float(np.sum(units * leakage.rate**2)), float(np.sum(units)))
 
 
-def growth_constant(leakage: RoundLeakage, c: ArrayLike) -> FloatArray:
+def growth_constant(leakage: RoundLeakage, c: Real) -> FloatArray:
     r"""Return C, the limit of the violation over :math:`T^{(\beta-1)/3}` for :math:`V = c\,T^\beta`, :math:`\beta > 1`.
 
     It is :math:`(\frac94 c \underline\kappa)^{1/3}` (:prf:ref:`thm-growth`).
     """
-    return np.cbrt(2.25 * kappa_limits(leakage).low * np.asarray(c))
+    return np.cbrt(2.25 * kappa_limits(leakage).low * c)
 
 
-def queue_from_below(problem: Problem, penalty: ArrayLike) -> FloatArray:
+def queue_from_below(problem: Problem, penalty: Real) -> FloatArray:
     """Compute what AdaScale's last queue cannot stay below, from the floors alone (:eq:`eq:queue-below`).
 
     The best set of each size are the rounds with the lowest floors; the best size is taken.
     """
-    penalty = np.asarray(penalty)
     leakage = RoundLeakage(problem.scenario)
     nu = problem.budget
     jump = np.maximum(nu, np.cbrt(-penalty * nu**2 * leakage.slope(nu)))[..., None]

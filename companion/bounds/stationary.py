@@ -8,6 +8,7 @@ from scipy.integrate import cumulative_simpson
 from adascale.channel import RayleighFloors
 from adascale.problem import RoundLeakage
 from adascale.scenario import FloatArray
+from companion.bounds.convergence import Real
 
 
 def stationary_level(scale: ArrayLike, budget: ArrayLike) -> FloatArray:
@@ -32,13 +33,13 @@ def stationary_spread(scale: ArrayLike, budget: ArrayLike) -> FloatArray:
 
 
 def stationary_regret_bound(
-    scale: ArrayLike, budget: ArrayLike, penalty: ArrayLike
+    scale: ArrayLike, budget: ArrayLike, penalty: Real
 ) -> FloatArray:
     r"""Bound the expected regret over independent rounds, in nats (:prf:ref:`thm-regret-iid`).
 
     V must be chosen without the floors.  ``scale, budget, penalty`` are :math:`\omega, \nu, V`; they broadcast.
     """
-    return stationary_spread(scale, budget) / (2 * np.asarray(penalty))
+    return stationary_spread(scale, budget) / (2 * penalty)
 
 
 def stationary_queue_bound(
@@ -63,7 +64,7 @@ def stationary_queue_bound(
 def correlated_regret_bound(
     leakage: RoundLeakage,
     scale: ArrayLike,
-    budget: ArrayLike,
+    budget: Real,
     penalty: float,
     rounds: int,
     lag: int | NDArray[np.int64] = 0,
@@ -75,7 +76,7 @@ def correlated_regret_bound(
     independent rounds both are 0; for blocks of b equal rounds they are :math:`b - 1` and 0.
     """
     level = stationary_level(scale, budget)
-    nu = np.asarray(budget, dtype=float)
+    nu = budget
     over = level - nu
     longest = np.maximum(-penalty * leakage.slope(nu) - nu, 0)
     waiting = np.minimum(lag * over * longest, (lag * over) ** 2 / 2) / rounds

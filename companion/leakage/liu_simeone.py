@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import lambertw
 
 from adascale.policies import Policy
 from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
+from companion.bounds.convergence import Real
 from companion.shi import capped_level
 
 
@@ -35,7 +35,7 @@ class OfflinePowerControl(Policy):
 
 
 def scaling_budget(
-    scenario: Scenario, epsilon: ArrayLike, delta: float = 1e-5
+    scenario: Scenario, epsilon: Real, delta: float = 1e-5
 ) -> FloatArray:
     r"""Return the largest sum of scalings under :math:`(\varepsilon, \delta)`-DP, in watts, ignoring subsampling.
 
@@ -46,17 +46,17 @@ def scaling_budget(
     with Lambert's W and :math:`B = \min_m B_m` (:eq:`eq:scaling-budget`).
     """
     c = _tail(delta)
-    return unit(scenario) * (np.sqrt(np.asarray(epsilon) + c**2) - c) ** 2
+    return unit(scenario) * (np.sqrt(epsilon + c**2) - c) ** 2
 
 
 def spent_epsilon(
-    scenario: Scenario, total_eta: ArrayLike, delta: float = 1e-5
+    scenario: Scenario, total_eta: FloatArray, delta: float = 1e-5
 ) -> FloatArray:
     r"""Return the :math:`\varepsilon` of a sum of scalings, as the inverse of :func:`scaling_budget`.
 
     .. math:: \varepsilon = R + 2 c \sqrt R, \qquad R = \frac{G^2}{M^2 B^2 \sigma_n^2} \sum_t \eta_t
     """
-    scaled = np.asarray(total_eta) / unit(scenario)
+    scaled = total_eta / unit(scenario)
     return scaled + 2 * _tail(delta) * np.sqrt(scaled)
 
 

@@ -14,12 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 from scipy.io import loadmat
 from scipy.special import lambertw
 
 from adascale.policies import PowerControl
 from adascale.scenario import FloatArray, Scenario
+from companion.bounds.convergence import Real
 from companion.leakage.liu_simeone import scaling_budget, unit
 
 REPOSITORY = "https://github.com/kclip/Privacy4Free_DPWFL"
@@ -34,7 +34,7 @@ DELTA, POWER, RICE, WEIGHT_DECAY, RADIUS = 0.01, 1e4, 5.0, 5e-4, 10.0
 _WATT = 1e-12  # what a unit of privacy is called, so that our scenarios hold it
 
 
-def published_budget(epsilon: ArrayLike, delta: float) -> FloatArray:
+def published_budget(epsilon: Real, delta: float) -> FloatArray:
     r"""Return the sum of the :math:`a_t` that :math:`(\varepsilon, \delta)` allows, as published, without unit.
 
     .. math::
@@ -42,7 +42,7 @@ def published_budget(epsilon: ArrayLike, delta: float) -> FloatArray:
         C = \frac{1}{\delta \sqrt\pi} \exp\Big(-\tfrac12 W_0\Big(\frac{2}{\pi \delta^2}\Big)\Big)
     """
     c = np.exp(-lambertw(2 / (np.pi * delta**2)).real / 2) / (delta * np.sqrt(np.pi))
-    return (np.sqrt(np.asarray(epsilon) + c**2) - c) ** 2
+    return (np.sqrt(epsilon + c**2) - c) ** 2
 
 
 def published_plan(
@@ -70,7 +70,7 @@ def published_plan(
     return plan((low + high) / 2)
 
 
-def forecast(gain: ArrayLike, later: int, rice: float) -> FloatArray:
+def forecast(gain: FloatArray, later: int, rice: float) -> FloatArray:
     r"""Return the squared channel norms that the scripts expect of this and later rounds, shape (later + 1, M).
 
     .. math:: |h_t|^2, \qquad \frac{\kappa |h_t|^2 + 1}{\kappa + 1} \quad \text{in later rounds}
@@ -79,7 +79,7 @@ def forecast(gain: ArrayLike, later: int, rice: float) -> FloatArray:
     :math:`\kappa = 0`, Rayleigh fading without memory, it is the mean.  Gains are in units of their mean.
     """
     faded = (np.arange(later + 1) == 0)[:, None]
-    return (rice + faded) / (rice + 1) * np.asarray(gain) + (1 - faded) / (rice + 1)
+    return (rice + faded) / (rice + 1) * gain + (1 - faded) / (rice + 1)
 
 
 class Plan(NamedTuple):
@@ -184,10 +184,17 @@ def online(
             solved.append(abs(exact[0] / ours - 1))
             stopped.append(plan.spent / ours)
         total.append(spent)
-    row = {"what": "online plans", "contraction": contraction} | settings
-    row |= {"compared": len(solved), "solved": max(solved)}
-    row |= {"stopped_low": min(stopped), "stopped_high": max(stopped)}
-    return row | {"spent_low": min(total), "spent_high": max(total)}
+    return {
+        "what": "online plans",
+        "contraction": contraction,
+        **settings,
+        "compared": len(solved),
+        "solved": max(solved),
+        "stopped_low": min(stopped),
+        "stopped_high": max(stopped),
+        "spent_low": min(total),
+        "spent_high": max(total),
+    }
 
 
 def committed(source: Path) -> pd.DataFrame:

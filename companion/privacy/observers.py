@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from scipy.stats import norm
 
 from adascale import accounting, channel, policies
 from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
+from companion.bounds.convergence import Real
 from companion.privacy.sharp import sharp_epsilon
 
 LEAST_SIGMA = 0.3
@@ -128,13 +128,12 @@ def listeners_table(
     )
 
 
-def energy_multiplier(sigma: ArrayLike, dimension: int, norm: float) -> FloatArray:
+def energy_multiplier(sigma: Real, dimension: int, norm: float) -> FloatArray:
     r"""Return :math:`\sigma_E` of a listener with a power meter and no more (:eq:`eq:power-meter`), for large d.
 
     ``sigma`` is :math:`\sigma' > 0` of the listener who demodulates, and ``norm`` is x, in units of what one sample can
     change.
     """
-    sigma = np.asarray(sigma)
     return sigma * np.sqrt(1 + dimension * (sigma / norm) ** 2)
 
 

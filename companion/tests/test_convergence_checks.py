@@ -68,7 +68,7 @@ def test_the_scale_of_the_floors_times_the_devices_has_a_limit():
 def test_the_running_mean_of_the_floors_has_landaus_law():
     rounds = 4096
     last = (
-        checks.running_floors(np.random.default_rng(0), [rounds], 800)[:, 0]
+        checks.running_floors(np.random.default_rng(0), np.array([rounds]), 800)[:, 0]
         - np.log(rounds)
         - 1
     )

@@ -3,10 +3,10 @@ r"""Both sides of the convergence theorems for trainings that are known exactly 
 import bisect
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
 from adascale.scenario import FloatArray
 from companion.bounds import (
@@ -15,6 +15,7 @@ from companion.bounds import (
     convergence_bound,
     nearly_exact_bound,
 )
+from companion.bounds.convergence import Real
 from companion.theory.least_squares import LeastSquares, simulate
 
 
@@ -54,7 +55,7 @@ class Training(NamedTuple):
         v = h2 + (np.sum(S * u**2, axis=-1) + self.problem.label_noise**2) * S.sum()
         return _square(self.problem.gradient(model)), h2, v
 
-    def exact(self, noise_split: ArrayLike | None = None) -> float:
+    def exact(self, noise_split: FloatArray | None = None) -> float:
         """Return the left side, by recursion."""
         squares = self.problem.expected_squared_gradients(
             *self[1:], noise_split=noise_split
@@ -92,9 +93,8 @@ class Training(NamedTuple):
         flat = self.problem.feature_variance
         bound = self.nearly_exact()
         c = self.signal_moment().bracket(self.learning_rate, flat.max())
-        return float(
-            2 * c * (bound.total - bound.noise + bound.noise * flat.max() / flat.mean())
-        )
+        noise = bound.noise * flat.max() / flat.mean()
+        return float(2 * c * (bound.total - bound.noise + noise))
 
     def squared_gradients(self, rng: np.random.Generator, runs: int) -> FloatArray:
         """Squared norm of the true gradient in every round of ``runs`` simulated trainings, shape (runs, T)."""
@@ -118,18 +118,14 @@ def example(
 
 
 def step_moments(
-    training: Training, model: ArrayLike, rng: np.random.Generator, runs: int
+    training: Training, model: FloatArray, rng: np.random.Generator, runs: int
 ) -> dict[str, tuple[FloatArray, float]]:
     """Return every expectation in the proofs of the two lemmas by name: simulated rounds, and the exact value.
 
     The first noise energy of the training counts.  Each of the ``runs`` rounds has fresh samples.
     """
     problem, _, _, energies, B, n = training
-    model, (M, d), w = (
-        np.asarray(model, dtype=float),
-        problem.targets.shape,
-        energies[0],
-    )
+    (M, d), w = problem.targets.shape, energies[0]
     features, labels = problem.draw(rng, runs, n)
     sample = features * (features @ model - labels)[..., None]
     local = problem.feature_variance * (model - problem.targets)
@@ -186,21 +182,17 @@ def relative_bias(
     return estimate, error
 
 
-def reuse_left_side(samples: int, rounds: ArrayLike) -> FloatArray:
+def reuse_left_side(samples: int, rounds: NDArray[np.int64]) -> FloatArray:
     r"""Return the left side in :prf:ref:`prop-reuse` over :math:`\sigma_y^2`, for :math:`\lambda = 1/\sqrt T`.
 
     .. math::
         \frac1n \Big(1 - \frac{2 (1 - x^T)}{\lambda T} + \frac{1 - x^{2T}}{(1 - x^2)\, T}\Big), \qquad x = 1 - \lambda
     """
-    T = np.asarray(rounds)
+    T = rounds
     rate = 1 / np.sqrt(T)
     x = 1 - rate
-    return (
-        np.asarray(
-            1 - 2 * (1 - x**T) / (rate * T) + (1 - x ** (2 * T)) / ((1 - x**2) * T)
-        )
-        / samples
-    )
+    sums = 2 * (1 - x**T) / (rate * T) - (1 - x ** (2 * T)) / ((1 - x**2) * T)
+    return (1 - sums) / samples
 
 
 def reuse_breaks(samples: int, batch_second_moment: float) -> int:
@@ -246,7 +238,7 @@ def server_decay(
 
 def used_power(
     problem: LeastSquares,
-    model: ArrayLike,
+    model: FloatArray,
     clip_norm: float,
     batch_size: float,
     sampling_rate: float,
@@ -257,16 +249,14 @@ def used_power(
     40,000 samples stand for the law of each device; the batch size and the sampling rate are those of all devices.
     """
     (features,), (labels,) = problem.draw(rng, 1, 40_000)
-    gradients = features * (features @ np.asarray(model) - labels)[..., None]
-    gradients = gradients * np.minimum(
-        1, clip_norm / np.linalg.norm(gradients, axis=-1, keepdims=True)
-    )
+    gradients = features * (features @ model - labels)[..., None]
+    norm = np.linalg.norm(gradients, axis=-1, keepdims=True)
+    gradients *= np.minimum(1, clip_norm / norm)
     mean = _square(gradients.mean(axis=1))
     second = _square(gradients).mean(axis=1)
     power = (1 - sampling_rate / batch_size) * mean + second / batch_size
-    return float(
-        np.max(power / (clip_norm**2 * (1 + (1 - sampling_rate) / batch_size)))
-    )
+    k2 = 1 + (1 - sampling_rate) / batch_size
+    return float(power.max() / (clip_norm**2 * k2))
 
 
 def compare(cases: Sequence[Training]) -> dict[str, FloatArray]:
@@ -275,17 +265,15 @@ def compare(cases: Sequence[Training]) -> dict[str, FloatArray]:
     The paper's four terms by name, ``total`` their sum, ``near`` the nearly exact bound, ``exact`` the left side.
     """
     papers = [case.paper() for case in cases]
-    curves: dict[str, Any] = {
-        term: [getattr(bound, term) for bound in papers]
-        for term in ConvergenceBound._fields
+    curves = dict(zip(ConvergenceBound._fields, np.array(papers).T, strict=True))
+    return curves | {
+        "total": np.array([bound.total for bound in papers]),
+        "near": np.array([case.nearly_exact().total for case in cases]),
+        "exact": np.array([case.exact() for case in cases]),
     }
-    curves["total"] = [bound.total for bound in papers]
-    curves["near"] = [case.nearly_exact().total for case in cases]
-    curves["exact"] = [case.exact() for case in cases]
-    return {name: np.array(values, dtype=float) for name, values in curves.items()}
 
 
-def momentum_over_bound(momentum: ArrayLike, learning_rate: ArrayLike) -> FloatArray:
+def momentum_over_bound(momentum: Real, learning_rate: Real) -> Real:
     r"""Return the squared gradient in the long run over the paper's bound, on :math:`\theta^2/2` with noise alone.
 
     .. math:: \frac{1 + \mu}{(1 - \mu)(2 (1 + \mu) - \lambda)}
@@ -293,6 +281,5 @@ def momentum_over_bound(momentum: ArrayLike, learning_rate: ArrayLike) -> FloatA
     for :math:`v \leftarrow \mu v + \theta + \xi`, :math:`\theta \leftarrow \theta - \lambda v`,
     :math:`\mathbb E \xi^2 = w/2`, over :math:`\lambda w/2`.
     """
-    mu = np.asarray(momentum)
-    rate = np.asarray(learning_rate)
-    return (1 + mu) / ((1 - mu) * (2 * (1 + mu) - rate))
+    mu = momentum
+    return (1 + mu) / ((1 - mu) * (2 * (1 + mu) - learning_rate))

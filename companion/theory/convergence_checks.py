@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from adascale.scenario import FloatArray
 from adascale.statistics import interval
@@ -19,6 +19,7 @@ from companion.bounds import (
     largest_learning_rate,
     nearly_exact_bound,
 )
+from companion.bounds.convergence import Real
 from companion.theory.convergence import Training
 from companion.theory.least_squares import (
     Constants,
@@ -34,7 +35,7 @@ def mean_interval(values: ArrayLike, tests: int = 1) -> tuple[float, float]:
     return ends.centre, ends.high - ends.centre
 
 
-def signal_bounds(training: Training, model: ArrayLike) -> dict[str, float]:
+def signal_bounds(training: Training, model: FloatArray) -> dict[str, Real]:
     r"""Bound :math:`\mathbb E\lVert\mathbf s_t\rVert^2` at a model after each step of :prf:ref:`lem-length`.
 
     Name of the step to the bound after it, from the paper's to the exact value of :prf:ref:`prop-second-moment`, in
@@ -42,21 +43,21 @@ def signal_bounds(training: Training, model: ArrayLike) -> dict[str, float]:
     """
     problem, _, _, _, B, n = training
     _, A1, A2, C1, C2, _ = problem.constants
-    (g2, h2, v), rest = training.moments(np.asarray(model, dtype=float)), 1 - B / n
+    (g2, h2, v), rest = training.moments(model), 1 - B / n
     psi = 1 / (len(v) * B)
     k2 = 1 + rest / B
-    similar = float((C1 + 1) * g2 + C2)
+    similar = (C1 + 1) * g2 + C2
     return {
         "the paper": 4 * (A1 + 1) * similar + 2 * A2,
         "exact average over devices (no factor 2)": 2 * (A1 + 1) * similar + 2 * A2,
         "k² in place of 2": k2 * ((A1 + 1) * similar + A2),
-        "independent batches": float(g2) + psi * similar + k2 * (A1 * similar + A2),
-        "uncorrelated samples": float(g2) + psi * ((A1 + 1) * similar + A2),
-        "exact": float(g2 + psi * (rest * h2.mean() + v.mean())),
+        "independent batches": g2 + psi * similar + k2 * (A1 * similar + A2),
+        "uncorrelated samples": g2 + psi * ((A1 + 1) * similar + A2),
+        "exact": g2 + psi * (rest * h2.mean() + v.mean()),
     }
 
 
-def over_exact(training: Training) -> dict[str, float]:
+def over_exact(training: Training) -> dict[str, Real]:
     r"""Return every bound of the chapter over the exact left side.
 
     ``shorter form`` is :prf:ref:`thm-sharper`, and ``nearly exact`` :prf:ref:`thm-nearly-exact`: this also for the
@@ -81,42 +82,34 @@ def over_exact(training: Training) -> dict[str, float]:
         ).total,
     }
     exact = training.exact()
-    return {name: float(np.asarray(value)) / exact for name, value in bounds.items()}
+    return {name: value / exact for name, value in bounds.items()}
 
 
 def broken_bounds(
     training: Training, rates: Sequence[float], rounds: int, loud: float
-) -> dict[str, float]:
+) -> dict[str, Real]:
     """Wrong forms of :prf:ref:`thm-nearly-exact` over the exact left side: below 1 where the control breaks.
 
     At the learning rates the bracket :math:`c` (:eq:`eq:bracket`) is left out, in trainings of so many rounds that the
     initial term vanishes.  At the noise energy ``loud``, beside which the other terms are small, noise goes along the
     axis of the largest curvature, or the curvature matrix is four fifths as large as it is.
     """
+    curvature = training.problem.feature_variance
     over_the_exact = {}
     for rate in rates:
-        case = training._replace(
-            learning_rate=rate, noise_energy=np.full(rounds, training.noise_energy[0])
-        )
-        c = float(
-            training.signal_moment().bracket(
-                rate, training.problem.constants.smoothness
-            )
-        )
-        over_the_exact[f"c = 1, λ = {rate:g}"] = (
-            float(case.nearly_exact().total) * c / case.exact()
-        )
+        energy = np.full(rounds, training.noise_energy[0])
+        case = training._replace(learning_rate=rate, noise_energy=energy)
+        c = case.signal_moment().bracket(rate, curvature.max())
+        ratio = case.nearly_exact().total * c / case.exact()
+        over_the_exact[f"c = 1, λ = {rate:g}"] = ratio
     case = training._replace(noise_energy=np.full(len(training.noise_energy), loud))
     bound = case.nearly_exact()
-    axis = np.zeros(len(training.start))
-    axis[int(np.argmax(training.problem.feature_variance))] = 1
-    over_the_exact["all noise along an axis of curvature L"] = float(
-        bound.total
-    ) / case.exact(axis)
-    over_the_exact["H four fifths of the curvature"] = (
-        float(bound.total - 0.2 * bound.noise) / case.exact()
-    )
-    return over_the_exact
+    axis = np.eye(curvature.size)[curvature.argmax()]
+    return over_the_exact | {
+        "all noise along an axis of curvature L": bound.total / case.exact(axis),
+        "H four fifths of the curvature": (bound.total - 0.2 * bound.noise)
+        / case.exact(),
+    }
 
 
 def measured(
@@ -144,66 +137,48 @@ def allowances(training: Training, target: float) -> pd.DataFrame:
     """
     problem, _, rate, energy, _, _ = training
     L = problem.constants.smoothness
-    mean_curvature = float(problem.feature_variance.mean())
-    c = float(training.signal_moment().bracket(rate, L))
+    c = training.signal_moment().bracket(rate, L)
     bounds = {
-        "the paper's": (float(training.paper().total), rate * L / 2),
+        "the paper's": (training.paper().total, rate * L / 2),
         "shorter form": (training.halved(), rate * L / 2),
         "nearly exact": (
-            float(training.nearly_exact().total),
-            rate * mean_curvature / (4 * c),
+            training.nearly_exact().total,
+            rate * problem.feature_variance.mean() / (4 * c),
         ),
     }
-    reached = training.exact()
-    rows = {}
-    for name, (total, price) in bounds.items():
-        rest = total - price * float(energy.mean())
-        rows[name] = (
-            rest,
-            price,
-            total,
-            (reached - rest) / price,
-            (target - rest) / price,
-        )
-    return pd.DataFrame(
-        rows, ["rest", "price", "stands_for", "at_reached", "at_target"]
-    ).T
+    table = pd.DataFrame(bounds, ["stands_for", "price"], dtype=float).T
+    rest = table.stands_for - table.price * energy.mean()
+    return table.assign(
+        rest=rest,
+        at_reached=(training.exact() - rest) / table.price,
+        at_target=(target - rest) / table.price,
+    )
 
 
 def promised(
     constants: Constants, gap: float, target: float, rounds: int
-) -> dict[str, float]:
+) -> dict[str, Real]:
     r"""Compute what the paper's theorem makes of some constants, at the largest learning rate that it admits.
 
     The constants, the gap, the learning rate, :math:`\phi` there, and the noise energy that the target :math:`\gamma`
     leaves; it is negative where the target is out of reach.
     """
-    rate = float(
-        largest_learning_rate(constants.smoothness, constants.A1, constants.C1)
+    L, A1, A2, C1, C2, _ = constants
+    rate = float(largest_learning_rate(L, A1, C1))
+    bound = convergence_bound(
+        np.zeros(rounds), rate, gap, smoothness=L, A1=A1, A2=A2, C1=C1, C2=C2
     )
-    left_out = {
-        name: value for name, value in constants._asdict().items() if name != "f_star"
+    return {
+        "L": L,
+        "A₁": A1,
+        "A₂": A2,
+        "C₁": C1,
+        "C₂": C2,
+        "f(θ₀) − f*": gap,
+        "largest λ": rate,
+        "φ there": bound.total,
+        f"noise energy at γ = {target:g}": (target - bound.total) / (rate * L / 2),
     }
-    rest = float(convergence_bound(np.zeros(rounds), rate, gap, **left_out).total)
-    names = (
-        "L",
-        "A₁",
-        "A₂",
-        "C₁",
-        "C₂",
-        "f(θ₀) − f*",
-        "largest λ",
-        "φ there",
-        f"noise energy at γ = {target:g}",
-    )
-    values = (
-        *left_out.values(),
-        gap,
-        rate,
-        rest,
-        (target - rest) / (rate * constants.smoothness / 2),
-    )
-    return dict(zip(names, map(float, values), strict=True))
 
 
 class FixedData(NamedTuple):
@@ -217,15 +192,15 @@ class FixedData(NamedTuple):
     gap: float
     left: float
     half: float
-    paper: float
-    near: float
+    paper: Real
+    near: Real
 
 
 def fixed_data(
     problem: LeastSquares,
     rng: np.random.Generator,
     learning_rate: float,
-    noise_energy: ArrayLike,
+    noise_energy: FloatArray,
     batch_size: float,
     dataset_size: int,
     runs: int,
@@ -235,14 +210,13 @@ def fixed_data(
     features = data[0][0]
     labels = data[1][0]
     constants = empirical_constants(features, labels)
-    energy = np.asarray(noise_energy)
     gap = float(np.mean(labels**2) / 2) - constants.f_star
     history = simulate(
         problem,
         rng,
         np.zeros(d),
         learning_rate,
-        energy,
+        noise_energy,
         batch_size,
         dataset_size,
         runs=runs,
@@ -258,30 +232,25 @@ def fixed_data(
         A1, A2, C1, C2, M * batch_size / (1 - batch_size / dataset_size)
     )
     paper = convergence_bound(
-        energy, learning_rate, gap, smoothness=L, A1=A1, A2=A2, C1=C1, C2=C2
+        noise_energy, learning_rate, gap, smoothness=L, A1=A1, A2=A2, C1=C1, C2=C2
     )
     near = nearly_exact_bound(
-        energy,
+        noise_energy,
         learning_rate,
         gap,
-        smoothness=float(np.linalg.eigvalsh(hessian).max()),
+        smoothness=np.linalg.eigvalsh(hessian).max(),
         signal=signal,
-        mean_curvature=float(np.trace(hessian) / d),
+        mean_curvature=np.trace(hessian) / d,
     )
-    return FixedData(constants, gap, mean, half, float(paper.total), float(near.total))
+    return FixedData(constants, gap, mean, half, paper.total, near.total)
 
 
 def running_floors(
-    rng: np.random.Generator, rounds: ArrayLike, lanes: int
+    rng: np.random.Generator, rounds: NDArray[np.int64], lanes: int
 ) -> FloatArray:
     r"""Return the mean of the first :math:`T` floors under Rayleigh fading, over :math:`\omega`; shape (lanes, rounds).
 
     ``rounds`` are rising numbers :math:`T` (:eq:`eq:floor-law`).
     """
-    T = np.asarray(rounds)
-    return np.array(
-        [
-            np.cumsum(1 / rng.standard_exponential(T[-1]))[T - 1] / T
-            for _ in range(lanes)
-        ]
-    )
+    floors = 1 / rng.standard_exponential((lanes, rounds[-1]))
+    return floors.cumsum(axis=1)[:, rounds - 1] / rounds

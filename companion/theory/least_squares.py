@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from adascale.scenario import FloatArray
 
@@ -66,23 +65,23 @@ class LeastSquares:
         s = self.feature_variance
         spread = self.targets - self.minimiser
         return Constants(
-            smoothness=float(s.max()),
-            A1=float(s.sum() / s.min() + 1),
-            A2=float(self.label_noise**2 * s.sum()),
+            smoothness=s.max(),
+            A1=s.sum() / s.min() + 1,
+            A2=self.label_noise**2 * s.sum(),
             C1=0.0,
-            C2=float(np.mean(np.sum((s * spread) ** 2, axis=1))),
+            C2=np.sum((s * spread) ** 2, axis=1).mean(),
             f_star=float(self.loss(self.minimiser)),
         )
 
-    def loss(self, model: ArrayLike) -> FloatArray:
+    def loss(self, model: FloatArray) -> FloatArray:
         r"""Return :math:`f(\boldsymbol\theta)`, the mean of the devices' losses, for models of shape (..., d)."""
-        offset = np.asarray(model)[..., None, :] - self.targets
+        offset = model[..., None, :] - self.targets
         squares = np.sum(self.feature_variance * offset**2, axis=-1)
         return (np.mean(squares, axis=-1) + self.label_noise**2) / 2
 
-    def gradient(self, model: ArrayLike) -> FloatArray:
+    def gradient(self, model: FloatArray) -> FloatArray:
         r"""Return :math:`\mathbf S(\boldsymbol\theta - \bar{\boldsymbol\tau})`, the gradient, shape (..., d)."""
-        return self.feature_variance * (np.asarray(model) - self.minimiser)
+        return self.feature_variance * (model - self.minimiser)
 
     def draw(
         self, rng: np.random.Generator, runs: int, size: int
@@ -99,13 +98,13 @@ class LeastSquares:
 
     def expected_squared_gradients(
         self,
-        start: ArrayLike,
+        start: FloatArray,
         learning_rate: float,
-        noise_energy: ArrayLike,
+        noise_energy: FloatArray,
         batch_size: float,
         dataset_size: float,
         *,
-        noise_split: ArrayLike | None = None,
+        noise_split: FloatArray | None = None,
     ) -> FloatArray:
         r"""Return the exact :math:`\mathbb E\lVert\nabla f(\boldsymbol\theta_t)\rVert^2` on fresh samples, shape (T,).
 
@@ -114,16 +113,13 @@ class LeastSquares:
         :math:`\boldsymbol\theta_0, \lambda, w_t, B, n`, and the shares of the noise energy that the axes get, by
         default all the same.
         """
-        s, (M, d), rate = (
-            self.feature_variance,
-            self.targets.shape,
-            batch_size / dataset_size,
-        )
+        s, rate = self.feature_variance, batch_size / dataset_size
+        M, d = self.targets.shape
         spread = np.mean((self.targets - self.minimiser) ** 2, axis=0)
-        split = np.full(d, 1 / d) if noise_split is None else np.asarray(noise_split)
-        second = (np.asarray(start) - self.minimiser) ** 2
+        split = np.full(d, 1 / d) if noise_split is None else noise_split
+        second = (start - self.minimiser) ** 2
         out = []
-        for w in np.asarray(noise_energy):
+        for w in noise_energy:
             out.append(np.sum(s**2 * second))
             local = second + spread  # the mean over devices of E (theta - tau_m)^2
             sample_noise = (
@@ -172,9 +168,7 @@ def empirical_constants(features: FloatArray, labels: FloatArray) -> Constants:
     r = np.einsum("mde,md->e", tilt, shift) / len(tilt)
     C1, C2 = _dominate([(P, r, np.mean(np.sum(shift**2, axis=1)))])
     f_star = np.mean((features @ minimiser - labels) ** 2) / 2
-    return Constants(
-        float(np.linalg.eigvalsh(hessian).max()), A1, A2, C1, C2, float(f_star)
-    )
+    return Constants(np.linalg.eigvalsh(hessian).max(), A1, A2, C1, C2, f_star)
 
 
 def _dominate(
@@ -185,15 +179,15 @@ def _dominate(
     offset = max(
         c + r @ np.linalg.pinv(slope * np.eye(len(r)) - P) @ r for P, r, c in quadratics
     )
-    return float(slope), float(offset)
+    return slope, offset
 
 
 def simulate(
     problem: LeastSquares,
     rng: np.random.Generator,
-    start: ArrayLike,
+    start: FloatArray,
     learning_rate: float,
-    noise_energy: ArrayLike,
+    noise_energy: FloatArray,
     batch_size: float,
     dataset_size: int,
     *,
@@ -206,8 +200,8 @@ def simulate(
     features (runs or 1, M, n, d) and labels that are used in *every* round; without them every round draws new ones.
     """
     (M, d), rate = problem.targets.shape, batch_size / dataset_size
-    model = np.tile(np.asarray(start, dtype=float), (runs, 1))
-    for w in np.asarray(noise_energy):
+    model = np.tile(start, (runs, 1))
+    for w in noise_energy:
         features, labels = (
             problem.draw(rng, runs, dataset_size) if data is None else data
         )

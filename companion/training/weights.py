@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import brentq, nnls
 
 from adascale import channel
@@ -19,20 +19,20 @@ from adascale.accounting import RenyiAccountant, order_grid
 from adascale.policies import Optimal
 from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
+from companion.bounds.convergence import Real
 from companion.training.weighted_optimal import WeightedOptimal, mean_one, weighted_cost
 
 
 def impulse_response(
-    curvature: ArrayLike, learning_rate: float, rounds: int, momentum: float = 0.0
+    curvature: Real, learning_rate: float, rounds: int, momentum: float = 0.0
 ) -> FloatArray:
     r"""Return :math:`\psi_k` of :eq:`eq:impulse-response`, for k from 0, at curvatures :math:`h \ge 0` of any shape.
 
     It is what is left of a disturbance after k further rounds, in units of :math:`-\lambda`, shape (..., rounds); with
     weight decay, give :math:`h + \beta`.
     """
-    h = np.asarray(curvature)
-    psi = np.ones((*h.shape, rounds))
-    keep = 1 + momentum - learning_rate * h
+    psi = np.ones((*np.shape(curvature), rounds))
+    keep = 1 + momentum - learning_rate * curvature
     for k in range(1, rounds):
         psi[..., k] = keep * psi[..., k - 1] - (
             momentum * psi[..., k - 2] if k > 1 else 0
@@ -53,9 +53,9 @@ def loss_weights(
     return learning_rate**2 / 4 * np.mean(h[:, None] * psi**2, axis=0)[::-1]
 
 
-def saving(forgetting: ArrayLike) -> FloatArray:
+def saving(forgetting: Real) -> FloatArray:
     r"""Return the share of :eq:`eq:saving` at :math:`x \ge 0`, which is :math:`2 \lambda h T` for one curvature."""
-    x = np.asarray(forgetting) / 4
+    x = forgetting / 4
     with np.errstate(invalid="ignore"):
         return np.where(x > 0, np.tanh(x) / np.where(x > 0, x, 1), 1.0)
 
@@ -128,7 +128,7 @@ def equal_leakage(problem: Problem, policy: WeightedOptimal, leakage: float) -> 
 
 
 def fitted_weights(
-    later: ArrayLike,
+    later: NDArray[np.int64],
     response: FloatArray,
     error: FloatArray,
     learning_rate: float,
@@ -144,7 +144,7 @@ def fitted_weights(
         0.05 * (1 - momentum) / (learning_rate * rounds), 1.0 / learning_rate, 60
     )
     psi = impulse_response(grid, learning_rate, rounds, momentum) ** 2
-    measured = psi[:, np.asarray(later)]
+    measured = psi[:, later]
     amount, _ = nnls((measured / error).T, response / error)
     return (amount @ psi)[::-1]
 
