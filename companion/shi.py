@@ -53,7 +53,7 @@ def capped_level(
 
     ``caps`` >= 0 have the shape (..., T), ``mean`` > 0 the shape (...), and ``weight``, :math:`v_t > 0`, one or T.
     """
-    full_at = caps / weight  # round t is at its cap from this level on
+    full_at = caps / np.asarray(weight)  # round t is at its cap from this level on
     order = np.argsort(full_at, axis=-1)
     full_at, capped = (
         np.take_along_axis(values, order, axis=-1) for values in (full_at, caps)

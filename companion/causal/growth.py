@@ -5,8 +5,9 @@ schedule leaks beyond the constant level, at that level's price, is a sum of ter
 (:prf:ref:`lem-accounting`); their mean over independent draws needs no difference of large numbers.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -24,13 +25,14 @@ DRAWS = 400
 BUDGET = 0.04
 CELLS = 301
 """How many cells are drawn, whose median scale is taken."""
-CURVES: tuple[str, ...] = (
+CURVES = (
     "offline optimum",
     "re-solving, hard",
     "level of the past",
     "learning, hard",
+    "AdaScale, empty queue",
+    "AdaScale, warm queue",
 )
-CURVES += ("AdaScale, empty queue", "AdaScale, warm queue")
 """The policies of the committed table."""
 
 
@@ -70,37 +72,25 @@ class LevelOfThePast(Policy):
 
 def methods(
     leakage: RoundLeakage, law: RayleighFloors, budget: float, scenario: Scenario
-) -> dict[str, tuple[Callable[[], Policy], Callable[[int], float]]]:
-    """Return each policy for a scenario of T rounds, and what its regret should be for a horizon."""
+) -> dict[str, tuple[Policy, float]]:
+    """Return each policy for a scenario of T rounds, and what its regret should be."""
     value = level_value(leakage, law, budget)
-    A = float(value.log_coefficient)
-    rounds = scenario.num_rounds
+    T = scenario.num_rounds
+    A, spread = float(value.log_coefficient), float(value.spread)
     approach = float(approach_constant(leakage, law, budget))
-    best = np.sqrt(float(value.spread) * rounds / (4 * approach))
+    penalty = np.sqrt(spread * T / (4 * approach))
+    cold = float(empty_queue_regret(leakage, law, budget, penalty, T))
     warm = policies.AdaScale.from_law(scenario, budget, law=law, stiffness=30.0)
+    resolve = partial(policies.ReSolve, law=law, budget_mode="hard")
+    growing = A * np.log(T)
     return {
-        "offline optimum": (policies.Optimal, lambda T: A),
-        "re-solving, hard": (
-            lambda: policies.ReSolve(law=law, budget_mode="hard"),
-            lambda T: A * np.log(T),
-        ),
-        "re-solving, hard, no reserve": (
-            lambda: policies.ReSolve(law=law, budget_mode="hard", safety_margin=0.0),
-            lambda T: A * np.log(T),
-        ),
-        "level of the past": (LevelOfThePast, lambda T: A * np.log(T)),
-        "learning, hard": (
-            lambda: policies.Learn(budget_mode="hard"),
-            lambda T: 2 * A * np.log(T),
-        ),
-        "AdaScale, empty queue": (
-            lambda: policies.AdaScale(best),
-            lambda T: float(empty_queue_regret(leakage, law, budget, best, T)),
-        ),
-        "AdaScale, warm queue": (
-            lambda: warm,
-            lambda T: float(value.spread) * T / (4 * float(warm.penalty)),
-        ),
+        "offline optimum": (policies.Optimal(), A),
+        "re-solving, hard": (resolve(), growing),
+        "re-solving, hard, no reserve": (resolve(safety_margin=0.0), growing),
+        "level of the past": (LevelOfThePast(), growing),
+        "learning, hard": (policies.Learn(budget_mode="hard"), 2 * growing),
+        "AdaScale, empty queue": (policies.AdaScale(penalty), cold),
+        "AdaScale, warm queue": (warm, spread * T / (4 * float(warm.penalty))),
     }
 
 
@@ -126,15 +116,14 @@ def growth_table(
         floor = np.broadcast_to(law.draw(rng, draws, T), (draws, T))
         horizon = replace(scenario, num_rounds=T)
         problem = Problem(horizon, scenario.floor(floor), budget)
-        policies_by_name = methods(leakage, law, budget, horizon)
-        for name, (policy, predicted) in (
-            (name, policies_by_name[name]) for name in only
-        ):
-            w = policy().schedule(problem)
+        by_name = methods(leakage, law, budget, horizon)
+        for name in only:
+            policy, predicted = by_name[name]
+            w = policy.schedule(problem)
             total = surplus(leakage, value, problem.min_noise_energy, w).sum(axis=-1)
             half = 1.96 * total.std(ddof=1) / np.sqrt(draws)
             cost = problem.cost(w).mean() / budget
-            rows.append((name, T, draws, total.mean(), half, predicted(T), cost))
+            rows.append((name, T, draws, total.mean(), half, predicted, cost))
     return pd.DataFrame(
         rows, columns=["policy", "T", "draws", "regret", "half", "predicted", "cost"]
     )

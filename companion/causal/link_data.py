@@ -70,12 +70,11 @@ def broadcasts(gain: FloatArray) -> list[FloatArray]:
     The file holds each reading until the next.  All thirteen rows of a block change at the same samples: these are the
     broadcasts of one mote.
     """
-    new = (
-        (np.diff(block, axis=1) != 0).any(axis=0) for block in groups(gain, NODES - 1)
-    )
+    blocks = groups(gain, NODES - 1)
+    changed = (np.diff(blocks, axis=-1) != 0).any(axis=1)
     return [
-        block[:, np.append(True, changed)]
-        for block, changed in zip(groups(gain, NODES - 1), new, strict=True)
+        block[:, np.append(True, new)]
+        for block, new in zip(blocks, changed, strict=True)
     ]
 
 
@@ -138,18 +137,22 @@ def _growth_of_differences(counts, row, when):
     return slopes[1:]
 
 
-def held_gains(gain: FloatArray, num_rounds: int = 500) -> list[Realisation]:
-    """Cut the motes' file into five groups of rows and windows of T samples, the first of them only a past."""
+def _windows(trace, blocks, num_rounds, past):
+    """Cut windows of T rounds from every block, whose earlier rounds are the past of each."""
     return [
         Realisation(
-            "Michigan, held",
-            f"{number}",
-            k,
-            *np.split(group[:, : (k + 1) * num_rounds], [k * num_rounds], 1),
+            trace, f"{number}", k, *np.split(block[:, : start + num_rounds], [start], 1)
         )
-        for number, group in enumerate(groups(gain)[:5], start=1)
-        for k in range(1, group.shape[1] // num_rounds)
+        for number, block in enumerate(blocks, start=1)
+        for k, start in enumerate(
+            range(past, block.shape[1] - num_rounds + 1, num_rounds), start=1
+        )
     ]
+
+
+def held_gains(gain: FloatArray, num_rounds: int = 500) -> list[Realisation]:
+    """Cut the motes' file into five groups of rows and windows of T samples, the first of them only a past."""
+    return _windows("Michigan, held", groups(gain)[:5], num_rounds, num_rounds)
 
 
 def heard(
@@ -159,18 +162,8 @@ def heard(
     trace: str = "Michigan, broadcasts",
 ) -> list[Realisation]:
     """Take each mote as the server once: a round is its broadcast, from which ten others measure their channels."""
-    return [
-        Realisation(
-            trace,
-            f"{number}",
-            k + 1,
-            *np.split(block[:DEVICES, : start + num_rounds], [start], 1),
-        )
-        for number, block in enumerate(broadcasts(gain), start=1)
-        for k, start in enumerate(
-            range(past, block.shape[1] - num_rounds + 1, num_rounds)
-        )
-    ]
+    blocks = (block[:DEVICES] for block in broadcasts(gain))
+    return _windows(trace, blocks, num_rounds, past)
 
 
 def orbit(folder: Path | str, past: int = 100) -> list[Realisation]:
@@ -193,16 +186,15 @@ def orbit(folder: Path | str, past: int = 100) -> list[Realisation]:
                 by.setdefault(path.name.removeprefix("sdec"), []).append(
                     packets.ffill().to_numpy()
                 )
-    realisations = []
-    for receiver, readings in by.items():
-        if len(readings) >= DEVICES:
-            gain = 10 ** ((np.array(readings[:DEVICES]) - 95.0 - 20.0) / 10)
-            realisations.append(
-                Realisation(
-                    "ORBIT, packets", receiver, 1, gain[:, :past], gain[:, past:]
-                )
-            )
-    return realisations
+    gains = {
+        receiver: 10 ** ((np.array(readings[:DEVICES]) - 95.0 - 20.0) / 10)
+        for receiver, readings in by.items()
+        if len(readings) >= DEVICES
+    }
+    return [
+        Realisation("ORBIT, packets", receiver, 1, gain[:, :past], gain[:, past:])
+        for receiver, gain in gains.items()
+    ]
 
 
 def realisations(folder: Path | str) -> list[Realisation]:

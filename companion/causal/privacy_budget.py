@@ -4,16 +4,16 @@ r"""Policies that guarantee one epsilon on every channel: their noise, and hosti
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from adascale import channel
 from adascale.accounting import ExactAccountant, RenyiAccountant, order_grid
 from adascale.channel import RayleighFloors
-from adascale.policies import EqualAlloc, PrivacyBudget, Selection, Truncated
+from adascale.comparison import measure
+from adascale.policies import EqualAlloc, Policy, PrivacyBudget, Truncated
 from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
 from companion.results import Rows
@@ -25,6 +25,17 @@ PATHS, ROUNDS, TARGET = 1_000, 20, 2.0
 TASKS = [*product(EPSILONS, SEEDS)]
 
 
+@dataclass(frozen=True)
+class Level(Policy):
+    """One level for all rounds, whatever the floors are."""
+
+    level: float
+
+    def schedule(self, problem: Problem) -> FloatArray:
+        """Return the larger of the level and each floor."""
+        return np.maximum(self.level, problem.min_noise_energy)
+
+
 def noise_rows(epsilon: float, seed: int) -> Rows:
     """Yield a row per policy: its noise energies and the exact epsilon that it reached on this channel.
 
@@ -34,28 +45,23 @@ def noise_rows(epsilon: float, seed: int) -> Rows:
     realisation = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
     problem = Problem(scenario, scenario.min_gain(realisation.gain), 1.0)
     law = RayleighFloors.of(scenario, scenario.mean_gain(realisation.path_loss))
-    level = EqualAlloc.budget_for(scenario, epsilon)
-    schedules: dict[str, Any] = {
-        "known law": PrivacyBudget(epsilon, law=law).schedule(problem),
-        "learning": PrivacyBudget(epsilon).schedule(problem),
-        "one level": np.maximum(level, problem.min_noise_energy),
-        "truncated": Truncated(epsilon=epsilon).select(scenario, realisation.gain),
+    every = {
+        "known law": PrivacyBudget(epsilon, law=law),
+        "learning": PrivacyBudget(epsilon),
+        "one level": Level(EqualAlloc.budget_for(scenario, epsilon)),
+        "truncated": Truncated(epsilon=epsilon),
     }
     exact = ExactAccountant()
-    for name, schedule in schedules.items():
-        if isinstance(schedule, Selection):
-            total = float(schedule.total)
-            reached = float(schedule.epsilon(exact))
-        else:
-            total = float(schedule.mean())
-            reached = float(problem.epsilon(schedule, exact))
+    for name, policy in every.items():
+        found = measure(policy, problem, realisation.gain, exact)
+        total = float(found["total"])
         yield {
             "epsilon": epsilon,
             "seed": seed,
             "policy": name,
             "total": total,
             "extra": total - problem.min_noise_energy.mean(),
-            "exact": reached,
+            "exact": float(found["epsilon"]),
         }
 
 

@@ -38,31 +38,29 @@ def beliefs_table(budget: float = 0.04, seeds: Sequence[int] = SEEDS) -> pd.Data
     realisations = channel.draw(scenario.num_devices, rounds, seeds)
     mean_gain = scenario.mean_gain(realisations.path_loss)
     rows = []
-    rng = [np.random.default_rng([12, seed]) for seed in seeds]
-    wrong = mean_gain * 10 ** (
-        0.1
-        * 3
-        * np.array(
-            [generator.standard_normal(scenario.num_devices) for generator in rng]
-        )
-    )
     unit = scenario.noise_scale / scenario.x_max
-    slow = np.concatenate(
-        [
-            gauss_markov_floors(unit / gain, 0.99, (1, rounds), generator)
-            for gain, generator in zip(mean_gain, rng, strict=True)
-        ]
-    )
+    wrong, slow = [], []
+    for seed, gain in zip(seeds, mean_gain, strict=True):
+        rng = np.random.default_rng([12, seed])
+        wrong.append(gain * 10 ** (0.3 * rng.standard_normal(scenario.num_devices)))
+        slow.append(gauss_markov_floors(unit / gain, 0.99, (1, rounds), rng)[0])
     gains = scenario.min_gain(realisations.gain)
     for world, min_gain, believed in zip(
-        WORLDS, (gains, gains, unit / slow), (mean_gain, wrong, mean_gain), strict=True
+        WORLDS,
+        (gains, gains, unit / np.array(slow)),
+        (mean_gain, np.array(wrong), mean_gain),
+        strict=True,
     ):
         problem = Problem(scenario, min_gain, budget)
         best = problem.rdp(policies.Optimal().schedule(problem))
         for name in BELIEVERS:
             w = CAUSAL[name](problem, believed).schedule(problem)
-            columns = {"cost": problem.cost(w) / budget, "ratio": problem.rdp(w) / best}
-            rows.append(
-                pd.DataFrame({"world": world, "policy": name, "seed": seeds} | columns)
-            )
+            columns = {
+                "world": world,
+                "policy": name,
+                "seed": seeds,
+                "cost": problem.cost(w) / budget,
+                "ratio": problem.rdp(w) / best,
+            }
+            rows.append(pd.DataFrame(columns))
     return pd.concat(rows, ignore_index=True)

@@ -40,19 +40,10 @@ def one_training(histories: Mapping[str, pd.DataFrame]) -> Figure:
         quiet.index + 1, 100 * quiet["accuracy"], label="no noise", **NOISE_FREE
     )
     for name, rows in points.items():
-        look = policy_style(name, points)
-        axes[1].plot(
-            rows.index + 1,
-            rows["test_loss"] - quiet["test_loss"],
-            label=label_of(name),
-            **look,
-        )
-        axes[2].plot(
-            rows.index + 1,
-            rows["epsilon"] / base["epsilon"],
-            label=label_of(name),
-            **look,
-        )
+        look = policy_style(name, points) | {"label": label_of(name)}
+        above = rows["test_loss"] - quiet["test_loss"]
+        axes[1].plot(rows.index + 1, above, **look)
+        axes[2].plot(rows.index + 1, rows["epsilon"] / base["epsilon"], **look)
     axes[1].axhline(0, **NOISE_FREE)
     for axis, label in zip(
         axes,

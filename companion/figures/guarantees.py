@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from numpy.typing import ArrayLike
 
 from adascale.problem import RoundLeakage
 from adascale.scenario import FloatArray
@@ -124,32 +123,28 @@ def two_futures(leakage: RoundLeakage, floor: float, budget: float) -> Figure:
     return figure
 
 
-def scaling(table: pd.DataFrame, starts: ArrayLike) -> Figure:
+def scaling(table: pd.DataFrame, starts: tuple[float, float]) -> Figure:
     r"""Draw violation, regret and leakage at the cost paid against T, for :math:`V = c\,T^\beta`.
 
     Means with 95 % intervals of :func:`~companion.theory.scaling.scaling_table`; ``starts`` has the start of the curves
     and another one, of which the last panel shows the means, dotted.
     """
-    near, far = (table[table["start"] == start] for start in np.asarray(starts))
+    table = table.assign(
+        regret=table["leakage"] / table["optimum"] - 1,
+        dearer=table["leakage"] / table["optimum_at_cost"],
+    )
+    near, far = (table[table["start"] == start] for start in starts)
     figure, axes = panels(3, 2.0, sharex=True)
     exponents = sorted(near["beta"].unique())
     for beta, look in zip(exponents, shades(len(exponents)), strict=True):
-        rows = near[near["beta"] == beta]
-        columns = (
-            rows["violation"],
-            rows["leakage"] / rows["optimum"] - 1,
-            rows["leakage"] / rows["optimum_at_cost"],
-        )
-        for axis, column in zip(axes, columns, strict=True):
-            found = intervals(column.groupby(rows["T"]))
-            bars(axis, found, look | {"capsize": 0, "label": f"β = {beta:g}"})
-        rows = far[far["beta"] == beta]
-        if len(rows):
-            mean = (rows["leakage"] / rows["optimum_at_cost"]).groupby(rows["T"]).mean()
+        groups = near[near["beta"] == beta].groupby("T")
+        for axis, column in zip(axes, ("violation", "regret", "dearer"), strict=True):
+            named = look | {"capsize": 0, "label": f"β = {beta:g}"}
+            bars(axis, intervals(groups[column]), named)
+        mean = far[far["beta"] == beta].groupby("T")["dearer"].mean()
+        if len(mean):
             name = "far start" if beta == exponents[-1] else ""
-            axes[2].plot(
-                mean.index, mean, color=look["color"], linestyle=":", label=name
-            )
+            axes[2].plot(mean, color=look["color"], linestyle=":", label=name)
     axes[0].set(xscale="log", yscale="log", ylabel="violation (no unit)")
     axes[1].set(xscale="log", ylabel="regret / leakage\nof the optimum", ylim=(-1, 0.1))
     axes[2].set(

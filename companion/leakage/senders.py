@@ -50,8 +50,7 @@ def optimum_on(selection: Selection, gain: FloatArray) -> Selection:
     share = selection.senders.mean(axis=0)
     weakest = np.where(selection.senders, s.scaled_gain(gain), np.inf).min(axis=0)
     floor = s.floor(weakest * share**2)
-    low = slope[-1]
-    high = slope[0]
+    low, high = slope[-1], slope[0]
     # off its floor a round has kappa^3 f'(kappa^2 w) = -exp(price)
     for _ in range(100):
         price = (low + high) / 2
@@ -84,29 +83,25 @@ def senders_rows(
     }
     for number in (8, 5, 9) if more else (8,):
         selections[f"{number} best"] = Best.of_total(s, gain, W, number).select(s, gain)
-    selections |= (
-        {"least error": at_level(s, gain, by_error(s, gain), W)} if more else {}
-    )
+    if more:
+        selections["least error"] = at_level(s, gain, by_error(s, gain), W)
     for name, selection in selections.items():
         epsilon = selection.epsilons(ExactAccountant())
         sent = selection.participation
-        row = {
+        yield {
             "dataset": dataset,
             "antennas": getattr(model, "antennas", 1),
             "policy": name,
             "nu": nu,
             "seed": seed,
-        }
-        row |= {
             "total": float(selection.total),
             "epsilon": epsilon.max(),
             "epsilon_mean": epsilon.mean(),
-        }
-        row |= {"participation": sent.mean(), "participation_min": sent.min()}
-        yield row | {
+            "participation": sent.mean(),
+            "participation_min": sent.min(),
             "bias": np.mean(
                 (2 * s.clip_norm * (1 - selection.senders.mean(axis=0))) ** 2
-            )
+            ),
         }
 
 
@@ -154,17 +149,15 @@ def noise_rows(nu: float, seed: int) -> Rows:
     for (name, decibel, gain, exposure), floor in zip(cases, floors, strict=True):
         budget = nu if "equal nu" in name else nu + floors[0] - floor
         problem = Problem(s, s.min_gain(gain), budget)
-        sigma = problem.noise_multiplier(Optimal().schedule(problem)) / np.sqrt(
-            exposure
-        )
-        epsilon = epsilon_by(
-            ExactAccountant(),
-            float(s.sampling_rate),
-            sigma if np.ndim(exposure) else sigma[0],
-            1e-5,
-        )
-        row = {"receiver": name, "decibel": decibel, "nu": nu, "seed": seed}
-        yield row | {
+        sigma = problem.noise_multiplier(Optimal().schedule(problem))
+        sigma = (sigma if np.ndim(exposure) else sigma[0]) / np.sqrt(exposure)
+        rate = float(s.sampling_rate)
+        epsilon = epsilon_by(ExactAccountant(), rate, sigma, 1e-5)
+        yield {
+            "receiver": name,
+            "decibel": decibel,
+            "nu": nu,
+            "seed": seed,
             "floor": floor,
             "total": floor + budget,
             "epsilon_mean": epsilon.mean(),

@@ -3,6 +3,7 @@ r"""The pairs of Shi et al. that cost the budget: cost against V, what each leak
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from scipy.stats import gmean
 
 from adascale.comparison.shi_tuning import LyapunovMatch, match_lyapunov
 from adascale.policies import LyapunovPowerControl, Optimal
@@ -84,27 +85,17 @@ def lyapunov_starts(
     optimal = problem.epsilon(Optimal().schedule(problem))
     rows = []
     for name, policy in policies.items():
-        ratio = np.exp(
-            np.log(problem.epsilon(policy.schedule(problem)) / optimal).mean(axis=-1)
-        )
-        fill = np.zeros(len(ratio))
-        if not name.startswith("empty"):
-            relative_fill = (
-                np.asarray(policy.initial_queue)
-                * capped_level(caps, policy.rate) ** 2
-                / np.asarray(policy.penalty)
-            )
-            fill = np.exp(np.log(relative_fill).mean(axis=-1))
-        rows.append(
-            pd.DataFrame(
-                {
-                    "start": name,
-                    "nu": np.ravel(problem.budget),
-                    "ratio": ratio,
-                    "fill": fill,
-                }
-            )
-        )
+        ratio = problem.epsilon(policy.schedule(problem)) / optimal
+        level = capped_level(caps, policy.rate)
+        rest = np.asarray(policy.penalty) / level**2
+        fill = np.asarray(policy.initial_queue) / rest
+        columns = {
+            "start": name,
+            "nu": np.ravel(problem.budget),
+            "ratio": gmean(ratio, axis=-1),
+            "fill": 0.0 if name.startswith("empty") else gmean(fill, axis=-1),
+        }
+        rows.append(pd.DataFrame(columns))
     table = pd.concat(rows, ignore_index=True)
     excess = table.ratio.to_numpy().reshape(len(policies), -1) - 1
     return table.assign(gone=(1 - excess / excess[0]).ravel())

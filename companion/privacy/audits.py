@@ -91,17 +91,16 @@ def _arguments(dataset: str, nu: float, rounds: int | None) -> Audited:
 
 
 def _rows(dataset, nu, audited, audits):
-    rows = []
     for setting, arguments, audit in zip(SETTINGS, audited, audits, strict=True):
-        columns = {
+        yield {
             "dataset": dataset,
             "nu": nu,
             "setting": setting,
             "policy": POLICY,
             "rounds": arguments.problem.num_rounds,
+            **audit._asdict(),
+            "refuted": " ".join(audit.refuted),
         }
-        rows.append(columns | audit._asdict() | {"refuted": " ".join(audit.refuted)})
-    return rows
 
 
 def committed(name: str) -> pd.DataFrame:

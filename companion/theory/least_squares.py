@@ -168,7 +168,7 @@ def empirical_constants(features: FloatArray, labels: FloatArray) -> Constants:
     r = np.einsum("mde,md->e", tilt, shift) / len(tilt)
     C1, C2 = _dominate([(P, r, np.mean(np.sum(shift**2, axis=1)))])
     f_star = np.mean((features @ minimiser - labels) ** 2) / 2
-    return Constants(np.linalg.eigvalsh(hessian).max(), A1, A2, C1, C2, f_star)
+    return Constants(np.linalg.eigvalsh(hessian).max(), A1, A2, C1, C2, float(f_star))
 
 
 def _dominate(

@@ -95,12 +95,9 @@ def end_slope(
 
     ``rows`` are those of :func:`scaling_table` of one start and one :math:`\beta`.
     """
-    wide = rows.pivot(index="seed", columns="T", values=column)[list(horizons)].abs()
-    return interval(
-        np.polyfit(np.log(wide.columns.to_numpy(float)), np.log(wide.to_numpy()).T, 1)[
-            0
-        ]
-    )
+    wide = rows.pivot(index="T", columns="seed", values=column).loc[list(horizons)]
+    slopes, _ = np.polyfit(np.log(wide.index), np.log(wide.abs()), 1)
+    return interval(slopes)
 
 
 def exponents(table: pd.DataFrame) -> pd.DataFrame:
@@ -115,28 +112,19 @@ def exponents(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for (start, beta), group in table.groupby(["start", "beta"]):
         slope = end_slope(group, "violation")
-        T = group["T"].max()
-        end = group[group["T"] == T]
-        limit = growth_constant(leakage, end["penalty"].to_numpy() / T**beta) * T ** (
-            (beta - 1) / 3
-        )
-        dearer = (end["leakage"] / end["optimum_at_cost"]).mean()
-        proved = (beta - 1) / (3 if beta > 1 else 1)
-        constant = float(np.mean(end["violation"].to_numpy() / limit))
-        half = slope.high - slope.centre
+        end = group[group["T"] == group["T"].max()]
+        T, penalty, violation = end[["T", "penalty", "violation"]].to_numpy().T
+        limit = growth_constant(leakage, penalty / T**beta) * T ** ((beta - 1) / 3)
         rows.append(
-            (start, beta, (beta - 1) / 2, proved, slope.centre, half, constant, dearer)
+            {
+                "start": start,
+                "beta": beta,
+                "paper": (beta - 1) / 2,
+                "proved": (beta - 1) / (3 if beta > 1 else 1),
+                "slope": slope.centre,
+                "half": slope.high - slope.centre,
+                "constant": np.mean(violation / limit),
+                "dearer": (end["leakage"] / end["optimum_at_cost"]).mean(),
+            }
         )
-    return pd.DataFrame(
-        rows,
-        columns=[
-            "start",
-            "beta",
-            "paper",
-            "proved",
-            "slope",
-            "half",
-            "constant",
-            "dearer",
-        ],
-    )
+    return pd.DataFrame(rows)

@@ -36,7 +36,7 @@ def pilot_error(
 
 
 def estimate(
-    channel: Channel, error: FloatArray, kind: str = "mmse", *, seed: Seeds
+    channel: Channel, error: ArrayLike, kind: str = "mmse", *, seed: Seeds
 ) -> NDArray[np.complex128]:
     r"""Estimated coefficients of a drawn channel, both kinds of the same measurement.
 
@@ -48,7 +48,7 @@ def estimate(
     the same one they are proportional to :math:`\zeta_m`, and more rounds or devices change nothing in those that are
     there.
     """
-    square = error[..., None]
+    square = np.asarray(error)[..., None]
     noise = np.empty_like(channel.coefficient)
     lanes, (devices, rounds) = noise.shape[:-2], noise.shape[-2:]
     seeds = np.broadcast_to(seed, lanes)
@@ -67,14 +67,15 @@ def estimate(
 
 def alignment_law(
     estimate: NDArray[np.complex128],
-    path_loss: FloatArray,
-    error: FloatArray,
+    path_loss: ArrayLike,
+    error: ArrayLike,
     kind: str = "mmse",
 ) -> AlignmentLaw:
     """Return the law of the alignment given the estimates, under Rayleigh fading (:prf:ref:`prop-alignment`)."""
     gain = np.abs(estimate) ** 2
-    variance = error / (1 + error) / path_loss
-    mean = 1 / (1 + error) if kind == "least-squares" else np.ones(error.shape)
+    square = np.asarray(error)
+    variance = square / (1 + square) / path_loss
+    mean = 1 / (1 + square) if kind == "least-squares" else np.ones(square.shape)
     return AlignmentLaw(
         np.broadcast_to(mean[..., None], gain.shape), variance[..., None] / gain
     )
@@ -111,13 +112,13 @@ def alignment_bound(law: AlignmentLaw, probability: float) -> FloatArray:
     return law.mean + np.sqrt(spread * law.variance)
 
 
-def gain_ratio_survival(ratio: FloatArray, error: float) -> FloatArray:
+def gain_ratio_survival(ratio: ArrayLike, error: float) -> FloatArray:
     r"""Return :math:`\Upsilon(u; \zeta^2) = \Pr[\lvert h\rvert^2 > u\, \lvert\hat h\rvert^2]` (:eq:`eq:gain-ratio`).
 
     It is of least squares.  For an MMSE estimate take :math:`u / (1 + \zeta^2)^2`; for the device that is the
     bottleneck of its round with probability p, :math:`\zeta^2 / p`.
     """
-    u = ratio
+    u = np.asarray(ratio)
     a = u * (1 + error) - 1
     b = 4 * u * error
     root = np.sqrt(a**2 + b)

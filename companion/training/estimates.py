@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from adascale import channel, policies, presets
 from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
-from adascale.statistics import interval
 from companion.privacy.observers import epsilon_at
 from companion.results import Rows
+from companion.summary import intervals
 from companion.training import channel_estimates
 from companion.training.channel_estimates import KINDS, true_noise_multiplier
 
@@ -119,17 +119,17 @@ def leakage_row(
     # at the true cap, of the device that needs the most
     over = realised.problem.min_noise_energy / realised.true_floor
     return {
-        "misaligned": float(
-            channel_estimates.misalignment(scenario, realised.law.variance).mean()
-        ),
-        "noise": float(realised.energy.mean() / 2),
-        "epsilon": float(epsilons(scenario, sigma)[0].mean()),
-        "true": float(true.mean()),
-        "worst": float(true.max()),
+        "misaligned": channel_estimates.misalignment(
+            scenario, realised.law.variance
+        ).mean(),
+        "noise": realised.energy.mean() / 2,
+        "epsilon": epsilons(scenario, sigma)[0].mean(),
+        "true": true.mean(),
+        "worst": true.max(),
         "beyond": beyond,
-        "promised": float(promised.max()),
-        "over": float((over > 1 + 1e-9).mean()),
-        "highest": float(10 * np.log10(over.max())),
+        "promised": promised.max(),
+        "over": (over > 1 + 1e-9).mean(),
+        "highest": 10 * np.log10(over.max()),
     }
 
 
@@ -190,30 +190,24 @@ def compared(table: pd.DataFrame, dataset: str) -> pd.DataFrame:
     ``low``, ``high``: what is lost against exact coefficients, paired, with its 95 % interval; the medians of the other
     columns, and ``beyond``, whether those of ``true`` or ``worst`` are lower bounds.
     """
-    rows_of_dataset = table[table["dataset"] == dataset]
-    exact = rows_of_dataset[rows_of_dataset["error"] == "none"].set_index(
-        ["nu", "seed"]
-    )["accuracy"]
-    rows = []
-    for (nu, error, kind), part in rows_of_dataset.groupby(
-        ["nu", "error", "kind"], sort=False
-    ):
-        row = {"nu": nu, "error": error, "kind": kind} | part.loc[
-            :, "measured":
-        ].median().to_dict()
-        low = part[part["beyond"]]  # of no matter to a median below them all
-        row["beyond"] = bool(
-            any((low[name] <= row[name]).any() for name in ("true", "worst"))
-        )
-        trained = part.dropna(subset=["accuracy"]).set_index("seed")["accuracy"]
-        if len(trained):
-            bounds = interval(
-                exact.loc[nu].loc[trained.index].to_numpy() - trained.to_numpy()
-            )
-            row |= {"accuracy": float(trained.mean()), "trainings": len(trained)}
-            row |= {"lost": bounds.centre, "low": bounds.low, "high": bounds.high}
-        rows.append(row)
-    return pd.DataFrame(rows)
+    keys = ["nu", "error", "kind"]
+    own = table[table["dataset"] == dataset].set_index(["nu", "seed"], drop=False)
+    exact = own.loc[own["error"] == "none", "accuracy"]
+    own = own.assign(lost=exact.reindex(own.index) - own["accuracy"])
+    own = own.reset_index(drop=True)
+    cases = own.groupby(keys, sort=False)
+    found = cases[[*own.loc[:, "measured":"highest"]]].median()
+    # of no matter to a median below them all
+    least = own[own["beyond"]].groupby(keys)[["true", "worst"]].min()
+    lost = intervals(own.dropna(subset=["lost"]).groupby(keys)["lost"])
+    trained = cases["accuracy"].agg(accuracy="mean", trainings="count")
+    return found.assign(
+        beyond=(least.reindex(found.index) <= found[[*least]]).any(axis=1),
+        **trained,
+        lost=lost["centre"],
+        low=lost["low"],
+        high=lost["high"],
+    ).reset_index()
 
 
 TASKS = [

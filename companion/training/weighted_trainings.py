@@ -115,20 +115,17 @@ def response(name: str, seed: int) -> Rows:
     states = digits.run(digits.federation.start(), energy)
     rng = np.random.default_rng((seed, 77))
     undisturbed = digits.evaluate(states[-1])["test_loss"]
-    rows = []
     for k in LATER:
         t = len(energy) - 1 - k
         noise = rng.standard_normal(states[0].parameters.numel())
         noise *= math.sqrt(setting.disturbance / 2) / np.linalg.norm(noise)
-        starts = [
-            disturbed(states[t], sign * noise, setting.learning_rate)
-            for sign in (1, -1)
-        ]
-        ends = [[start, *digits.run(start, energy[t + 1 :])][-1] for start in starts]
-        mean = np.mean([digits.evaluate(end)["test_loss"] for end in ends])
-        change = (mean - undisturbed) / setting.disturbance
-        rows.append({"setting": name, "seed": seed, "later": k, "response": change})
-    return rows
+        losses = []
+        for sign in (1, -1):
+            start = disturbed(states[t], sign * noise, setting.learning_rate)
+            *_, end = start, *digits.run(start, energy[t + 1 :])
+            losses.append(digits.evaluate(end)["test_loss"])
+        change = (np.mean(losses) - undisturbed) / setting.disturbance
+        yield {"setting": name, "seed": seed, "later": k, "response": change}
 
 
 def thirds(name: str, seed: int, rounds: int | None = None) -> Rows:
@@ -141,13 +138,9 @@ def thirds(name: str, seed: int, rounds: int | None = None) -> Rows:
         when: (third == i) * T / np.sum(third == i)
         for i, when in enumerate(("early", "middle", "late"))
     }
-    rows = []
     for when, share in shares.items():
         end = digits.run(digits.federation.start(), setting.nu * share)[-1]
-        rows.append(
-            {"setting": name, "seed": seed, "noise": when} | digits.evaluate(end)
-        )
-    return rows
+        yield {"setting": name, "seed": seed, "noise": when} | digits.evaluate(end)
 
 
 def response_weights(table: pd.DataFrame, name: str, rounds: int) -> FloatArray:
@@ -182,7 +175,7 @@ def contest(
     weights = weights or found_weights(name)
     digits = Digits.at(setting, seed, len(next(iter(weights.values()))))
     problem = digits.problem
-    flat = Optimal().schedule(digits.problem)
+    flat = Optimal().schedule(problem)
     schedules = {"none": None, "flat": flat}
     for label, counts in weights.items():
         policy = WeightedOptimal(counts)
@@ -190,17 +183,15 @@ def contest(
         schedules[label] = policy.schedule(
             Problem(problem.scenario, problem.min_gain, budget)
         )
-    rows = []
     for label, schedule in schedules.items():
-        energy = np.zeros(problem.num_rounds) if schedule is None else schedule
         row = {"setting": name, "seed": seed, "schedule": label}
-        if schedule is not None:
+        if schedule is None:
+            schedule = np.zeros(problem.num_rounds)
+        else:
             row["rdp"] = float(problem.rdp(schedule))
             row["epsilon"] = float(problem.epsilon(schedule))
-        rows.append(
-            row | digits.evaluate(digits.run(digits.federation.start(), energy)[-1])
-        )
-    return rows
+        end = digits.run(digits.federation.start(), schedule)[-1]
+        yield row | digits.evaluate(end)
 
 
 def found_weights(name: str) -> dict[str, FloatArray]:
