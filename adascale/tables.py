@@ -141,16 +141,7 @@ class Lines:
         """Read the header."""
         signs = (sign for sign in ";\t, " if sign in header)
         self._separator = next(signs, ",")
-        names = [name.strip().casefold() for name in self._split(header)]
-        self.names = [*names]
-        if self._wanted is not None:
-            for name in self._wanted:
-                if names.count(name) != 1:
-                    got = f"got {names.count(name)} in {short(', '.join(names))}"
-                    raise self.error(f"expected one column {short(name)}, {got}")
-            self.names = [self._wanted.get(name) for name in names]
-        elif names[0] == "":  # an index, which counts the rounds if nothing else does
-            self.names[0] = None if {"round", "link"} & {*names} else "round"
+        self.names = self._roles([n.strip().casefold() for n in self._split(header)])
         read = [name for name in self.names if name is not None]
         if len({*read}) < len(read):
             raise self.error(f"duplicate column in {short(header)}")
@@ -163,6 +154,19 @@ class Lines:
         self._convert = choice | {name: converters[name] for name in places}
         self._places = places
         self.columns = list(choice)
+
+    def _roles(self, names: list[str]) -> list[str | None]:
+        """Return as what each column is read, None for one that is ignored."""
+        if self._wanted is not None:
+            for name in self._wanted:
+                if names.count(name) != 1:
+                    got = f"got {names.count(name)} in {short(', '.join(names))}"
+                    raise self.error(f"expected one column {short(name)}, {got}")
+            return [self._wanted.get(name) for name in names]
+        roles: list[str | None] = [*names]
+        if names[0] == "":  # an index, which counts the rounds if nothing else does
+            roles[0] = None if {"round", "link"} & {*names} else "round"
+        return roles
 
     def _row(self, line: str) -> list[float]:
         """Return the numbers of a row."""

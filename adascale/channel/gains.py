@@ -13,6 +13,7 @@ from adascale import checks as check
 from adascale.channel.arrays import is_array, read_array
 from adascale.channel.reading import DECIBELS, Reading
 from adascale.channel.rounds import (
+    Entries,
     Rounds,
     in_rounds,
     long_entries,
@@ -77,22 +78,7 @@ def read_gains(
         If the file has another format, or a gain is missing or not finite and positive.
     """
     reading = Reading(unit) if isinstance(unit, str) else unit
-    data = Path(path).read_bytes()
-    devices, links = scenario.num_devices, dict[str, int]()
-    is_table = not is_array(data)
-    for name in ("axes", "variable") if is_table else ("columns",):
-        if getattr(reading, name) is not None:
-            kind = "a table" if is_table else "an array"
-            raise InvalidInput(f"{name} is not for {kind}, which {path} is", name)
-    if not is_table:
-        table = read_array(data, str(path), scenario, reading)
-    else:
-        choose = _columns(devices, reading, links)
-        table = read_table(data, str(path), choose, sparse=True, wanted=reading.wanted)
-    if links:
-        entries = long_entries(table, links, devices)
-    else:
-        entries = wide_entries(table, by_time=reading.round_time is not None)
+    entries, unended = _read_entries(str(path), scenario, reading)
     rounds = in_rounds(entries, reading.round_time)
     num_rounds = len(rounds.values)
     start = 0
@@ -103,15 +89,35 @@ def read_gains(
         raise InvalidInput(f"split must leave a round, {got}", "split")
     values = _filled(rounds, reading)
     missing = np.isnan(rounds.values)
-    for part in (missing[:start], missing[start:]):
-        much = _too_many(part.sum(axis=0) / max(len(part), 1), reading.max_gaps)
-        if much:
-            raise error_at(str(path), 0, much)
+    if start:
+        _check_missing(rounds, missing[:start].mean(axis=0), reading)
+    _check_missing(rounds, missing[start:].mean(axis=0), reading)
     gains = _linear_gains(rounds, values, scenario, reading)
     past = _trace(gains[:start], rounds, scenario) if start else None
-    unended = [table.unended] if table.unended else []
     notes = (*_notes(rounds, gains, reading), *unended)
     return _trace(gains[start:], rounds, scenario)._replace(notes=notes, past=past)
+
+
+def _read_entries(
+    path: str, scenario: Scenario, reading: Reading
+) -> tuple[Entries, list[str]]:
+    """Return the values of a file one by one, and a note if it may be truncated."""
+    data = Path(path).read_bytes()
+    is_table = not is_array(data)
+    for name in ("axes", "variable") if is_table else ("columns",):
+        if getattr(reading, name) is not None:
+            kind = "a table" if is_table else "an array"
+            raise InvalidInput(f"{name} is not for {kind}, which {path} is", name)
+    links = dict[str, int]()
+    if is_table:
+        choose = _columns(scenario.num_devices, reading, links)
+        table = read_table(data, path, choose, sparse=True, wanted=reading.wanted)
+    else:
+        table = read_array(data, path, scenario, reading)
+    notes = [table.unended] if table.unended else []
+    if links:
+        return long_entries(table, links, scenario.num_devices), notes
+    return wide_entries(table, by_time=reading.round_time is not None), notes
 
 
 class GainLines(Lines):
@@ -149,22 +155,30 @@ class GainLines(Lines):
         rounds = Rounds(self.name, self.columns, row, lines)
         filled = _filled(rounds, self._reading, self._before)
         lost = self._lost + np.isnan(values)
-        much = _too_many(lost / self._scenario.num_rounds, self._reading.max_gaps)
-        if much:
-            raise self.error(much)
+        share = lost / self._scenario.num_rounds
+        _check_missing(rounds, share, self._reading, self.number)
         gains = _linear_gains(rounds, filled, self._scenario, self._reading)
         self._before, self._lost, self._time = filled, lost, time
         notes = (*_notes(rounds, gains, self._reading),)
         return _trace(gains, rounds, self._scenario)._replace(notes=notes)
 
 
-def _too_many(share: FloatArray, most: float) -> str:
-    """Say what there is too much of if these shares of the values of every link are missing, "" if nothing."""
+def _check_missing(
+    rounds: Rounds, share: FloatArray, reading: Reading, line: int = 0
+) -> None:
+    """Refuse a trace in which these shares of the values of each link are missing, if that is too much."""
+    most = reading.max_gaps
+    worst = int(share.argmax())
     if share.mean() > most:
-        return f"{share.mean():.3g} of the values are missing, more than max_gaps = {most:g}"
-    if share.max() > 2 * most:
-        return f"{share.max():.3g} of the values of a link are missing, more than twice max_gaps = {most:g}"
-    return ""
+        missing = f"{share.mean():.3g} of the values are missing, more than"
+    elif share[worst] > 2 * most:
+        link = rounds.links[worst]
+        missing = (
+            f"{share[worst]:.3g} of the values in {link} are missing, more than twice"
+        )
+    else:
+        return
+    raise error_at(rounds.path, line, f"{missing} max_gaps = {most:g}")
 
 
 def _filled(
@@ -260,21 +274,29 @@ def _columns(
             return {"value": value, "link": partial(_number, links), clock: Clock()}
         if names == ["min_gain"] and unit in ("linear", "db") and not each_device:
             return {"min_gain": value}
-        stem = "h_" if is_complex else "h2_"
-        columns = [f"{stem}{m + 1}" for m in range(num_devices)]
-        have_names = all(name and to_number(name) is None for name in names)
-        if unit in DECIBELS and len(names) == num_devices and have_names:
-            columns = sorted(names, key=natural_key)
-        if {*columns} != {*names}:
-            expected = (
-                f"expected min_gain, or {num_devices} columns h2_1, h2_2, ... or complex h_1, h_2, ..., "
-                "of any names in a unit of dB, or link, value and round or time"
-            )
-            got = f"{short(','.join(names))} in the unit {unit}"
-            raise ValueError(f"{expected}, got {got}")
+        columns = _columns_of_devices(names, num_devices, unit, is_complex)
         return dict.fromkeys(columns, value)
 
     return choose
+
+
+def _columns_of_devices(
+    names: list[str], num_devices: int, unit: str, is_complex: bool
+) -> list[str]:
+    """Return the column of each device, or raise a ``ValueError``."""
+    stem = "h_" if is_complex else "h2_"
+    columns = [f"{stem}{m + 1}" for m in range(num_devices)]
+    have_names = all(name and to_number(name) is None for name in names)
+    if unit in DECIBELS and len(names) == num_devices and have_names:
+        columns = sorted(names, key=natural_key)
+    if {*columns} != {*names}:
+        expected = (
+            f"expected min_gain, or {num_devices} columns h2_1, h2_2, ... or complex h_1, h_2, ..., "
+            "of any names in a unit of dB, or link, value and round or time"
+        )
+        got = f"{short(','.join(names))} in the unit {unit}"
+        raise ValueError(f"{expected}, got {got}")
+    return columns
 
 
 def _number(links: dict[str, int], name: str) -> float:

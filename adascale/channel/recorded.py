@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from adascale import checks as check
 from adascale.channel.floors import EmpiricalFloors, FloorLaw
 from adascale.channel.model import Channel, ChannelModel, Seeds
 from adascale.checks import FloatArray
@@ -26,6 +27,7 @@ class Recorded(ChannelModel):
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         """Return blocks of the trace, of which ``seed`` has the numbers; their distances are unknown (NaN)."""
+        check.between("seed", seed, 0, self.gain.shape[1] // num_rounds - 1)
         rounds = np.asarray(seed)[..., None] * num_rounds + np.arange(num_rounds)
         gain = np.moveaxis(self.gain[:, rounds], 0, -2)
         shape = gain.shape[:-1]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from adascale import checks as check
-from adascale.accounting import Accountant, RenyiAccountant
+from adascale.accounting import Accountant
 from adascale.channel import ChannelModel, Rayleigh
 from adascale.checks import FloatArray, IndexArray
 from adascale.comparison.costs import PER_ROUND, measure
@@ -22,7 +22,7 @@ from adascale.comparison.methods import (
 from adascale.comparison.names import find_method
 from adascale.errors import BudgetNotReached
 from adascale.policies import EqualAlloc, Policy
-from adascale.problem import Problem
+from adascale.problem import RENYI, Problem
 from adascale.rootfind import bounded, widen
 from adascale.scenario import Scenario
 
@@ -68,7 +68,7 @@ def leakage_table(
     *,
     target: str = "nu",
     channel: ChannelModel | None = None,
-    accountant: Accountant | None = None,
+    accountant: Accountant = RENYI,
     delta: float = 1e-5,
     progress: bool = False,
     executor: Executor | None = None,
@@ -121,7 +121,6 @@ def leakage_table(
     policies = dict(map(find_method, PAPER)) if policies is None else policies
     methods = {name: as_method(policy) for name, policy in policies.items()}
     channel = channel or Rayleigh()
-    accountant = accountant or RenyiAccountant()
     key = "nu" if target == "nu" else f"target_{target}"
     keys = _keys(key)
     every_gain = any(method.chooses_senders for method in methods.values())

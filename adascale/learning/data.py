@@ -13,6 +13,7 @@ from adascale import checks as check
 from adascale import registry
 from adascale.checks import IndexArray
 from adascale.learning.seeding import PARTITION, stream
+from adascale.text import shown
 
 _LARGEST = 100.0
 """Largest sample after scaling; pixels from 0 to 255 are beyond it."""
@@ -73,9 +74,9 @@ def load(name: str, input_scaling: str = "standard") -> Dataset:
     if input_scaling == "unit":
         raw = raw._replace(mean=(0.0,), deviation=(1.0,))
     try:
-        images = scaled_samples(raw, raw.images)
+        images = scaled_samples(raw, "images")
         labels = class_labels("labels", raw.labels, len(images))
-        test_images = scaled_samples(raw, raw.test_images)
+        test_images = scaled_samples(raw, "test_images")
         test_labels = class_labels("test_labels", raw.test_labels, len(test_images))
     except ValueError as error:
         raise ValueError(f"dataset {name!r}: {error}") from None
@@ -83,18 +84,18 @@ def load(name: str, input_scaling: str = "standard") -> Dataset:
     return Dataset(own_name, images, labels, test_images, test_labels)
 
 
-def scaled_samples(raw: RawDataset, samples: ArrayLike) -> Tensor:
-    """Return samples minus their mean and over their deviation; images get their colours first."""
-    array = np.array(samples, np.float32, order="C")
+def scaled_samples(raw: RawDataset, name: str) -> Tensor:
+    """Return samples of this name minus their mean and over their deviation; images get their colours first."""
+    array = np.array(getattr(raw, name), np.float32, order="C")
     mean = np.asarray(raw.mean, np.float32)
     scaled = (array - mean) / np.asarray(raw.deviation, np.float32)
     if scaled.shape != array.shape or not np.isfinite(scaled).all():
         got = f"got shape {array.shape}, mean {raw.mean} and deviation {raw.deviation}"
-        raise ValueError(f"samples over their deviation must be finite, {got}")
+        raise ValueError(f"{name} over their deviation must be finite, {got}")
     largest = np.abs(scaled).max(initial=0)
     if largest > _LARGEST:
         raise ValueError(
-            f"samples over their deviation must be of order 1, got {largest:g}; are pixels from 0 to 255?"
+            f"{name} over their deviation must be of order 1, got {largest:g}; are pixels from 0 to 255?"
         )
     tensor = torch.as_tensor(scaled)
     return tensor.permute(0, 3, 1, 2) if tensor.ndim == 4 else tensor
@@ -106,7 +107,8 @@ def class_labels(name: str, labels: ArrayLike, count: int) -> Tensor:
     with np.errstate(invalid="ignore"):  # of infinity
         classes = array.astype(np.int64)
     if array.shape != (count,) or (classes != array).any() or (classes < 0).any():
-        raise ValueError(f"{name} must be {count} whole numbers >= 0")
+        got = f"shape {array.shape}, {shown(array)}"
+        raise ValueError(f"{name} must be {count} whole numbers >= 0, got {got}")
     return torch.as_tensor(classes)
 
 

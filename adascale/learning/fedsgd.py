@@ -78,6 +78,13 @@ class FedSGD:
             raise ValueError(
                 f"num_parameters must be the {len(initial)} of {training.model}, got {scenario.num_parameters}"
             )
+        with torch.no_grad(), models.evaluation(model):
+            outputs = model(dataset.images[:1]).shape[-1]
+        classes = int(dataset.labels.max()) + 1
+        if outputs < classes:
+            raise ValueError(
+                f"{training.model} must have an output for each of {classes} classes, got {outputs}"
+            )
         count = scenario.num_devices
         self.batch_size = np.broadcast_to(scenario.batch_size, count)
         self._rates = np.broadcast_to(scenario.sampling_rate, count)

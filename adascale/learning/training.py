@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from tqdm import tqdm
 
-from adascale.accounting import Accountant, RenyiAccountant
+from adascale.accounting import Accountant
 from adascale.accounting.interval import round_outward
 from adascale.checks import FloatArray
 from adascale.errors import Diverged as Diverged
@@ -18,7 +18,7 @@ from adascale.learning.data import Dataset
 from adascale.learning.fedsgd import FedSGD, State
 from adascale.learning.settings import Training
 from adascale.policies import Selection
-from adascale.problem import Problem, over_devices
+from adascale.problem import RENYI, Problem, over_devices
 
 COLUMNS = (
     "round",
@@ -56,7 +56,7 @@ def train(
     device: str | torch.device = "cpu",
     every: int = 25,
     delta: float = 1e-5,
-    accountant: Accountant | None = None,
+    accountant: Accountant = RENYI,
     progress: bool = False,
     resume: Trained | None = None,
     keep: Callable[[State, list[dict[str, Any]]], None] | None = None,
@@ -93,7 +93,6 @@ def train(
     with np.errstate(divide="ignore"):  # eta is 0 in a round without senders
         energy = scenario.noise_scale / eta
     senders = schedule.senders.T if isinstance(schedule, Selection) else [None] * rounds
-    account = RenyiAccountant() if accountant is None else accountant
     federation = FedSGD(scenario, training, dataset, seed, device)
     state = federation.start()
     rows = []
@@ -118,7 +117,7 @@ def train(
                 if (t + 1) % every == 0 or t + 1 == rounds:
                     loss, accuracy = federation.evaluate(state)
                     begun = eta[: t + 1]
-                    leaked = epsilon_so_far(problem, schedule, begun, account, delta)
+                    leaked = epsilon_so_far(problem, schedule, begun, accountant, delta)
                     evaluation = loss, accuracy, *leaked
                     epsilon = f"{round_outward(leaked[0], up=True):.6g}"
                     bar.set_postfix(loss=loss, accuracy=accuracy, epsilon=epsilon)

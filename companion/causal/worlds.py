@@ -22,6 +22,7 @@ from adascale.comparison import (
     leakage_table,
 )
 from adascale.policies.resolve import SEEN
+from adascale.problem import RENYI
 from adascale.scenario import Scenario
 from adascale.workers import map_tasks
 from companion.causal.fresh import CAUSAL
@@ -122,7 +123,7 @@ def world_table(
     seeds: Iterable[int] = SEEDS,
     budgets: Sequence[float] | None = None,
     chosen: Sequence[str] = _NAMES,
-    accountant: Accountant | None = None,
+    accountant: Accountant = RENYI,
 ) -> pd.DataFrame:
     """Compute what policies cost and leak in one world: a row per policy, nu and seed.
 

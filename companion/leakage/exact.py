@@ -15,6 +15,7 @@ import pandas as pd
 
 from adascale import presets
 from adascale.comparison import PolicyBuilder, leakage_table
+from adascale.problem import RENYI
 from companion.causal import fresh as causal
 from companion.claims import compare
 from companion.methods import METHODS
@@ -65,7 +66,7 @@ def exact_table(
             executor=executor,
         )
 
-    renyi = leaked(None)[[*_KEYS, "epsilon"]]
+    renyi = leaked(RENYI)[[*_KEYS, "epsilon"]]
     return renyi.assign(exact=leaked(SharpAccountant())["epsilon"])
 
 

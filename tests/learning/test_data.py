@@ -172,13 +172,13 @@ def test_own_images_are_scaled_and_stay_as_they_are(own):
 
 
 REFUSED = [
-    ("samples", {"images": np.where(np.eye(4)[:3], np.nan, 1)}),
-    ("samples", {"images": np.full((3, 2, 2, 1), 255, np.uint8)}),
+    ("images", {"images": np.where(np.eye(4)[:3], np.nan, 1)}),
+    ("images", {"images": np.full((3, 2, 2, 1), 255, np.uint8)}),
     ("labels", {"labels": [0, 1]}),
     ("labels", {"labels": [0, 1.5, 1]}),
     ("test_labels", {"test_labels": [-1]}),
-    ("samples", {"mean": (0.1, 0.2, 0.3)}),
-    ("samples", {"deviation": (np.nan,)}),
+    ("images", {"mean": (0.1, 0.2, 0.3)}),
+    ("images", {"deviation": (np.nan,)}),
 ]
 
 
