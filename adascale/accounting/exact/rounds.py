@@ -1,4 +1,4 @@
-r"""Moments of a whole schedule, interpolated in :math:`\ln u` by :eq:`eq:complex-noise` (:ref:`app-exact`)."""
+r"""The rounds of a schedule, and their moments, interpolated in :math:`\ln u` by :eq:`eq:complex-noise`."""
 
 import math
 from typing import NamedTuple
