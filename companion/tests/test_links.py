@@ -6,11 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from adascale import Problem
 from companion.__main__ import RESULTS as MADE
 from companion.__main__ import make
 from companion.causal import link_data as data
 from companion.causal import measured_links as links
-from companion.causal.fresh import HINDSIGHT
+from companion.causal.fresh import HINDSIGHT, TUNED
 from companion.results import folder, load
 
 FOLDER = folder() / "links"
@@ -103,6 +104,19 @@ def test_orbit_takes_heard_senders_and_holds_lost_packets(
             heard = sent.get(t, 255) < 128
             expected.append(sent[t] - 95 - 20 if heard else expected[-1])
         np.testing.assert_allclose(10 * np.log10(gain[link]), expected)
+
+
+def test_only_hindsight_sees_a_round_before_it_comes(few):
+    problem, past = links.problem_of(few[0])
+    gain = problem.min_gain.copy()
+    gain[30:] /= 3
+    changed = Problem(problem.scenario, gain, links.BUDGET)
+    foresees = set()
+    for name, method in links.methods(problem.scenario, past).items():
+        before, after = (method(each).schedule(each) for each in (problem, changed))
+        if (before != after)[:30].any():
+            foresees.add(name)
+    assert foresees == {"Optimal", *(name + HINDSIGHT for name in TUNED)}
 
 
 def test_the_command_makes_every_table_and_says_whose_data_it_was(

@@ -33,6 +33,7 @@ from adascale.comparison import (
 )
 from adascale.comparison.methods import SEED
 from adascale.comparison.shi_tuning import best_lyapunov
+from adascale.errors import BudgetNotReached
 from companion.causal.fresh import CAUSAL, TUNED
 from companion.methods import METHODS
 
@@ -177,6 +178,27 @@ def test_the_optimum_leaks_least_and_rows_are_in_order(table):
     rdp = table.pivot(index=["nu", "seed"], columns="policy", values="rdp")
     assert (rdp["Optimal"] <= rdp["AdaScale"]).all()
     assert (rdp["Optimal"] < rdp["EqualAlloc"]).all()
+
+
+def test_a_row_does_not_depend_on_other_realisations(table):
+    alone = leakage_table(SMALL, BUDGETS, [2], METHODS)
+    row = table[table.seed == 2].reset_index(drop=True)
+    # the tuned V ends anywhere within 1e-9 of the budget
+    pd.testing.assert_frame_equal(alone, row, rtol=1e-7)
+
+
+def only_small_budgets(problem, mean_gain):
+    if (problem.budget > problem.min_noise_energy.mean(axis=-1)).any():
+        raise BudgetNotReached
+    return policies.EqualAlloc()
+
+
+def test_a_budget_out_of_reach_leaves_the_other_rows():
+    rows = leakage_table(SMALL, [0.2, 0.6], range(9), {"small": only_small_budgets})
+    missing = rows[["cost", "rdp", "epsilon", "full_power"]].isna().T
+    assert (missing == (rows.nu > rows.floor)).all(axis=None)
+    assert missing.loc["cost"].sum() == 2 + 5  # of nine at each budget
+    assert abs(rows.cost / rows.nu - 1).max() < 1e-9
 
 
 EVERY = {*registry.names("policies"), "best:number=2", "privacybudget:epsilon=2"}

@@ -55,6 +55,14 @@ def test_stopped_run_resumes_to_the_same_history(tmp_path, monkeypatch, rounds):
     assert files == {"spec.json", "row.json", "history.csv"}
 
 
+def test_training_of_a_selection_resumes_to_the_same_history(tmp_path):
+    run = make_run("digits", "Truncated:threshold=1e-11", 0.04, 0, rounds=4, every=2)
+    begin(Store(tmp_path), run, 2)
+    row, history = Store(tmp_path).run(run)
+    pd.testing.assert_frame_equal(history, perform(run).history, check_exact=True)
+    assert 0 < row["participation"] < 1
+
+
 def test_checkpoint_made_under_other_conditions_is_refused(tmp_path, monkeypatch):
     store = Store(tmp_path)
     begin(store, RUN, 4)
