@@ -33,15 +33,10 @@ def refused(capsys, command, *arguments, code=2, heading=False):
     return lines[0]
 
 
-def alive(which, process):
-    """How many processes have this process as their group (``pgid``) or parent (``ppid``)."""
+def alive(group):
+    """How many processes of a group are alive."""
     found = subprocess.run(
-        ["ps", "-A", "-o", f"{which}=,stat=,comm="],
-        capture_output=True,
-        text=True,
-        check=True,
+        ["ps", "-A", "-o", "pgid=,stat="], capture_output=True, text=True, check=True
     )
-    rows = [line.split(None, 2) for line in found.stdout.splitlines()]
-    return sum(
-        row[0] == str(process) and row[1][0] != "Z" and row[2] != "ps" for row in rows
-    )
+    rows = map(str.split, found.stdout.splitlines())
+    return sum(number == str(group) and state[0] != "Z" for number, state in rows)

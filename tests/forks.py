@@ -40,7 +40,7 @@ class Forks:
         self.process.stdin.flush()
         result = json.loads(self.process.stdout.readline())
         deadline = time.monotonic() + 10
-        while alive("pgid", result["process"]):
+        while alive(result["process"]):
             assert time.monotonic() < deadline
             time.sleep(0.05)
         return result

@@ -70,11 +70,10 @@ def device_rdp(scenario, x, min_gain, m, alpha):
     )
 
 
-def round_leakage(scenario, x, min_gain, alpha):
-    """sum_m rho_alpha(q_m, sigma_m,t) of one round."""
+def round_leakage(scenario, x, min_gain):
+    """sum_m rho_3(q_m, sigma_m,t) of one round."""
     return math.fsum(
-        device_rdp(scenario, [x], [min_gain], m, alpha)
-        for m in range(scenario.num_devices)
+        device_rdp(scenario, [x], [min_gain], m, 3) for m in range(scenario.num_devices)
     )
 
 

@@ -120,7 +120,7 @@ def test_scaling_is_exactly_the_cap_at_the_floor_and_never_above():
 def test_round_leakage_is_the_sum_over_devices(scenario, w):
     x = scenario.num_parameters * scenario.noise_power / w  # at h = 1
     leakage, slope = RoundLeakage(scenario)(w), RoundLeakage(scenario).slope(w)
-    expected = reference.round_leakage(scenario, x, 1.0, 3)
+    expected = reference.round_leakage(scenario, x, 1.0)
     assert float(leakage) == pytest.approx(expected, rel=1e-10)
     sigma = [
         reference.noise_multiplier(scenario, x, 1.0, m)

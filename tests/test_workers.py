@@ -180,12 +180,12 @@ def test_workers_are_gone_seconds_after_the_one_that_began_them(tasks, number):
     )
     process.stdout.readline()
     # the control: two workers, their parent, and Python's resource tracker
-    assert until(lambda: alive("pgid", process.pid) == 4, 30)
+    assert until(lambda: alive(process.pid) == 4, 30)
     time.sleep(3)  # until the workers have begun
     os.kill(process.pid, number)
     process.communicate()
     assert process.returncode == -number
-    assert until(lambda: alive("pgid", process.pid) == 0, 10)
+    assert until(lambda: alive(process.pid) == 0, 10)
 
 
 # A cluster ------------------------------------------------------------------------------------------------------------

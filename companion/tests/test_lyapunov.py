@@ -7,19 +7,14 @@ from adascale import Problem, policies, tuning
 from adascale.comparison.shi_tuning import match_lyapunov
 from adascale.problem import RoundLeakage
 from companion.shi import capped_level, plain_lyapunov
-from tests import problems
-from tests.problems import MNIST
+from tests.problems import MNIST, make
 
 from .plain_loops import lyapunov_cost
 
 
-def make(budget, seeds=(0, 1)):
-    return problems.make(MNIST, np.asarray(budget)[:, None], list(seeds))
-
-
 @pytest.fixture(scope="module")
 def matched():
-    problem = make([0.01, 0.16], [0, 2])
+    problem = make(MNIST, [[0.01], [0.16]], [0, 2])
     return problem, match_lyapunov(problem)
 
 
@@ -52,7 +47,7 @@ def test_a_rate_out_of_all_reach_is_named_lane_and_all():
         match=r"no pair .* the cost of instance \(0, 0\) to its budget",
     ):
         # the queue stays empty: full power costs nothing
-        match_lyapunov(make([0.04]), 1e9)
+        match_lyapunov(make(MNIST, [[0.04]], [0, 1]), 1e9)
 
 
 def test_capped_level_has_the_mean_or_is_infinite():
@@ -67,7 +62,7 @@ def test_capped_level_has_the_mean_or_is_infinite():
 
 
 def test_plain_method_minimises_every_round():
-    problem = problems.make(MNIST, 0.04, rounds=60)
+    problem = make(MNIST, 0.04, rounds=60)
     floor, leakage = problem.min_noise_energy, RoundLeakage(MNIST)
     (energy,), (queue,) = plain_lyapunov(problem, 2.0, np.array([50.0]))
     before = queue[:-1]

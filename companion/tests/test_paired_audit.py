@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy import stats
 
-from adascale import Problem, Scenario, accounting, channel, policies
+from adascale import Problem, Scenario, accounting, policies
 from adascale.audit.canaries import unit
 from adascale.learning import FedSGD, Training, data, fedsgd
 from companion.privacy.black_box import audit_samples
@@ -19,6 +19,7 @@ from companion.privacy.paired_audit import (
     neighbours,
     paired_runs,
 )
+from tests.problems import make
 
 
 def linear():
@@ -152,8 +153,7 @@ DIGITS = data.load("digits")
 
 
 def test_the_final_model_tells_little():
-    gain = channel.draw(WHOLE.num_devices, 20, seed=0).gain
-    problem = Problem(WHOLE, WHOLE.min_gain(gain), 2.56)
+    problem = make(WHOLE, 2.56)
     training = (
         problem,
         policies.Optimal().schedule(problem),

@@ -14,28 +14,28 @@ RISING, FALLING, EVEN = (0.8, 1.6), (1 / 1.6, 1 / 0.8), (0.75, 1 / 0.75)
 NUMBER, MU = 10, 0.4
 
 
-def coins(ratios=RISING, number=NUMBER, mu=MU, lost=0.0):
+def coins(ratios=RISING, mu=MU, lost=0.0):
     """Equal rounds of two outcomes, whose mean ratio is 1 but for what is lost, and a Gaussian one."""
     low, high = ratios
     mass = np.array([high - 1 + lost, 1 - lost - low]) / (high - low)
     atom = rounds.Atoms(
         np.log(ratios), mass, np.full(2, 1e-15), np.full(2, 1e-15), lost, 0.0
     )
-    return rounds.Rounds((), mu * mu, number + 1, ((atom, float(number)),))
+    return rounds.Rounds((), mu * mu, NUMBER + 1, ((atom, float(NUMBER)),))
 
 
-def delta_of_coins(epsilon, direction, ratios=RISING, number=NUMBER, mu=MU, lost=0.0):
+def delta_of_coins(epsilon, direction, ratios=RISING, lost=0.0):
     """The mean of the Gaussian delta over the losses of all other rounds."""
     low, high = map(mp.mpf, ratios)
     p = (1 - mp.mpf(lost) - low) / (high - low)
     total = mp.mpf(0)
-    for k in range(number + 1):
-        ratio = high**k * low ** (number - k)
-        mass = mp.binomial(number, k) * p**k * (1 - p) ** (number - k)
+    for k in range(NUMBER + 1):
+        ratio = high**k * low ** (NUMBER - k)
+        mass = mp.binomial(NUMBER, k) * p**k * (1 - p) ** (NUMBER - k)
         if direction == ADD:
-            total += mass * ratio * gaussian_delta(mu, epsilon - mp.log(ratio))
+            total += mass * ratio * gaussian_delta(MU, epsilon - mp.log(ratio))
         else:
-            total += mass * gaussian_delta(mu, epsilon + mp.log(ratio))
+            total += mass * gaussian_delta(MU, epsilon + mp.log(ratio))
     return float(total)
 
 

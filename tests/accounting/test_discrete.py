@@ -106,22 +106,18 @@ def discrete_gaussian(sigma):
     return from_pmf((1 - 2 * x) / (2 * sigma**2), mass / mass.sum())
 
 
-def assert_delta_is(events, at, exact):
-    """Every bound of delta is on its side of the truth."""
-    found = delta(events, at)
-    with np.errstate(divide="ignore"):
-        uppers, _ = certify.all_bounds(compose_events(events).to_rounds(), None, at)
-    above = [found.upper, *(bound(at) for *_, bound in uppers)]
-    assert found.lower <= exact * (1 + 1e-9)
-    assert min(above) >= exact * (1 - 1e-9)
-    assert found.certified
-
-
 @pytest.mark.parametrize(("p", "count"), [(0.75, 40), (0.6, 1), (0.5001, 10**5)])
 def test_randomised_response_is_a_binomial(p, count):
     events, loss = [(response(p), count)], math.log(p / (1 - p))
     for at in (0.0, 0.3 * loss, min(0.7 * loss * count, 3.0)):
-        assert_delta_is(events, at, response_delta(p, count, at))
+        found, exact = delta(events, at), response_delta(p, count, at)
+        # every bound of delta is on its side of the truth
+        with np.errstate(divide="ignore"):
+            uppers, _ = certify.all_bounds(compose_events(events).to_rounds(), None, at)
+        above = [found.upper, *(bound(at) for *_, bound in uppers)]
+        assert found.lower <= exact * (1 + 1e-9)
+        assert min(above) >= exact * (1 - 1e-9)
+        assert found.certified
     found = epsilon(events, 1e-5)
     assert response_delta(p, count, found.lower * (1 - 1e-9)) >= 1e-5
     assert response_delta(p, count, found.upper * (1 + 1e-9)) <= 1e-5

@@ -11,20 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from adascale import (
-    Problem,
-    Scenario,
-    audit,
-    channel,
-    policies,
-)
+from adascale import Problem, Scenario, audit, policies
 from adascale.learning import Diverged, Training, data, fedsgd, train
+
+from ..problems import make
 
 ROUNDS, NU, DELTA = 20, 2.56, 1e-5
 SCENARIO = replace(Scenario.digits(), num_rounds=ROUNDS)
 TRAINING = Training.preset("digits")
-GAIN = channel.draw(SCENARIO.num_devices, ROUNDS, seed=0).gain
-PROBLEM = Problem(SCENARIO, SCENARIO.min_gain(GAIN), NU)
+PROBLEM = make(SCENARIO, NU)
 W = policies.Optimal().schedule(PROBLEM)
 DIGITS = data.load("digits")
 

@@ -91,12 +91,19 @@ def most_screens(address):
     return API_SCREENS if "/book/api/" in address else MOST_SCREENS
 
 
-def look(context, address, windows=WINDOWS):
-    """Return the faults of one page, which is loaded once: by name, nothing where there is none."""
-    tab, errors, outside = context.new_page(), [], []
+def watch(tab):
+    """Return what will go wrong on a page: errors, and requests to anything but files."""
+    errors, outside = [], []
     tab.on("console", lambda line: line.type == "error" and errors.append(line.text))
     tab.on("pageerror", lambda error: errors.append(str(error)))
     tab.on("request", lambda asked: asked.url.startswith(LOCAL) or outside.append(asked.url))  # fmt: skip
+    return errors, outside
+
+
+def look(context, address, windows=WINDOWS):
+    """Return the faults of one page, which is loaded once: by name, nothing where there is none."""
+    tab = context.new_page()
+    errors, outside = watch(tab)
     tab.set_viewport_size({"width": 1440, "height": 900})
     tab.goto(address)
     tab.evaluate(WHEN_SET)

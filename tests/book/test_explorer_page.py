@@ -11,7 +11,7 @@ import pytest
 
 from companion.tests.test_explorer import START, TOLERANCE, by_package, exact_epsilon
 
-from .test_browser import AT_REST, AXE, LOCAL, SERIOUS, THEME, TOO_WIDE
+from .test_browser import AT_REST, AXE, SERIOUS, THEME, TOO_WIDE, watch
 
 pytestmark = pytest.mark.book
 
@@ -53,10 +53,8 @@ def loaded(browser, html):
     """The page of the explorer, which takes seconds to load, and what goes wrong on it."""
     size = {"width": 1366, "height": 768}
     context = browser.new_context(viewport=size, has_touch=True)
-    page, wrong = context.new_page(), []
-    page.on("console", lambda line: line.type == "error" and wrong.append(line.text))
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("request", lambda asked: asked.url.startswith(LOCAL) or wrong.append(asked.url))  # fmt: skip
+    page = context.new_page()
+    wrong = watch(page)
     page.goto(f"file://{html}/book/explorer.html")
     return page, wrong
 
@@ -65,7 +63,8 @@ def loaded(browser, html):
 def opened(loaded):
     """The page as it starts; afterwards, no error on its console and no request to anything but files."""
     page, wrong = loaded
-    wrong.clear()
+    for faults in wrong:
+        faults.clear()
     page.set_viewport_size({"width": 1366, "height": 768})
     page.mouse.move(5, 5)
     page.evaluate(THEME, "light")
@@ -73,7 +72,7 @@ def opened(loaded):
     page.evaluate(MORE, True)
     page.evaluate(AT_REST)
     yield page
-    assert not wrong
+    assert wrong == ([], [])
 
 
 def turn(page, controls):

@@ -14,7 +14,7 @@ from adascale.problem import RoundLeakage
 from companion import explorer
 from companion.figures.opening import START, pours
 
-from .test_browser import AT_REST, LOCAL, SHIFT
+from .test_browser import AT_REST, SHIFT, watch
 
 pytestmark = pytest.mark.book
 
@@ -38,13 +38,10 @@ def data(page, name):
 @pytest.fixture
 def first(page, html):
     """The first page; afterwards, nothing went wrong and nothing came from elsewhere."""
-    wrong = []
-    page.on("console", lambda line: line.type == "error" and wrong.append(line.text))
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("request", lambda asked: asked.url.startswith(LOCAL) or wrong.append(asked.url))  # fmt: skip
+    wrong = watch(page)
     page.goto(f"file://{html}/book/introduction.html")
     yield page
-    assert not wrong
+    assert wrong == ([], [])
 
 
 @pytest.mark.parametrize("step", [4, 6, 24])
@@ -150,15 +147,14 @@ CALCULATED = [  # the address, then what is left to run and what has run
 @pytest.fixture
 def calculator(page, html):
     """Open the calculator at a state and wait for all of its answer; nothing may go wrong on it."""
-    wrong = []
-    page.on("pageerror", lambda error: wrong.append(str(error)))
+    wrong = watch(page)
 
     def opened(state=""):
         page.goto(f"file://{html}/book/epsilon.html#{state}")
         return answered(page)
 
     yield opened
-    assert not wrong
+    assert wrong == ([], [])
 
 
 def answered(page):

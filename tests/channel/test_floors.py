@@ -29,9 +29,9 @@ def rayleigh(x):
     return np.exp(-x)
 
 
-def rician(x, K=3.0):
-    """P(|f|^2 > x) with a line of sight K times as strong as the rest, and mean square 1."""
-    return stats.ncx2.sf(2 * (K + 1) * x, 2, 2 * K)
+def rician(x):
+    """P(|f|^2 > x) with a line of sight 3 times as strong as the rest, and mean square 1."""
+    return stats.ncx2.sf(8 * x, 2, 6)
 
 
 FLOORS = 10 ** np.random.default_rng(5).uniform(-3, 1, 50)

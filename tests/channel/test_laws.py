@@ -112,19 +112,19 @@ def test_subclass_of_the_same_law_keeps_it():
     np.testing.assert_array_equal(SameLaw().survival(GAIN), Rician().survival(GAIN))
 
 
-def fade(model, devices, rounds=1):
-    """Unit coefficients of independent devices, (devices, rounds)."""
-    drawn = model.draw(devices, rounds, 11)
+def fade(model):
+    """Unit coefficients of two devices in fifty rounds."""
+    drawn = model.draw(2, 50, 11)
     return drawn.coefficient * np.sqrt(drawn.path_loss)[:, None]
 
 
 def test_gauss_markov_is_its_recursion():
-    plain, drawn = fade(Rayleigh(), 2, 50), fade(GaussMarkov(correlation=0.8), 2, 50)
+    plain, drawn = fade(Rayleigh()), fade(GaussMarkov(correlation=0.8))
     expected = [plain[:, 0]]
     for t in range(1, 50):
         expected.append(0.8 * expected[-1] + 0.6 * plain[:, t])
     np.testing.assert_allclose(drawn, np.transpose(expected), rtol=1e-12)
-    np.testing.assert_array_equal(fade(Rician(K=0), 2, 50), plain)
+    np.testing.assert_array_equal(fade(Rician(K=0)), plain)
 
 
 def test_waves_are_the_sum_over_paths():

@@ -55,18 +55,18 @@ def test_delay_line_has_the_effective_gain_of_its_subcarriers(energy):
     np.testing.assert_allclose(gain, expected, rtol=1e-12)
 
 
-def antennas_of(devices, rounds):
-    """The channels of three antennas, shape (T, M, 3), one by one."""
-    first = Rayleigh().draw(devices, rounds, 9)
+def antennas_of(rounds):
+    """The channels of three antennas to four devices, shape (T, 4, 3), one by one."""
+    first = Rayleigh().draw(4, rounds, 9)
     shape = rounds, 4
-    more = channel.each_device(9, devices, 1010, lambda rng: rng.standard_normal(shape))
+    more = channel.each_device(9, 4, 1010, lambda rng: rng.standard_normal(shape))
     unit = 1 / np.sqrt(2 * first.path_loss)[:, None]
     others = [(more[..., n] + 1j * more[..., n + 1]) * unit for n in (0, 2)]
     return np.stack([first.coefficient, *others], axis=-1).swapaxes(0, 1)
 
 
 def test_one_antenna_serves_all_devices_and_is_the_best():
-    drawn, antennas = AntennaSelection(antennas=3).draw(4, 60, 9), antennas_of(4, 60)
+    drawn, antennas = AntennaSelection(antennas=3).draw(4, 60, 9), antennas_of(60)
     best = abs(antennas).min(axis=1).argmax(axis=-1)
     assert {*best} == {0, 1, 2}
     chosen = np.transpose([antennas[t, :, n] for t, n in enumerate(best)])
@@ -79,7 +79,7 @@ def test_one_antenna_serves_all_devices_and_is_the_best():
 def test_exposure_is_what_whitening_by_all_antennas_gains(model):
     """The victim's direction among the antennas has the whole norm of its channel, and the beam only a part of it."""
     drawn = model.draw(4, 30, 9)
-    norm = np.linalg.norm(antennas_of(4, 30), axis=-1).T
+    norm = np.linalg.norm(antennas_of(30), axis=-1).T
     np.testing.assert_allclose(drawn.exposure, norm**2 / drawn.gain, rtol=1e-12)
     assert (drawn.exposure >= 1).all()
     single = replace(model, chains="one").draw(4, 30, 9)
@@ -88,7 +88,7 @@ def test_exposure_is_what_whitening_by_all_antennas_gains(model):
 
 
 def test_beam_is_a_unit_vector_near_the_fairest():
-    drawn, antennas = Beamforming(antennas=3).draw(4, 30, 9), antennas_of(4, 30)
+    drawn, antennas = Beamforming(antennas=3).draw(4, 30, 9), antennas_of(30)
     real, imaginary = np.random.default_rng(0).standard_normal((2, 3, 4000))
     others = real + 1j * imaginary
     others /= np.linalg.norm(others, axis=0)

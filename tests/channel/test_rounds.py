@@ -42,16 +42,15 @@ def test_values_of_jittered_clocks_are_read_as_aligned_ones(
         assert gains_of(folder, content, gaps="hold", round_time=interval) == expected
 
 
-def jittered(spread, seed=1):
-    """Times of the values of 60 rounds a second apart."""
-    rng = np.random.default_rng(seed)
-    return np.arange(60)[:, None] + rng.uniform(0, spread, (60, 4)).round(6)
+# times of the values of 60 rounds a second apart
+TURNS = np.arange(60)[:, None]
+JITTERED = TURNS + np.random.default_rng(1).uniform(0, 0.08, (60, 4)).round(6)
 
 
 @pytest.mark.parametrize("form", [long_form, outer_join])
 @pytest.mark.parametrize("how", [{}, {"gaps": "hold", "max_gaps": 0.5}])
 def test_clocks_that_differ_are_refused_without_round_time(tmp_path, form, how):
-    content = form(aligned(lost=[(7, 1), (30, 3)]), jittered(0.08))
+    content = form(aligned(lost=[(7, 1), (30, 3)]), JITTERED)
     with pytest.raises(InvalidFile, match=r"a value|are missing"):
         gains_of(tmp_path, content, **how)
 
@@ -62,11 +61,10 @@ def slow_link():
     return value
 
 
-TURNS = np.arange(60)[:, None]
 OTHER_CLOCKS = {
-    "one link is slow": (slow_link(), jittered(0.08)),
+    "one link is slow": (slow_link(), JITTERED),
     "drift": (aligned(), TURNS * (1 + np.array([0, 0.02, -0.01, 0.01]))),
-    "summer time": (aligned(), jittered(0.08) + np.array([0, 0, 3600, 0])),
+    "summer time": (aligned(), JITTERED + np.array([0, 0, 3600, 0])),
 }
 
 
@@ -95,8 +93,8 @@ def test_number_that_is_left_out_is_a_round_without_values(tmp_path, form, name)
         gains_of(tmp_path, many_left_out, gaps="hold")
 
 
-def stamps(first, rounds=60, seconds=1.5, form="%Y-%m-%dT%H:%M:%S.%f"):
-    times = pd.Timestamp(first) + pd.to_timedelta(seconds * np.arange(rounds), "s")
+def stamps(first, seconds=1.5, form="%Y-%m-%dT%H:%M:%S.%f"):
+    times = pd.Timestamp(first) + pd.to_timedelta(seconds * np.arange(60), "s")
     return [*times.strftime(form)]
 
 

@@ -91,8 +91,8 @@ POLICIES = {
 }
 
 
-def opened(path, policy=None, scenario=LONG):
-    return Stream(policy or policies.Learn(), scenario, NU, path)
+def opened(path, scenario=LONG):
+    return Stream(policies.Learn(), scenario, NU, path)
 
 
 def write_inputs(folder):

@@ -58,9 +58,9 @@ def test_signal_ends_a_command_and_its_processes(tmp_path, name, number, after):
         process.send_signal(number)
         _, err = process.communicate(timeout=30)
         end = time.monotonic() + 5
-        while alive("pgid", process.pid) and time.monotonic() < end:
+        while alive(process.pid) and time.monotonic() < end:
             time.sleep(0.05)
-        assert not alive("pgid", process.pid)
+        assert not alive(process.pid)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

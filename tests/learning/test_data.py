@@ -61,11 +61,6 @@ def test_missing_files_say_what_to_do(nowhere, name):
 # Partitions -----------------------------------------------------------------------------------------------------------
 
 
-def dirichlet(labels, num_devices, concentration, seed=0, least=1):
-    kind = f"dirichlet:concentration={concentration}"
-    return partition(labels, num_devices, kind, seed, least)
-
-
 def assert_is_partition(parts, size):
     assert sorted(np.concatenate(parts).tolist()) == list(range(size))
     assert all((np.diff(part) > 0).all() for part in parts)
@@ -97,7 +92,8 @@ def test_two_classes_per_device_and_two_devices_per_class(per_class, classes, se
     seed=st.integers(0, 99),
 )
 def test_dirichlet_parts_are_large_enough(labels, least, concentration, seed):
-    parts = dirichlet(labels, len(least), concentration, seed, least)
+    kind = f"dirichlet:concentration={concentration}"
+    parts = partition(labels, len(least), kind, seed, least)
     assert_is_partition(parts, len(labels))
     assert (np.array([part.size for part in parts]) >= least).all()
 

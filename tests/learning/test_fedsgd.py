@@ -1,6 +1,7 @@
 """Rounds and whole trainings, on scikit-learn's digits."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -9,28 +10,26 @@ import torch
 from scipy import stats
 from torch import nn
 
-from adascale import Problem, Scenario, channel, policies
+from adascale import Problem, Scenario, policies
 from adascale.learning import Diverged, FedSGD, Training, clipped_sum, data, train
 from adascale.learning.devices import find_device
 from adascale.learning.models import build
 from adascale.learning.training import COLUMNS
+
+from ..problems import make
 
 DIGITS = data.load("digits")
 SCENARIO = Scenario.digits()
 TRAINING = Training.preset("digits")
 PLAIN = replace(TRAINING, momentum=0.0, weight_decay=0.0)
 CLIP = 3.0  # about the median norm of a sample gradient of the initial model
+problem_of = partial(make, SCENARIO, 0.5)
 
 
-def problem_of(rounds, seed=0, nu=0.5, scenario=SCENARIO):
-    gain = channel.draw(scenario.num_devices, rounds, seed).gain
-    return Problem(scenario, scenario.min_gain(gain), nu)
-
-
-def trained(seed=0, rounds=6, every=3, **options):
-    problem = problem_of(rounds, seed)
+def trained(seed, **options):
+    problem = problem_of(seed, 6)
     w = policies.EqualAlloc().schedule(problem)
-    return train(problem, w, TRAINING, DIGITS, seed, every=every, **options)
+    return train(problem, w, TRAINING, DIGITS, seed, every=3, **options)
 
 
 def federation_of(training=PLAIN, **changes):
@@ -96,7 +95,7 @@ def test_round_without_a_sample_brings_noise_alone():
 
 
 def test_noise_of_a_round_has_the_energy_of_the_problem():
-    problem = problem_of(12)
+    problem = problem_of(rounds=12)
     w = policies.EqualAlloc().schedule(problem)
     federation = federation_of()
     eta = problem.eta(w)
@@ -111,7 +110,7 @@ def test_noise_of_a_round_has_the_energy_of_the_problem():
     assert not low < np.mean(energies / w) < high  # negative control
 
 
-ETA = float(problem_of(3).max_eta.min())
+ETA = float(problem_of(rounds=3).max_eta.min())
 
 
 def test_same_seeds_give_the_same_history_to_the_last_bit():
@@ -134,7 +133,7 @@ def test_budgets_share_batches_and_noise_directions():
 
 
 def test_history_says_what_was_leaked_so_far():
-    problem = problem_of(7)
+    problem = problem_of(rounds=7)
     w = policies.EqualAlloc().schedule(problem)
     history = train(problem, w, TRAINING, DIGITS, 0, every=3).history
     assert history["round"].tolist() == list(range(7))
@@ -173,7 +172,7 @@ def test_scenario_must_fit_the_network_and_the_data(name, value):
 @pytest.mark.parametrize("w", [[1.0], [1e-9] * 4])
 def test_schedule_must_be_one_of_the_problem(w):
     with pytest.raises(ValueError, match=r"^w must"):
-        train(problem_of(4), w, TRAINING, DIGITS, 0)
+        train(problem_of(rounds=4), w, TRAINING, DIGITS, 0)
 
 
 @pytest.mark.parametrize("device", ["gpu", None, "cuda:99"])
@@ -195,7 +194,7 @@ def test_cuda_trains_on_the_same_draws():
 
 
 def test_training_that_diverges_ends_with_the_round():
-    problem = problem_of(8)
+    problem = problem_of(rounds=8)
     states = []
     huge = replace(TRAINING, learning_rate=1e38)
     w = problem.min_noise_energy

@@ -110,12 +110,8 @@ UNFIT = [
 ]
 
 
-def one_step(name):
-    federation = federation_of(name)
-    return federation.step(federation.start(), 1.0)
-
-
 @pytest.mark.parametrize("model", UNFIT)
 def test_network_that_does_not_fit_takes_no_step(own, model):
+    name = own(lambda: model)
     with pytest.raises((ValueError, RuntimeError)):
-        one_step(own(lambda: model))
+        (federation := federation_of(name)).step(federation.start(), 1.0)

@@ -1,24 +1,20 @@
 """Each guarantee on thousands of random instances, against plain loops in x_t, and with controls that must fail."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from adascale import Problem, Scenario, channel, policies
+from adascale import Problem, policies
 from adascale.problem import RoundLeakage
 from companion import bounds
 from tests import reference
+from tests.problems import MIXED, MNIST, make
 
 from .bounds_cases import assert_holds, instances, with_floors
-
-MNIST = Scenario.mnist()
-# three devices, two of them alike
-MIXED = Scenario(
-    "mixed", 3, 6, 1000, (20, 60, 20), (1000, 600, 1000), 1.5, 0.2, 1e-12, 3
-)
 
 
 def slack(problem):
@@ -89,18 +85,8 @@ def test_queue_never_stays_below_its_bound_from_below(instance):
 # Controls: what must fail, fails
 
 
-def some_instance(rounds=200):
-    floor = (
-        MNIST.noise_scale
-        / MNIST.x_max
-        / MNIST.min_gain(channel.draw(10, rounds, [0, 1, 2]).gain)
-    )
-    problem = with_floors(MNIST, floor, 0.04)
-    return problem, np.full(3, 1.0)
-
-
 def test_an_even_split_breaks_the_price_of_regret():
-    problem, _ = some_instance()
+    problem = make(MNIST, 0.04, [0, 1, 2], 200)
     equal = policies.EqualAlloc().schedule(problem)
     sides = bounds.regret_at_cost(problem, equal, 100.0)
     assert (sides.left > sides.right).all()
@@ -133,22 +119,15 @@ def test_kappa_falls_between_its_limits(order):
 @pytest.fixture(scope="module", params=[0.002, 0.05, 1.0])
 def in_x(request):
     """A problem, its schedule, and the paper's f_t and y_t by plain sums in x_t."""
-    budget = request.param
-    penalty = 0.3
-    scenario = MIXED
-    gains = scenario.min_gain(channel.draw(3, 6, 4).gain)
-    problem = Problem(scenario, gains, budget)
+    problem, penalty = make(MIXED, request.param, 4, 6), 0.3
     w = policies.AdaScale(penalty).schedule(problem)
-    x = problem.eta(w) / gains
-    spend = [
-        reference.constraint(scenario, *pair) for pair in zip(x, gains, strict=True)
-    ]
 
-    def leaked(x):
-        pairs = zip(np.broadcast_to(x, gains.shape), gains, strict=True)
-        return [reference.round_leakage(scenario, x_t, gain, 3) for x_t, gain in pairs]
+    def summed(function, x):
+        pairs = zip(x, problem.min_gain, strict=True)
+        return [function(MIXED, *pair) for pair in pairs]
 
-    return problem, w, penalty, spend, leaked
+    spend = summed(reference.constraint, problem.eta(w) / problem.min_gain)
+    return problem, w, penalty, spend, partial(summed, reference.round_leakage)
 
 
 NEAR = {"rel": 1e-8, "abs": 1e-12}  # the paper's sum loses digits of small leakages
@@ -187,7 +166,7 @@ def test_regret_is_that_of_the_paper_in_x(in_x):
 
 
 def test_another_policy_s_regret_breaks_the_bound():
-    problem, _ = some_instance()
+    problem = make(MNIST, 0.04, [0, 1, 2], 200)
     penalty = 1e6  # the bound is small, and full power has nothing to do with V
     sides = bounds.regret_bound(problem, problem.min_noise_energy, penalty)
     assert (sides.left > sides.right).all()

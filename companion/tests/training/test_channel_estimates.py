@@ -18,16 +18,16 @@ KINDS = ("least-squares", "mmse")
 KEPT = load("channels/estimates")
 
 
-def estimated(kind, error=ERROR, drawn=DRAWN, seed=7):
-    believed = ce.estimate(drawn, error, kind, seed=seed)
-    return believed, drawn.coefficient / believed
+def estimated(kind):
+    return ce.estimate(DRAWN, ERROR, kind, seed=7)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_alignment_is_normal_given_the_estimates(
     kind,
 ):
-    believed, c = estimated(kind)
+    believed = estimated(kind)
+    c = DRAWN.coefficient / believed
     law = ce.alignment_law(believed, DRAWN.path_loss, ERROR, kind)
     normal = stats.norm(scale=np.sqrt(0.5)).cdf
     standard = (c - law.mean) / np.sqrt(law.variance)
@@ -48,8 +48,8 @@ def test_the_alignment_has_no_second_moment():
 
 
 def test_the_energy_of_misalignment_is_what_a_simulation_finds():
-    believed, _ = estimated("mmse")
-    variance = ce.alignment_law(believed, DRAWN.path_loss, ERROR).variance[:, :1]
+    law = ce.alignment_law(estimated("mmse"), DRAWN.path_loss, ERROR)
+    variance = law.variance[:, :1]
     rng = np.random.default_rng(1)
     gradient = rng.standard_normal((4, 3))  # of the lengths G k_m: the bound is met
     gradient *= SCENARIO.clip_norm * np.sqrt(float(SCENARIO.batch_second_moment))

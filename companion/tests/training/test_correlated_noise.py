@@ -28,8 +28,7 @@ T = 12
 ENERGY = np.random.default_rng(0).uniform(0.5, 4, T)
 
 
-def dense(c, rounds=T):
-    return toeplitz(np.append(c, np.zeros(rounds - len(c))), np.zeros(rounds))
+DENSE = toeplitz(np.append(C, np.zeros(T - C.size)), np.zeros(T))
 
 
 def test_coefficients_are_the_first_of_the_root_of_ones():
@@ -39,12 +38,12 @@ def test_coefficients_are_the_first_of_the_root_of_ones():
 
 
 def test_error_matches_dense_matrices():
-    sums = np.tril(np.ones((T, T))) @ np.linalg.inv(dense(C))
+    sums = np.tril(np.ones((T, T))) @ np.linalg.inv(DENSE)
     assert error(C, ENERGY) == pytest.approx((sums**2 @ ENERGY).mean())
 
 
 def test_multipliers_are_those_of_a_participation_in_whitened_signals():
-    seen = dense(C) / np.sqrt(ENERGY)[:, None]
+    seen = DENSE / np.sqrt(ENERGY)[:, None]
     for r in range(4):
         expected = 1 / np.linalg.norm(seen[:, r::4], axis=0)
         np.testing.assert_allclose(multipliers(C, ENERGY, r), expected)

@@ -5,19 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from adascale import channel
 from adascale.accounting import epsilon
 from adascale.policies import EqualAlloc
-from adascale.problem import Problem
 from adascale.runs.execution import decided
 from adascale.runs.sweep import read_sweep
 from adascale.scenario import Scenario
 from companion.results import folder, load
 from companion.training.equal_epsilon import EqualAllocAt
+from tests.problems import make
 
 SCENARIO = replace(Scenario.mnist(), num_rounds=50)
-DRAWN = channel.draw(SCENARIO.num_devices, SCENARIO.num_rounds, 3)
-PROBLEM = Problem(SCENARIO, SCENARIO.min_gain(DRAWN.gain), 1.0)
+PROBLEM = make(SCENARIO, 1.0, 3)
 ENTRIES = read_sweep(folder() / "mnist/guaranteed.toml")
 TABLE = load("mnist/guaranteed")
 
