@@ -51,7 +51,7 @@ _COLUMNS = ["nu", "realisations", "ratio", "low", "high", "share"]
 def compare(table: pd.DataFrame, metric: str, above: str, below: str) -> pd.DataFrame:
     r"""Return the leakage of one policy over that of another, on the same realisations of a leakage table.
 
-    A row a budget: ``nu``, what :func:`averaged` gives of geometric means, ``realisations, ratio, low, high, share``.
+    A row per budget: ``nu``, what :func:`averaged` gives of geometric means, ``realisations, ratio, low, high, share``.
     """
     leaked = table.pivot(index="seed", columns=["policy", "nu"], values=metric)
     rows = [
@@ -102,7 +102,7 @@ def paper_claims(
 def _statements(leaked, drawn, others, in_rdp):
     """Yield claim, policy, nu, and the values of which averages are taken, over which others.
 
-    ``leaked`` has a column a policy and budget.  The paper's RDP panel lacks ``others``, which it says leak more there.
+    ``leaked`` has a column per policy and budget.  The paper's RDP panel lacks ``others``; it says that they leak more.
     """
     own = leaked["AdaScale"]
     best = leaked["Optimal"]
@@ -170,7 +170,7 @@ def _p_values(claims):
 
 
 def verdicts(claims: pd.DataFrame) -> pd.DataFrame:
-    """Return the claims as a table to read: a row a statement and policy, a column a budget, ratio and mark in each.
+    """Return the claims as a table to read: ratio and mark, with a row per statement and policy, a column per budget.
 
     ✓ holds, ✗ fails, ? not settled.  Where fewer than nine of ten realisations agree with ✓ or ✗, which are said of the
     average, their share stands behind.
@@ -198,7 +198,7 @@ def overview(claims: Mapping[tuple[str, str], pd.DataFrame]) -> pd.DataFrame:
     r"""Return every statement beside what became of it, on several data sets and under several protocols.
 
     Of each pair of a data set and a protocol :func:`paper_claims`, of which the paper's two metrics are counted, with
-    statements on accuracy or without.  A row a statement in words, and data set, if there are several; a column a
+    statements on accuracy or without.  A row per statement in words, and data set, if there are several; a column per
     protocol; how often each verdict, over metrics, benchmarks and budgets.
     """
     long = pd.concat(claims, names=["dataset", "protocol"])

@@ -33,7 +33,7 @@ def band(values: ArrayLike, digits: int = 1, sign: bool = False) -> str:
 def intervals(
     groups: Iterable[tuple[Any, ArrayLike]], average: Callable[..., Interval] = interval
 ) -> pd.DataFrame:
-    """Average groups of values, each with its key: a row a key, with ``centre, low, high`` of the 95 % interval."""
+    """Average groups of values, each with its key: a row per key, with ``centre, low, high`` of the 95 % interval."""
     found = {key: average(values) for key, values in groups}
     return pd.DataFrame(found, [*Interval._fields]).T
 

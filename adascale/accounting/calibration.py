@@ -1,4 +1,4 @@
-"""The least noise, and the most repetitions, of which epsilon is proven to be at most a target."""
+"""The least noise and the most repetitions whose epsilon is proven to be at most a target."""
 
 import contextlib
 import math
@@ -98,7 +98,7 @@ def calibrate(
     x = solve(too_much, low, high, 1e-3)
     slope = -1.5
     with contextlib.suppress(ArithmeticError), np.errstate(all="ignore"):
-        # smoothing raises it by a thousandth
+        # smoothing raises epsilon by a thousandth
         x, slope = _by_secants(roughly, 1.0012 * epsilon, x, low, high, slope, 8)
     x, _ = _by_secants(lambda x: proven(x).upper, epsilon, x, low, high, slope, 200)
     scale = math.exp(x)
@@ -129,7 +129,7 @@ def largest_count(
 
     Examples
     --------
-    How many steps are left until 2, after 500 steps with other noise?
+    How many steps remain until epsilon reaches 2, after 500 steps with other noise?
 
     >>> largest_count([(0.01, 1.0)], epsilon=2.0, delta=1e-5, fixed=[(0.01, 1.5, 500)]).count
     1060

@@ -12,7 +12,7 @@ from adascale.accounting.exact.rounds import Atoms
 from adascale.errors import InvalidInput
 
 _LARGEST = 600.0  # largest privacy loss, so that e^loss times a mass that is not negligible is a float
-_LEAST = 1e-280  # masses under Q below this are taken for 0
+_LEAST = 1e-280  # masses under Q below this count as 0
 _MOST_OFF = 1e-9  # largest relative error of the sums of the masses
 _MOST_UNBALANCED = 0.25  # up to here no mass is off by more than 4/3 of |balance - 1| + |scale - 1|; twice is taken
 
@@ -37,7 +37,7 @@ def from_pmf(loss: ArrayLike, mass: ArrayLike) -> DiscreteLoss:
     mass : array_like, shape (N,), >= 0; at a loss of -inf the mass under Q
         The masses under P, which sum to 1, as do the masses ``mass * exp(-loss)`` under Q.  They must be right to
         rounding, up to one factor for all losses > 0 and one for all < 0: an error in a single mass is not seen in the
-        sums.  Masses under Q below 1e-280 are taken for 0, so that bounds on delta below 1e-250 are not certified.
+        sums.  Masses under Q below 1e-280 count as 0, so that bounds on delta below 1e-250 are not certified.
 
     Examples
     --------

@@ -33,7 +33,7 @@ class Reading:
     gaps : {"refuse", "hold", "floor"}
         A missing value is an error, the last value of its link, or the sensitivity.
     sensitivity : float, the weakest value that can be measured (with "csi" :math:`|h|`), for "floor" alone
-    max_gaps : float in [0, 1], for "hold" and "floor" alone
+    max_gaps : float in [0, 1], only for "hold" and "floor"
         Largest share of the values that may be missing; of those of one link, twice this share.  Both parts of a trace
         that is split must meet it; line by line, the rounds are those of the scenario.
     round_time : float > 0, in the unit of the column ``time``, in seconds for times in ISO 8601

@@ -104,7 +104,7 @@ SHARED: dict[str, dict[str, Any]] = {
         "type": float,
     },
     "max-gaps": {
-        "help": "share of the values that may be missing, with --gaps hold or floor (default: 0.1)",
+        "help": "share of the values that may be missing, with --gaps hold or floor",
         "metavar": "SHARE",
         "type": float,
         "default": 0.1,

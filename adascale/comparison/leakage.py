@@ -94,7 +94,7 @@ def leakage_table(
         The accountant of ``epsilon``; default :class:`~adascale.accounting.RenyiAccountant`.
     delta : float, in (0, 1)
     executor : concurrent.futures.Executor, optional
-        Does one policy on 20 realisations at a time (:func:`~adascale.workers.run_tasks`), with the same results.
+        Evaluates one policy on 20 realisations at a time (:func:`~adascale.workers.run_tasks`), with the same results.
 
     Returns
     -------

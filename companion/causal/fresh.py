@@ -157,7 +157,7 @@ def causal_table(
     policies: Mapping[str, PolicyBuilder] | None = None,
     executor: Executor | None = None,
 ) -> pd.DataFrame:
-    r"""Return the leakage of methods on fresh realisations of a preset's scenario, a row a policy, level and seed.
+    r"""Return the leakage of methods on fresh realisations of a preset's scenario, a row per policy, level and seed.
 
     By default at the preset's levels of :math:`\nu`, of all :func:`methods`, on the realisations of the committed
     tables.

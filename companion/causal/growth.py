@@ -73,7 +73,7 @@ class LevelOfThePast(Policy):
 def methods(
     leakage: RoundLeakage, law: RayleighFloors, budget: float, scenario: Scenario
 ) -> dict[str, tuple[Policy, float]]:
-    """Return each policy for a scenario of T rounds, and what its regret should be."""
+    """Return each policy for a scenario of T rounds, and its expected growth of regret."""
     value = level_value(leakage, law, budget)
     T = scenario.num_rounds
     A, spread = float(value.log_coefficient), float(value.spread)
@@ -102,7 +102,7 @@ def growth_table(
 ) -> pd.DataFrame:
     r"""Measure the regret of policies over horizons, in the MNIST scenario at ``BUDGET``.
 
-    A row a policy and T: ``regret, half``, the mean of :math:`\sum_t \Delta_t` over draws in nats, and half its 95 %
+    A row per policy and T: ``regret, half``, the mean of :math:`\sum_t \Delta_t` over draws in nats, and half its 95 %
     interval; ``predicted``; ``cost``, the mean cost over :math:`\nu`.
     """
     scenario = Scenario.mnist()

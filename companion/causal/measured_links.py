@@ -170,7 +170,7 @@ def links_table(
 
 
 def links_statistics(measured: Iterable[Realisation]) -> pd.DataFrame:
-    """Compute what the links are like, in the rounds that are evaluated, a row a realisation.
+    """Compute what the links are like, in the rounds that are evaluated, a row per realisation.
 
     ``links_spread_db``, the median over links of the standard deviation; ``floor_spread_db``, that of the floors;
     ``drift_db``, the median floor over that of the past; ``lag1``, the autocorrelation of the floors from round to

@@ -27,7 +27,7 @@ TASKS = [*product(EPSILONS, SEEDS)]
 
 @dataclass(frozen=True)
 class Level(Policy):
-    """One level for all rounds, whatever the floors are."""
+    """The same level in all rounds, or the floor where that is higher."""
 
     level: float
 

@@ -29,7 +29,7 @@ WORLDS = ("as believed", "path losses off by 3 dB", "slow fading, r = 0.99")
 def beliefs_table(budget: float = 0.04, seeds: Sequence[int] = SEEDS) -> pd.DataFrame:
     r"""Cost and leakage of :data:`BELIEVERS` on MNIST in three worlds, of which they believe the first.
 
-    A row a world, policy and seed of distances, fading and errors: ``cost`` over :math:`\nu`; ``ratio``, the Rényi
+    A row per world, policy and seed of distances, fading and errors: ``cost`` over :math:`\nu`; ``ratio``, the Rényi
     leakage over that of the offline optimum at :math:`\nu` on the same realisation.
     """
     scenario = Scenario.mnist()

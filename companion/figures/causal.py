@@ -33,7 +33,7 @@ _LEAST = 0.1
 
 
 def without_future(tables: Mapping[str, pd.DataFrame]) -> Figure:
-    r"""Draw the mean RDP leakage above the optimum at :math:`\nu`, in per cent: a panel a data set, a row a policy.
+    r"""Draw the mean RDP leakage above the optimum at :math:`\nu`, in per cent: a panel per data set, a row per policy.
 
     A row goes from its value at the smallest :math:`\nu` (filled) to that at the largest (hollow).  One below 0.1 %,
     which overspending can make negative, is drawn there.  ``tables`` are of

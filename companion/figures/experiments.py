@@ -65,7 +65,7 @@ def noise_and_leakage(
 ) -> Figure:
     r"""Draw changes of accuracy and loss, and EqualAlloc's :math:`\varepsilon` over AdaScale's, against :math:`\nu`.
 
-    The tables have a row a seed and a column a :math:`\nu`: points and nats against no noise, and the ratio.
+    The tables have a row per seed and a column per :math:`\nu`: points and nats against no noise, and the ratio.
     """
     figure, axes = panels(3, 2.1, sharex=True)
     for axis, table, average, policy in zip(
@@ -135,7 +135,7 @@ def lost_and_gap(rows: pd.DataFrame, marks: Mapping[str, float]) -> Figure:
 def falls(tables: Mapping[str, pd.DataFrame], quoted: tuple[float, float]) -> Figure:
     r"""Draw by how much accuracy falls from the smallest :math:`\nu` on, paired, under several interpretations.
 
-    ``tables`` has accuracies in per cent, a row a seed and a column a :math:`\nu`; the star is the difference of those
+    ``tables`` has accuracies in per cent, rows per seed, columns per :math:`\nu`; the star is the difference of those
     that the paper quotes (0 ... 1).
     """
     figure, axis = plt.subplots()

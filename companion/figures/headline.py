@@ -24,7 +24,7 @@ LEARNING = "Learn, hard"
 def ratios(table: pd.DataFrame) -> pd.DataFrame:
     r"""Return exact epsilon over the optimum's on the same realisation: geometric means with 95 % intervals.
 
-    ``table`` is of :func:`~companion.leakage.exact.exact_table`.  A row a policy and :math:`\nu`, in an index of these;
+    ``table`` is of :func:`~companion.leakage.exact.exact_table`.  A row per policy and :math:`\nu`, its index;
     columns ``centre, low, high``.
     """
     wide = table.pivot(index=["nu", "seed"], columns="policy", values="exact")

@@ -83,7 +83,7 @@ def choices_table(
 ) -> pd.DataFrame:
     """Compute what each choice that the paper leaves open does: epsilon with it, over epsilon as in the figures.
 
-    A row a choice and level: ``choice, nu, ratio, low, high`` (geometric mean and 95 % interval).
+    A row per choice and level: ``choice, nu, ratio, low, high`` (geometric mean and 95 % interval).
     """
     scenario = presets.load(dataset).scenario
     seeds = list(seeds)

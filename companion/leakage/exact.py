@@ -84,7 +84,7 @@ def with_exact(table: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
 def looseness(table: pd.DataFrame) -> pd.DataFrame:
     r"""Compute how much of AdaScale's lead was the looseness of the Rényi conversion, from a table with both epsilons.
 
-    A row a policy and :math:`\nu`: ``loose``, the geometric mean of ``epsilon`` over ``exact``; ``lead`` and
+    A row per policy and :math:`\nu`: ``loose``, the geometric mean of ``epsilon`` over ``exact``; ``lead`` and
     ``lead_exact``, the geometric mean of the policy's leakage over AdaScale's, by either; ``ahead`` and
     ``ahead_exact``, the share of realisations in which AdaScale leaks less.
     """
@@ -109,7 +109,7 @@ def looseness(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def leads(loose: pd.DataFrame) -> pd.DataFrame:
-    """Of :func:`looseness` a table to read: three rows a policy, a column a level; the arrow is Rényi → exact.
+    """Of :func:`looseness` a table to read: three rows per policy, a column per level; the arrow is Rényi → exact.
 
     A lead of 1 is none; *ahead in* counts the realisations in which AdaScale leaks less.  Of AdaScale, whose lead over
     itself is 1, there is the first row alone.

@@ -198,7 +198,7 @@ def online(
 
 
 def committed(source: Path) -> pd.DataFrame:
-    """Return the committed table, of a clone at :data:`COMMIT`: a row a comparison."""
+    """Return the committed table, of a clone at :data:`COMMIT`: a row per comparison."""
     git = subprocess.run(
         ["git", "-C", str(source), "rev-parse", "HEAD"],
         capture_output=True,

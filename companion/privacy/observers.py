@@ -91,7 +91,7 @@ def listeners_table(
 ) -> pd.DataFrame:
     r"""Compute what each listener is left with, in the MNIST scenario with the policy Optimal.
 
-    A row a listener and budget: ``listener, nu, sigma`` (the median of all rounds), ``epsilon`` (the exact one of the
+    A row per listener and budget: ``listener, nu, sigma`` (the median of all rounds), ``epsilon`` (the exact one of the
     median realisation), ``beyond`` (whether that is a lower bound), ``restored``.
     """
     scenario = Scenario.mnist()

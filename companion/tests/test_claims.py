@@ -9,7 +9,7 @@ from companion.claims import compare, evaluate, holm, paper_claims
 
 
 def table(**leakages):
-    """A leakage table of one or more budgets: leakages[policy] has a row a budget, an entry a seed."""
+    """A leakage table of one or more budgets: leakages[policy] has a row per budget, an entry per seed."""
     rows = []
     for policy, values in leakages.items():
         values = np.atleast_2d(values)

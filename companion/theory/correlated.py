@@ -106,7 +106,7 @@ def block_table(
 
     Blocks of c rounds with one floor are :math:`T/c` independent rounds of c times the cost and the leakage, so the
     dynamic programme of :math:`T/c` rounds is the optimum of all causal policies, and leaks :math:`T\,\Phi(\nu) + c A
-    \ln(T/c) + O(c)` (:prf:ref:`prop-blocks`).  A row a block length, policy and seed: ``cost`` over :math:`\nu`, and
+    \ln(T/c) + O(c)` (:prf:ref:`prop-blocks`).  A row per block length, policy and seed: ``cost`` over :math:`\nu`, and
     ``ratio``, the Rényi leakage over that of the offline optimum.  ``BLOCK_PREDICTED`` is :math:`(T\Phi + c A \ln(T/c))
     / (T\Phi + c A)`.
     """

@@ -38,7 +38,7 @@ def inside_table(
 ) -> pd.DataFrame:
     """Return the median floor of a round, and the geometric mean of the optimum's ``epsilon`` by Rényi orders above it.
 
-    A row a data set and case of :data:`INSIDE`.
+    A row per data set and case of :data:`INSIDE`.
     """
     rows = {}
     for (dataset, case), name in INSIDE.items():

@@ -33,7 +33,7 @@ def scaling_table(
 ) -> pd.DataFrame:
     r"""Run AdaScale with :math:`V = c\,T^\beta` over horizons and realisations of MNIST's channel, at one budget.
 
-    ``cases`` has pairs of :math:`V |F'(\ell_\infty)| / \nu` at the shortest horizon, and :math:`\beta`.  A row a seed,
+    ``cases`` has pairs of :math:`V |F'(\ell_\infty)| / \nu` at the shortest horizon, and :math:`\beta`.  Rows per seed,
     T, start and beta: ``scale``, the :math:`\omega` of :eq:`eq:floor-law`; ``violation`` (mean of :math:`w_t -
     w_{\min,t}` minus :math:`\nu`) and ``queue`` (:math:`Q_T`); ``leakage, optimum, optimum_at_cost`` (means over rounds
     of F, nats: of AdaScale, of the offline optimum at :math:`\nu`, and of the one at the cost that AdaScale paid).

@@ -91,7 +91,7 @@ def _evaluated(values, least, most):
 
 
 def accuracy_verdicts(claims: pd.DataFrame) -> pd.DataFrame:
-    """Return the claims as a table to read: a row a statement and method, a column a budget, points and mark in each.
+    """Return the claims as a table to read: points and mark, with a row per statement and method, a column per budget.
 
     ✓ holds, ✗ fails, ? not settled; without points where no run has been finished.
     """
@@ -117,7 +117,7 @@ def reading_table(
     ``entries`` are those of :func:`adascale.runs.sweep.read_sweep`, ``results`` their rows, of which the trainings with
     AdaScale are used, and ``seeds`` realisations of the channel for the leakage, which needs no training.
 
-    A row a reading and :math:`\nu`, in the order of the sweep: ``accuracy, accuracy_low, accuracy_high`` (mean and 95 %
+    Rows are per reading and :math:`\nu`, in the sweep's order: ``accuracy, accuracy_low, accuracy_high`` (mean and 95 %
     t interval, in per cent); ``fall, fall_low, fall_high`` (paired, in points, from the smallest :math:`\nu`, or NaN);
     ``gap, gap_low, gap_high``, EqualAlloc's RDP leakage over the optimum's, geometric mean; ``gap_means``, the ratio of
     the mean leakages; ``epsilon_gap``, as ``gap`` but of epsilon; and ``epsilon``, the optimum's, geometric mean, at

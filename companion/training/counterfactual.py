@@ -36,7 +36,7 @@ def fade_levelled(problem: Problem, w: Schedule) -> tuple[Problem, Schedule]:
 def fork(run: Run) -> pd.DataFrame:
     r"""Train a run without its deepest fade, with the schedule that was made for the fade.
 
-    A row an evaluation: ``round, accuracy, test_loss, run, nu, seed`` and ``fade_round``, counted from 0.
+    A row per evaluation: ``round, accuracy, test_loss, run, nu, seed`` and ``fade_round``, counted from 0.
     """
     problem, mean_gain = problem_of(run)
     fade = int(problem.min_noise_energy.argmax())
@@ -52,7 +52,7 @@ def fork(run: Run) -> pd.DataFrame:
 
 
 class Forked(NamedTuple):
-    """Both branches after the fade, in per cent: a row an evaluation, a column a level."""
+    """Both branches after the fade, in per cent: a row per evaluation, a column per level."""
 
     kept: pd.DataFrame
     """With the fade."""

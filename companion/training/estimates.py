@@ -186,7 +186,7 @@ TRAINED: Mapping[str, tuple[range, list[tuple[str, str]]]] = {
 def compared(table: pd.DataFrame, dataset: str) -> pd.DataFrame:
     r"""Return each case of the committed table against exact coefficients, on the same realisations.
 
-    A row a budget and case: ``nu, error, kind``; ``accuracy``, the mean, of so many ``trainings``, and ``lost``,
+    A row per budget and case: ``nu, error, kind``; ``accuracy``, the mean, of so many ``trainings``, and ``lost``,
     ``low``, ``high``: what is lost against exact coefficients, paired, with its 95 % interval; the medians of the other
     columns, and ``beyond``, whether those of ``true`` or ``worst`` are lower bounds.
     """
