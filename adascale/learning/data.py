@@ -91,11 +91,11 @@ def scaled_samples(raw: RawDataset, name: str) -> Tensor:
     scaled = (array - mean) / np.asarray(raw.deviation, np.float32)
     if scaled.shape != array.shape or not np.isfinite(scaled).all():
         got = f"got shape {array.shape}, mean {raw.mean} and deviation {raw.deviation}"
-        raise ValueError(f"{name} over their deviation must be finite, {got}")
+        raise ValueError(f"{name} divided by their deviation must be finite, {got}")
     largest = np.abs(scaled).max(initial=0)
     if largest > _LARGEST:
         raise ValueError(
-            f"{name} over their deviation must be of order 1, got {largest:g}; are pixels from 0 to 255?"
+            f"{name} divided by their deviation must be of order 1, got {largest:g}; are pixels from 0 to 255?"
         )
     tensor = torch.as_tensor(scaled)
     return tensor.permute(0, 3, 1, 2) if tensor.ndim == 4 else tensor
@@ -154,7 +154,7 @@ def partition(
 
 
 def _ends(sizes: ArrayLike, num_devices: int, num_samples: int) -> IndexArray:
-    """Return the position behind the last sample of each device, if there are ``most`` samples."""
+    """Return the position behind the last sample of each device; refuse more samples than there are."""
     counts = np.broadcast_to(sizes, num_devices)
     ends = np.cumsum(counts)
     if (counts % 1).any() or ends[-1] > num_samples:
