@@ -146,6 +146,19 @@ def test_upper_end_of_a_delta_near_one_is_one():
     assert 0.9999 < lower <= value <= upper <= 1
 
 
+@pytest.mark.parametrize("epsilon", [120.0, 1000.0])
+def test_a_delta_below_the_smallest_double_is_not_proven_to_be_zero(epsilon):
+    """By the sum on the line, and by Chernoff's bound."""
+    found = certify.delta([(0.5, 1.0, 10)], epsilon)
+    assert found.lower == 0 < found.upper < 1e-300
+    assert found.certified
+
+
+def test_epsilon_holds_at_the_smallest_double():
+    """Its delta is 4.935e-324 at 118.93: by the trapezoidal rule on the line, in forty digits."""
+    assert certify.epsilon([(0.5, 1.0, 10)], 2.0**-1074).upper > 118.929
+
+
 @pytest.mark.parametrize(
     ("q", "u", "number", "energy"),
     [

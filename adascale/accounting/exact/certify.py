@@ -370,4 +370,5 @@ def _renyi(
     """Bound delta by the best Chernoff bound, and by what is lost."""
     rounding = 1e-13 * (np.abs(log_moment) + tilt * epsilon + 10)
     log_bound = log_moment + chernoff_offset(tilt) - tilt * epsilon + rounding
-    return min(math.exp(min(float(log_bound.min()), 0.0)) + lost, 1.0)
+    chernoff = math.exp(min(float(log_bound.min()), 0.0))
+    return min(math.nextafter(chernoff, 1.0) + lost, 1.0)  # it may underflow

@@ -31,6 +31,7 @@ _AT_ONCE = 8  # tilts at which moments are computed together
 _NEAR = 6  # tilts on either side of the best one
 MOST_POINTS = 100_000  # largest number of points on a line
 _NOTHING = 1e-25  # of the largest term
+_UNDERFLOW = 1e-315  # exceeds the error of every product and exponential near the smallest double
 _LARGEST_TAU = 40.0  # up to here the rule of 24 points has ten digits
 
 
@@ -311,6 +312,7 @@ class Inversion:
         of_shares = 1.1 * float((self.weights * self.line.off).sum())
         self.error = of_shares + summed + most * tail / self.step + 1.1 * self.left_out
         self.phase = 4 * ULP * float((size * (a + self.xi)).sum())
+        self.underflow = _UNDERFLOW * (1 + float(size.sum()))
         self.log_right = self._log_aliases_right()
 
     def _log_aliases_right(self) -> float:
@@ -342,6 +344,7 @@ class Inversion:
         left_low, left_high = self.aliases_left(eps)
         # errors of both series and of the period in them; the two parts that cancel are at most left_high
         off += 8 * ULP * left_high * (4 + (a + 1) * (period + np.abs(eps)))
+        off += self.underflow
         if not self.rounds.atoms:
             return middle - left_high - right - off, middle - left_low + off
         lost = lost_in(self.rounds, self.direction)
