@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from adascale.policies import water_level
-from companion.bounds.convexity import two_round_delta
+from companion.bounds.two_rounds import two_round_delta
 
 
 def hinges(w, taus):
