@@ -5,6 +5,7 @@ from companion.bounds.causal import empty_queue_regret as empty_queue_regret
 from companion.bounds.causal import level_value as level_value
 from companion.bounds.certificate import CertifiedRegret as CertifiedRegret
 from companion.bounds.certificate import certify_regret as certify_regret
+from companion.bounds.convergence import Constants as Constants
 from companion.bounds.convergence import ConvergenceBound as ConvergenceBound
 from companion.bounds.convergence import SignalMoment as SignalMoment
 from companion.bounds.convergence import convergence_bound as convergence_bound

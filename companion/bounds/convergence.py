@@ -10,6 +10,23 @@ from adascale.scenario import FloatArray
 Real = float | FloatArray
 
 
+class Constants(NamedTuple):
+    """What the convergence theorem asks for."""
+
+    smoothness: Real
+    """:math:`L` of A1."""
+    A1: Real
+    r""":math:`A_1` of A3: the part of the sample noise that grows with the gradient."""
+    A2: Real
+    r""":math:`A_2` of A3: the part that stays."""
+    C1: Real
+    r""":math:`C_1` of A4: the part of the disagreement that grows with the gradient."""
+    C2: Real
+    r""":math:`C_2` of A4: the part that stays."""
+    f_star: float = 0.0
+    r""":math:`f^\star` of A2; bounds take it as part of the gap."""
+
+
 class ConvergenceBound(NamedTuple):
     """The right side of a convergence theorem, term by term, in squared gradients; the terms broadcast."""
 
@@ -28,38 +45,30 @@ class ConvergenceBound(NamedTuple):
         return self.initial + self.heterogeneity + self.sampling + self.noise
 
 
-def largest_learning_rate(
-    smoothness: Real, A1: Real, C1: Real, batch_second_moment: Real = 2.0
-) -> FloatArray:
-    r"""Return :math:`1 / (2 k^2 L (C_1 + 1)(A_1 + 1))`, the largest rate of :func:`convergence_bound`.
+def largest_learning_rate(constants: Constants) -> FloatArray:
+    r"""Return :math:`1 / (4 L (C_1 + 1)(A_1 + 1))`, the largest rate of :func:`convergence_bound`.
 
-    See :eq:`eq:step-limit`.  The default :math:`k^2 = 2` is the paper's.
+    See :eq:`eq:step-limit` at the paper's :math:`k^2 = 2`.
     """
-    return np.asarray(1 / (2 * batch_second_moment * smoothness * (C1 + 1) * (A1 + 1)))
+    L, A1, _, C1, _, _ = constants
+    return np.asarray(1 / (4 * L * (C1 + 1) * (A1 + 1)))
 
 
 def convergence_bound(
     noise_energy: ArrayLike,
     learning_rate: Real,
     initial_gap: Real,
-    *,
-    smoothness: Real,
-    A1: Real,
-    A2: Real,
-    C1: Real,
-    C2: Real,
-    batch_second_moment: Real = 2.0,
+    constants: Constants,
 ) -> ConvergenceBound:
     r"""Return the right side of the convergence theorem (:prf:ref:`thm-convergence`; the paper's Theorem 1).
 
     ``noise_energy`` is :math:`w_t`, shape (..., T).  All else broadcasts against its leading axes: the learning rate
-    up to :func:`largest_learning_rate`, the gap :math:`f(\boldsymbol\theta_0) - f^\star`, the constants of A1, A3 and
-    A4, and :math:`k^2 = \max_m k_m^2 \ge 1`.  The default 2 is the paper's and covers every :math:`B_m \ge 1 - q_m`.
+    up to :func:`largest_learning_rate`, the gap :math:`f(\boldsymbol\theta_0) - f^\star`, and the constants.
+    :math:`k^2` is the paper's 2, which covers every :math:`B_m \ge 1 - q_m`.
     """
     w = np.asarray(noise_energy, dtype=float)
-    k2 = batch_second_moment
-    L = smoothness
-    limit = largest_learning_rate(L, A1, C1, k2)
+    L, A1, A2, _, C2, _ = constants
+    limit = largest_learning_rate(constants)
     # the limit itself is admitted, however it was rounded
     if np.any(learning_rate > limit * (1 + 1e-12)):
         raise ValueError(
@@ -67,8 +76,8 @@ def convergence_bound(
         )
     return ConvergenceBound(
         2 * initial_gap / (learning_rate * w.shape[-1]),
-        2 * k2 * L * learning_rate * (A1 + 1) * C2,
-        k2 * L * learning_rate * A2,
+        4 * L * learning_rate * (A1 + 1) * C2,
+        2 * L * learning_rate * A2,
         L * learning_rate / 2 * w.mean(axis=-1),
     )
 
@@ -76,8 +85,8 @@ def convergence_bound(
 class SignalMoment(NamedTuple):
     r"""A bound on the second moment of the aggregate, :math:`D_1 \lVert\nabla f\rVert^2 + D_2`.
 
-    See :eq:`eq:signal-moment`.  The three constructors are the rows of the table in the chapter; for data that are held
-    fixed, pass :math:`M \min_m B_m / (1 - \min_m q_m)` as ``averaged``.
+    See :eq:`eq:signal-moment`.  The constructors are rows of the table in the chapter; for data that are held fixed,
+    pass :math:`M \min_m B_m / (1 - \min_m q_m)` as ``averaged``.
     """
 
     slope: Real
@@ -88,25 +97,19 @@ class SignalMoment(NamedTuple):
     r"""The rest of :math:`D_2`."""
 
     @classmethod
-    def uncorrelated(
-        cls, A1: Real, A2: Real, C1: Real, C2: Real, averaged: Real
-    ) -> "SignalMoment":
+    def uncorrelated(cls, constants: Constants, averaged: Real) -> "SignalMoment":
         r"""Uncorrelated samples, of which a round averages :math:`1 / \psi = M \min_m B_m`."""
-        psi = 1 / averaged
-        return cls(1 + psi * (A1 + 1) * (C1 + 1), psi * C2 * (A1 + 1), psi * A2)
+        scaled = cls.any_samples(constants, 1 / averaged)
+        return scaled._replace(slope=1 + scaled.slope)
 
     @classmethod
     def any_samples(
-        cls, A1: Real, A2: Real, C1: Real, C2: Real, batch_second_moment: Real = 2.0
+        cls, constants: Constants, batch_second_moment: Real
     ) -> "SignalMoment":
         r"""Any samples, by :math:`k^2 \ge 1`."""
+        _, A1, A2, C1, C2, _ = constants
         k2 = batch_second_moment
         return cls(k2 * (A1 + 1) * (C1 + 1), k2 * C2 * (A1 + 1), k2 * A2)
-
-    @classmethod
-    def bounded(cls, clip_norm: Real, averaged: Real) -> "SignalMoment":
-        r"""Uncorrelated, unbiased samples of norm at most :math:`G`: :math:`D_1 = 1`, :math:`D_2 = \psi G^2`."""
-        return cls(1.0, 0.0, clip_norm**2 / averaged)
 
     def bracket(self, learning_rate: Real, smoothness: Real) -> FloatArray:
         r"""Return :math:`c = 1 - \frac12 D_1 L \lambda`, which must be positive."""
@@ -120,29 +123,24 @@ def nearly_exact_bound(
     *,
     smoothness: Real,
     signal: SignalMoment,
-    mean_curvature: Real | None = None,
+    mean_curvature: Real,
 ) -> ConvergenceBound:
     r"""Return the right side of the nearly exact theorem (:prf:ref:`thm-nearly-exact`).
 
     As :func:`convergence_bound`, for noise of the same power in every direction and :math:`\lambda < 2 / (D_1 L)`.
-    ``mean_curvature`` is :math:`\operatorname{tr}\mathbf H / d`, by default :math:`L`, which is always allowed.
+    ``mean_curvature`` is :math:`\operatorname{tr}\mathbf H / d`; :math:`L` is always allowed.
     """
     w = np.asarray(noise_energy, dtype=float)
     rate = learning_rate
-    L = smoothness
-    c = signal.bracket(rate, L)
-    limit = np.min(2 / (signal.slope * L))
+    c = signal.bracket(rate, smoothness)
     if not (c > 0).all():
+        limit = np.min(2 / (signal.slope * smoothness))
         raise ValueError(
             f"learning_rate must be below {limit:.6g} for these constants, got {np.max(rate):.6g}"
         )
     return ConvergenceBound(
         initial_gap / (rate * w.shape[-1]) / c,
-        L * rate / 2 * signal.heterogeneity / c,
-        L * rate / 2 * signal.sampling / c,
-        rate
-        * (L if mean_curvature is None else mean_curvature)
-        / 4
-        * w.mean(axis=-1)
-        / c,
+        smoothness * rate / 2 * signal.heterogeneity / c,
+        smoothness * rate / 2 * signal.sampling / c,
+        rate * mean_curvature / 4 * w.mean(axis=-1) / c,
     )

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from companion.theory import convergence as theory
-from companion.theory.least_squares import LeastSquares, empirical_constants, simulate
+from companion.theory.least_squares import LeastSquares, empirical_constants
 
 PROBLEM = LeastSquares(
     np.array([0.5, 1.5]), np.array([[1.0, 0.0], [0.0, -2.0], [0.5, 0.5]]), 0.4
@@ -173,17 +173,9 @@ def test_minimum_and_smoothness_are_those_of_the_loss():
 
 
 def test_simulation_has_the_exact_second_moment():
-    rounds = simulate(
-        PROBLEM,
-        np.random.default_rng(0),
-        [2.0, 1.0],
-        0.1,
-        np.full(21, 2.0),
-        3,
-        12,
-        runs=4000,
-    )
-    values = np.sum(PROBLEM.gradient(list(rounds)[-1].model) ** 2, axis=1)
+    training = TRAINING._replace(learning_rate=0.1, noise_energy=np.full(21, 2.0))
+    rng = np.random.default_rng(0)
+    values = training.squared_gradients(rng, 4000)[:, -1]
     # fails by chance once in a thousand seeds
     half = stats.norm.ppf(0.9995) * stats.sem(values)
     # two negative controls
@@ -192,9 +184,8 @@ def test_simulation_has_the_exact_second_moment():
         (4.0, 3, False),
         (2.0, 1.5, False),
     ):
-        exact = PROBLEM.expected_squared_gradients(
-            [2.0, 1.0], 0.1, np.full(21, energy), batch, 12
-        )[-1]
+        changed = {"noise_energy": np.full(21, energy), "batch_size": batch}
+        exact = training._replace(**changed).exact_squares()[-1]
         assert (abs(values.mean() - exact) < half) == agrees
 
 
@@ -215,8 +206,8 @@ def test_signal_of_fixed_data_matches_plain_sums():
     rng = np.random.default_rng(1)
     data = features, labels = PROBLEM.draw(rng, 1, 12)
     expected = -np.mean(features * labels[..., None], axis=(1, 2))[0]
-    setting = [0.0, 0.0], 1e-9, np.zeros(3), 12, 12
-    for now in simulate(PROBLEM, rng, *setting, runs=2, data=data):
+    training = theory.Training(PROBLEM, np.zeros(2), 1e-9, np.zeros(3), 12, 12)
+    for now in training.rounds(rng, 2, data):
         np.testing.assert_allclose(now.full_gradient, [expected] * 2, rtol=1e-6)
         # q = 1: every sample is in the batch
         np.testing.assert_array_equal(now.signal, now.full_gradient)

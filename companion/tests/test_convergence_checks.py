@@ -14,7 +14,7 @@ CENTRE = Training(PROBLEM, np.zeros(5), 0.02, np.full(1000, 5.0), 4, 20)
 
 
 def test_wrong_forms_of_the_theorem_are_broken():
-    ratios = checks.broken_bounds(CENTRE, (0.1, 0.5, 1.0), 20_000, 100.0)
+    ratios = checks.broken_bounds(CENTRE)
     assert len(ratios) == 5
     assert max(ratios.values()) < 1
     assert (
@@ -42,9 +42,8 @@ def test_the_paper_refuses_the_noise_that_reaches_the_target():
 
 
 def test_both_theorems_hold_for_the_loss_on_the_data_at_hand():
-    sides = checks.fixed_data(
-        PROBLEM, np.random.default_rng(60), 0.004, np.full(600, 5.0), 4, 40, 100
-    )
+    training = Training(PROBLEM, np.zeros(5), 0.004, np.full(600, 5.0), 4, 40)
+    sides = checks.fixed_data(training, np.random.default_rng(60), 100)
     assert sides.left + 2 * sides.half < sides.near < sides.paper
     pairs = (PROBLEM.constants, CENTRE.initial_gap), (sides.constants, sides.gap)
     population, these = (

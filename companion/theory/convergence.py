@@ -2,11 +2,11 @@ r"""Both sides of the convergence theorems for trainings that are known exactly 
 
 import bisect
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from adascale.scenario import FloatArray
 from companion.bounds import (
@@ -16,7 +16,18 @@ from companion.bounds import (
     nearly_exact_bound,
 )
 from companion.bounds.convergence import Real
-from companion.theory.least_squares import LeastSquares, simulate
+from companion.theory.least_squares import LeastSquares
+
+
+class Round(NamedTuple):
+    """One round of independent trainings, each of shape (runs, d)."""
+
+    model: FloatArray
+    r""":math:`\boldsymbol\theta_t`."""
+    signal: FloatArray
+    r""":math:`\mathbf s_t`, the average of the devices' sampled gradients."""
+    full_gradient: FloatArray
+    r"""The gradient at :math:`\boldsymbol\theta_t` over *all* samples held in the round."""
 
 
 class Training(NamedTuple):
@@ -42,10 +53,8 @@ class Training(NamedTuple):
 
     def signal_moment(self) -> SignalMoment:
         """Return :math:`D_1` and :math:`D_2` for uncorrelated samples."""
-        _, A1, A2, C1, C2, _ = self.problem.constants
-        return SignalMoment.uncorrelated(
-            A1, A2, C1, C2, len(self.problem.targets) * self.batch_size
-        )
+        averaged = len(self.problem.targets) * self.batch_size
+        return SignalMoment.uncorrelated(self.problem.constants, averaged)
 
     def moments(self, model: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         r"""Return :math:`\lVert\nabla f\rVert^2`, and each device's :math:`\lVert\nabla f_m\rVert^2, v_m`."""
@@ -55,53 +64,89 @@ class Training(NamedTuple):
         v = h2 + (np.sum(S * u**2, axis=-1) + self.problem.label_noise**2) * S.sum()
         return _square(self.problem.gradient(model)), h2, v
 
-    def exact(self, noise_split: FloatArray | None = None) -> float:
-        """Return the left side, by recursion."""
-        squares = self.problem.expected_squared_gradients(
-            *self[1:], noise_split=noise_split
-        )
-        return float(squares.mean())
+    def exact_squares(self, noise_split: ArrayLike | None = None) -> FloatArray:
+        r"""Return the exact :math:`\mathbb E\lVert\nabla f(\boldsymbol\theta_t)\rVert^2` on fresh samples, shape (T,).
+
+        The second moment of :math:`\boldsymbol\theta_t - \bar{\boldsymbol\tau}` obeys a linear recursion
+        (:eq:`eq:ls-recursion`); its diagonal is closed, because :math:`\mathbf S` is diagonal.  The axes get equal
+        shares of the noise energy, or ``noise_split``.
+        """
+        problem, start, learning_rate, noise_energy, B, n = self
+        s = problem.feature_variance
+        spread = np.mean((problem.targets - problem.minimiser) ** 2, axis=0)
+        split = 1 / s.size if noise_split is None else np.asarray(noise_split)
+        second = (start - problem.minimiser) ** 2
+        out = []
+        for w in noise_energy:
+            out.append(np.sum(s**2 * second))
+            local = second + spread  # the mean over devices of E (theta - tau_m)^2
+            sample_noise = s * np.sum(s * local) + s**2 * local
+            sample_noise += problem.label_noise**2 * s
+            sampling = (1 - B / n) * s**2 * local + sample_noise
+            added = sampling / (len(problem.targets) * B) + w / 2 * split
+            second = (1 - learning_rate * s) ** 2 * second + learning_rate**2 * added
+        return np.array(out)
+
+    def exact(self, noise_split: ArrayLike | None = None) -> float:
+        """Return the left side, the mean of :meth:`exact_squares`."""
+        return float(self.exact_squares(noise_split).mean())
 
     def paper(self) -> ConvergenceBound:
         """Return the right side of :prf:ref:`thm-convergence`."""
-        L, A1, A2, C1, C2, _ = self.problem.constants
+        constants = self.problem.constants
         return convergence_bound(
-            self.noise_energy,
-            self.learning_rate,
-            self.initial_gap,
-            smoothness=L,
-            A1=A1,
-            A2=A2,
-            C1=C1,
-            C2=C2,
+            self.noise_energy, self.learning_rate, self.initial_gap, constants
         )
 
-    def nearly_exact(self) -> ConvergenceBound:
-        """Return the right side of :prf:ref:`thm-nearly-exact`."""
+    def nearly_exact(self, **others: Any) -> ConvergenceBound:
+        """Return the right side of :prf:ref:`thm-nearly-exact`.
+
+        ``others`` take the place of what the example has for ``smoothness, signal, mean_curvature``.
+        """
         variance = self.problem.feature_variance
+        own = {
+            "smoothness": variance.max(),
+            "signal": self.signal_moment(),
+            "mean_curvature": variance.mean(),
+        }
         return nearly_exact_bound(
-            self.noise_energy,
-            self.learning_rate,
-            self.initial_gap,
-            smoothness=variance.max(),
-            signal=self.signal_moment(),
-            mean_curvature=variance.mean(),
+            self.noise_energy, self.learning_rate, self.initial_gap, **own | others
         )
 
     def halved(self) -> float:
         """Return the right side of :prf:ref:`thm-sharper`, with 1/2 for the bracket and the largest curvature."""
-        flat = self.problem.feature_variance
-        bound = self.nearly_exact()
-        c = self.signal_moment().bracket(self.learning_rate, flat.max())
-        noise = bound.noise * flat.max() / flat.mean()
-        return float(2 * c * (bound.total - bound.noise + noise))
+        L = self.problem.constants.smoothness
+        c = self.signal_moment().bracket(self.learning_rate, L)
+        return float(2 * c * self.nearly_exact(mean_curvature=L).total)
+
+    def rounds(
+        self,
+        rng: np.random.Generator,
+        runs: int,
+        data: tuple[FloatArray, FloatArray] | None = None,
+    ) -> Iterator[Round]:
+        r"""FedSGD over the air, ``runs`` trainings side by side: every round before its update (:eq:`eq:model-update`).
+
+        :math:`\mathbf s_t` is that of :eq:`eq:decomposition` with Poisson batches (:eq:`eq:averaging`).  ``data`` are
+        features (runs or 1, M, n, d) and labels that *every* round uses; without them every round draws new ones.
+        """
+        problem, start, learning_rate, noise_energy, B, n = self
+        M, d = problem.targets.shape
+        model = np.tile(start, (runs, 1))
+        for w in noise_energy:
+            features, labels = problem.draw(rng, runs, n) if data is None else data
+            residual = (features @ model[:, None, :, None])[..., 0] - labels
+            batch = rng.random(residual.shape) < B / n
+            weighted = np.stack([batch * residual / (M * B), residual / (M * n)])
+            signal, full = (weighted[..., None, :] @ features)[..., 0, :].sum(axis=2)
+            yield Round(model, signal, full)
+            noise = np.sqrt(w / (2 * d)) * rng.standard_normal(model.shape)
+            model = model - learning_rate * (signal + noise)
 
     def squared_gradients(self, rng: np.random.Generator, runs: int) -> FloatArray:
         """Squared norm of the true gradient in every round of ``runs`` simulated trainings, shape (runs, T)."""
-        rounds = simulate(self.problem, rng, *self[1:], runs=runs)
-        return np.stack(
-            [_square(self.problem.gradient(now.model)) for now in rounds], axis=-1
-        )
+        models = np.stack([now.model for now in self.rounds(rng, runs)], axis=1)
+        return _square(self.problem.gradient(models))
 
 
 def example(
@@ -168,18 +213,15 @@ def relative_bias(
     round.
     """
     data = training.problem.draw(rng, runs, training.dataset_size) if reuse else None
-    estimate, error = np.empty((2, len(training.noise_energy)))
-    for t, now in enumerate(
-        simulate(training.problem, rng, *training[1:], runs=runs, data=data)
-    ):
-        true = training.problem.gradient(now.model)
-        top = np.sum(true * (now.full_gradient - true), axis=-1)
-        bottom = _square(true)
-        estimate[t] = top.mean() / bottom.mean()
-        error[t] = (top - estimate[t] * bottom).std(ddof=1) / (
-            math.sqrt(runs) * bottom.mean()
-        )
-    return estimate, error
+    rounds = [*training.rounds(rng, runs, data)]
+    true = training.problem.gradient(np.stack([now.model for now in rounds]))
+    sampled = np.stack([now.full_gradient for now in rounds])
+    top = np.sum(true * (sampled - true), axis=-1)
+    bottom = _square(true)
+    size = bottom.mean(axis=1)
+    estimate = top.mean(axis=1) / size
+    apart = top - estimate[:, None] * bottom
+    return estimate, apart.std(axis=1, ddof=1) / (math.sqrt(runs) * size)
 
 
 def reuse_left_side(samples: int, rounds: NDArray[np.int64]) -> FloatArray:

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from adascale.scenario import FloatArray
 from adascale.statistics import interval
 from companion.bounds import (
+    Constants,
     SignalMoment,
     convergence_bound,
     largest_learning_rate,
@@ -21,12 +22,7 @@ from companion.bounds import (
 )
 from companion.bounds.convergence import Real
 from companion.theory.convergence import Training
-from companion.theory.least_squares import (
-    Constants,
-    LeastSquares,
-    empirical_constants,
-    simulate,
-)
+from companion.theory.least_squares import empirical_constants
 
 
 def mean_interval(values: ArrayLike, tests: int = 1) -> tuple[float, float]:
@@ -63,69 +59,59 @@ def over_exact(training: Training) -> dict[str, Real]:
     ``shorter form`` is :prf:ref:`thm-sharper`, and ``nearly exact`` :prf:ref:`thm-nearly-exact`: this also for the
     paper's assumptions alone, and with :math:`L` in the place of :math:`\operatorname{tr}\mathbf H/d`.
     """
-    problem, _, rate, energy, B, n = training
-    L, A1, A2, C1, C2, _ = problem.constants
-    alone = SignalMoment.any_samples(
-        A1, A2, C1, C2, batch_second_moment=1 + (1 - B / n) / B
-    )
-    schedule = (energy, rate, training.initial_gap)
-    mean = problem.feature_variance.mean()
+    _, _, _, _, B, n = training
+    constants = training.problem.constants
+    alone = SignalMoment.any_samples(constants, 1 + (1 - B / n) / B)
     bounds = {
         "the paper's": training.paper().total,
         "shorter form": training.halved(),
         "nearly exact": training.nearly_exact().total,
-        "the paper's assumptions": nearly_exact_bound(
-            *schedule, smoothness=L, signal=alone, mean_curvature=mean
-        ).total,
-        "L for tr H/d": nearly_exact_bound(
-            *schedule, smoothness=L, signal=training.signal_moment()
+        "the paper's assumptions": training.nearly_exact(signal=alone).total,
+        "L for tr H/d": training.nearly_exact(
+            mean_curvature=constants.smoothness
         ).total,
     }
     exact = training.exact()
     return {name: value / exact for name, value in bounds.items()}
 
 
-def broken_bounds(
-    training: Training, rates: Sequence[float], rounds: int, loud: float
-) -> dict[str, Real]:
+def broken_bounds(training: Training) -> dict[str, Real]:
     """Wrong forms of :prf:ref:`thm-nearly-exact` over the exact left side: below 1 where the control breaks.
 
-    At the learning rates the bracket :math:`c` (:eq:`eq:bracket`) is left out, in trainings of so many rounds that the
-    initial term vanishes.  At the noise energy ``loud``, beside which the other terms are small, noise goes along the
-    axis of the largest curvature, or the curvature matrix is four fifths as large as it is.
+    At three learning rates the bracket :math:`c` (:eq:`eq:bracket`) is left out, in trainings of so many rounds that
+    the initial term vanishes.  At a noise energy beside which the other terms are small, noise goes along the axis of
+    the largest curvature, or the curvature matrix is four fifths as large as it is.
     """
     curvature = training.problem.feature_variance
+    energy = np.full(20_000, training.noise_energy[0])
     over_the_exact = {}
-    for rate in rates:
-        energy = np.full(rounds, training.noise_energy[0])
+    for rate in (0.1, 0.5, 1.0):
         case = training._replace(learning_rate=rate, noise_energy=energy)
         c = case.signal_moment().bracket(rate, curvature.max())
         ratio = case.nearly_exact().total * c / case.exact()
         over_the_exact[f"c = 1, λ = {rate:g}"] = ratio
-    case = training._replace(noise_energy=np.full(len(training.noise_energy), loud))
+    loud = np.full(len(training.noise_energy), 100.0)
+    case = training._replace(noise_energy=loud)
     bound = case.nearly_exact()
     axis = np.eye(curvature.size)[curvature.argmax()]
+    flatter = bound.total - 0.2 * bound.noise
     return over_the_exact | {
         "all noise along an axis of curvature L": bound.total / case.exact(axis),
-        "H four fifths of the curvature": (bound.total - 0.2 * bound.noise)
-        / case.exact(),
+        "H four fifths of the curvature": flatter / case.exact(),
     }
 
 
-def measured(
-    cases: Sequence[Training], seed: int, runs: int = 100, tests: int = 1
-) -> tuple[FloatArray, FloatArray]:
-    """Return the left side of simulated trainings: means and half widths of joint intervals (:func:`mean_interval`).
+def measured(cases: Sequence[Training], seed: int) -> tuple[FloatArray, FloatArray]:
+    """Return the left side of simulated trainings: means, and half widths of intervals of which six hold together.
 
-    Case k draws its ``runs`` trainings from the seed (``seed``, k).
+    Case k draws its hundred trainings from the seed (``seed``, k).
     """
-    simulated = [
-        case.squared_gradients(np.random.default_rng((seed, k)), runs)
-        for k, case in enumerate(cases)
+    generators = [np.random.default_rng((seed, k)) for k in range(len(cases))]
+    found = [
+        mean_interval(case.squared_gradients(rng, 100).mean(axis=1), tests=6)
+        for case, rng in zip(cases, generators, strict=True)
     ]
-    mean, half = np.array(
-        [mean_interval(squares.mean(axis=1), tests) for squares in simulated]
-    ).T
+    mean, half = np.array(found).T
     return mean, half
 
 
@@ -135,23 +121,21 @@ def allowances(training: Training, target: float) -> pd.DataFrame:
     A row for each bound: ``rest`` :math:`\phi`; ``price`` :math:`p`; ``stands_for``, the :math:`\gamma` of this noise;
     ``at_reached`` and ``at_target``, the mean noise energies that the left side reached and ``target`` admit.
     """
-    problem, _, rate, energy, _, _ = training
-    L = problem.constants.smoothness
-    c = training.signal_moment().bracket(rate, L)
+    paper = training.paper()
+    near = training.nearly_exact()
     bounds = {
-        "the paper's": (training.paper().total, rate * L / 2),
-        "shorter form": (training.halved(), rate * L / 2),
-        "nearly exact": (
-            training.nearly_exact().total,
-            rate * problem.feature_variance.mean() / (4 * c),
-        ),
+        "the paper's": (paper.total, paper.noise),
+        "shorter form": (training.halved(), paper.noise),
+        "nearly exact": (near.total, near.noise),
     }
-    table = pd.DataFrame(bounds, ["stands_for", "price"], dtype=float).T
-    rest = table.stands_for - table.price * energy.mean()
+    table = pd.DataFrame(bounds, ["stands_for", "noise"], dtype=float).T
+    rest = table.stands_for - table.noise
+    price = table.noise / training.noise_energy.mean()
     return table.assign(
         rest=rest,
-        at_reached=(training.exact() - rest) / table.price,
-        at_target=(target - rest) / table.price,
+        price=price,
+        at_reached=(training.exact() - rest) / price,
+        at_target=(target - rest) / price,
     )
 
 
@@ -163,21 +147,15 @@ def promised(
     The constants, the gap, the learning rate, :math:`\phi` there, and the noise energy that the target :math:`\gamma`
     leaves; it is negative where the target is out of reach.
     """
-    L, A1, A2, C1, C2, _ = constants
-    rate = float(largest_learning_rate(L, A1, C1))
-    bound = convergence_bound(
-        np.zeros(rounds), rate, gap, smoothness=L, A1=A1, A2=A2, C1=C1, C2=C2
-    )
-    return {
-        "L": L,
-        "A₁": A1,
-        "A₂": A2,
-        "C₁": C1,
-        "C₂": C2,
+    rate = float(largest_learning_rate(constants))
+    bound = convergence_bound(np.zeros(rounds), rate, gap, constants)
+    price = rate * constants.smoothness / 2
+    names = ("L", "A₁", "A₂", "C₁", "C₂")
+    return dict(zip(names, constants, strict=False)) | {
         "f(θ₀) − f*": gap,
         "largest λ": rate,
         "φ there": bound.total,
-        f"noise energy at γ = {target:g}": (target - bound.total) / (rate * L / 2),
+        f"noise energy at γ = {target:g}": (target - bound.total) / price,
     }
 
 
@@ -196,51 +174,25 @@ class FixedData(NamedTuple):
     near: Real
 
 
-def fixed_data(
-    problem: LeastSquares,
-    rng: np.random.Generator,
-    learning_rate: float,
-    noise_energy: FloatArray,
-    batch_size: float,
-    dataset_size: int,
-    runs: int,
-) -> FixedData:
+def fixed_data(training: Training, rng: np.random.Generator, runs: int) -> FixedData:
     """Draw data once, train on them again and again from the zero model, and compare with both theorems."""
-    data, (M, d) = problem.draw(rng, 1, dataset_size), problem.targets.shape
-    features = data[0][0]
-    labels = data[1][0]
+    problem, _, rate, energy, B, n = training
+    data = problem.draw(rng, 1, n)
+    features, labels = data[0][0], data[1][0]
     constants = empirical_constants(features, labels)
     gap = float(np.mean(labels**2) / 2) - constants.f_star
-    history = simulate(
-        problem,
-        rng,
-        np.zeros(d),
-        learning_rate,
-        noise_energy,
-        batch_size,
-        dataset_size,
-        runs=runs,
-        data=data,
-    )
-    squares = np.stack(
-        [np.sum(now.full_gradient**2, axis=-1) for now in history], axis=-1
-    )
-    mean, half = mean_interval(squares.mean(axis=1))
-    L, A1, A2, C1, C2, _ = constants
-    hessian = np.einsum("mid,mie->de", features, features) / (M * dataset_size)
-    signal = SignalMoment.uncorrelated(
-        A1, A2, C1, C2, M * batch_size / (1 - batch_size / dataset_size)
-    )
-    paper = convergence_bound(
-        noise_energy, learning_rate, gap, smoothness=L, A1=A1, A2=A2, C1=C1, C2=C2
-    )
+    history = training.rounds(rng, runs, data)
+    gradients = np.stack([now.full_gradient for now in history], axis=1)
+    mean, half = mean_interval(np.sum(gradients**2, axis=-1).mean(axis=1))
+    hessian = np.einsum("mid,mie->de", features, features) / labels.size
+    paper = convergence_bound(energy, rate, gap, constants)
     near = nearly_exact_bound(
-        noise_energy,
-        learning_rate,
+        energy,
+        rate,
         gap,
         smoothness=np.linalg.eigvalsh(hessian).max(),
-        signal=signal,
-        mean_curvature=np.trace(hessian) / d,
+        signal=SignalMoment.uncorrelated(constants, len(labels) * B / (1 - B / n)),
+        mean_curvature=np.trace(hessian) / len(hessian),
     )
     return FixedData(constants, gap, mean, half, paper.total, near.total)
 

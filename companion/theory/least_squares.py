@@ -6,41 +6,12 @@ Device m holds samples :math:`\mathbf x \sim \mathcal N(\mathbf 0, \mathbf S)`, 
 derives what stands here.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from adascale.scenario import FloatArray
-
-
-class Constants(NamedTuple):
-    """What the convergence theorem asks for."""
-
-    smoothness: float
-    """:math:`L` of A1."""
-    A1: float
-    r""":math:`A_1` of A3: the part of the sample noise that grows with the gradient."""
-    A2: float
-    r""":math:`A_2` of A3: the part that stays."""
-    C1: float
-    r""":math:`C_1` of A4: the part of the disagreement that grows with the gradient."""
-    C2: float
-    r""":math:`C_2` of A4: the part that stays."""
-    f_star: float
-    r""":math:`f^\star` of A2."""
-
-
-class LeastSquaresRound(NamedTuple):
-    """One round of independent trainings, each of shape (runs, d)."""
-
-    model: FloatArray
-    r""":math:`\boldsymbol\theta_t`."""
-    signal: FloatArray
-    r""":math:`\mathbf s_t`, the average of the devices' sampled gradients."""
-    full_gradient: FloatArray
-    r"""The gradient at :math:`\boldsymbol\theta_t` over *all* samples held in the round."""
+from companion.bounds import Constants
 
 
 @dataclass(frozen=True)
@@ -96,41 +67,6 @@ class LeastSquares:
         ] + self.label_noise * rng.standard_normal(shape)
         return features, labels
 
-    def expected_squared_gradients(
-        self,
-        start: FloatArray,
-        learning_rate: float,
-        noise_energy: FloatArray,
-        batch_size: float,
-        dataset_size: float,
-        *,
-        noise_split: FloatArray | None = None,
-    ) -> FloatArray:
-        r"""Return the exact :math:`\mathbb E\lVert\nabla f(\boldsymbol\theta_t)\rVert^2` on fresh samples, shape (T,).
-
-        The second moment of :math:`\boldsymbol\theta_t - \bar{\boldsymbol\tau}` obeys a linear recursion
-        (:eq:`eq:ls-recursion`); its diagonal is closed, because :math:`\mathbf S` is diagonal.  The arguments are
-        :math:`\boldsymbol\theta_0, \lambda, w_t, B, n`, and the shares of the noise energy that the axes get, by
-        default all the same.
-        """
-        s, rate = self.feature_variance, batch_size / dataset_size
-        M, d = self.targets.shape
-        spread = np.mean((self.targets - self.minimiser) ** 2, axis=0)
-        split = np.full(d, 1 / d) if noise_split is None else noise_split
-        second = (start - self.minimiser) ** 2
-        out = []
-        for w in noise_energy:
-            out.append(np.sum(s**2 * second))
-            local = second + spread  # the mean over devices of E (theta - tau_m)^2
-            sample_noise = (
-                s * np.sum(s * local) + s**2 * local + self.label_noise**2 * s
-            )
-            sampling = ((1 - rate) * s**2 * local + sample_noise) / (M * batch_size)
-            second = (1 - learning_rate * s) ** 2 * second + learning_rate**2 * (
-                sampling + w / 2 * split
-            )
-        return np.array(out)
-
 
 def empirical_constants(features: FloatArray, labels: FloatArray) -> Constants:
     r"""Return the constants when the data are fixed and :math:`f_m` is the mean loss over the samples of device m.
@@ -171,49 +107,10 @@ def empirical_constants(features: FloatArray, labels: FloatArray) -> Constants:
     return Constants(np.linalg.eigvalsh(hessian).max(), A1, A2, C1, C2, float(f_star))
 
 
-def _dominate(
-    quadratics,
-):
+def _dominate(quadratics):
     """Slope and offset of an isotropic quadratic above all of v'Pv + 2 r'v + c."""
     slope = 1.25 * max(np.linalg.eigvalsh(P).max() for P, _, _ in quadratics)
     offset = max(
         c + r @ np.linalg.pinv(slope * np.eye(len(r)) - P) @ r for P, r, c in quadratics
     )
     return slope, offset
-
-
-def simulate(
-    problem: LeastSquares,
-    rng: np.random.Generator,
-    start: FloatArray,
-    learning_rate: float,
-    noise_energy: FloatArray,
-    batch_size: float,
-    dataset_size: int,
-    *,
-    runs: int = 1,
-    data: tuple[FloatArray, FloatArray] | None = None,
-) -> Iterator[LeastSquaresRound]:
-    r"""FedSGD over the air, independent trainings side by side: every round before its update (:eq:`eq:model-update`).
-
-    :math:`\mathbf s_t` is that of :eq:`eq:decomposition` with Poisson batches (:eq:`eq:averaging`).  ``data`` are
-    features (runs or 1, M, n, d) and labels that are used in *every* round; without them every round draws new ones.
-    """
-    (M, d), rate = problem.targets.shape, batch_size / dataset_size
-    model = np.tile(start, (runs, 1))
-    for w in noise_energy:
-        features, labels = (
-            problem.draw(rng, runs, dataset_size) if data is None else data
-        )
-        residual = (features @ model[:, None, :, None])[..., 0] - labels
-        batch = rng.random(residual.shape) < rate
-        weighted = np.stack(
-            [
-                batch * residual / (M * rate * dataset_size),
-                residual / (M * dataset_size),
-            ]
-        )
-        signal, full = (weighted[..., None, :] @ features)[..., 0, :].sum(axis=2)
-        yield LeastSquaresRound(model, signal, full)
-        noise = np.sqrt(w / (2 * d)) * rng.standard_normal(model.shape)
-        model = model - learning_rate * (signal + noise)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from companion.bounds import (
+    Constants,
     SignalMoment,
     convergence_bound,
     largest_learning_rate,
@@ -16,13 +17,13 @@ from companion.bounds import (
 from companion.theory.convergence import Training
 from companion.theory.least_squares import LeastSquares
 
-KNOWN = {"smoothness": 2.0, "A1": 0.5, "A2": 0.3, "C1": 0.2, "C2": 0.7}
+KNOWN = Constants(2.0, 0.5, 0.3, 0.2, 0.7)
 
 
-def by_the_paper(eta, d, noise_power, lam, gap, L, A1, A2, C1, C2, k2):
-    """Theorem 1 in eta, with plain sums; as printed, k2 is 2."""
+def by_the_paper(eta, d, noise_power, lam, gap, L, A1, A2, C1, C2):
+    """Theorem 1 in eta, with plain sums."""
     T = len(eta)
-    phi = 2 * gap / (lam * T) + k2 * L * lam * (2 * C2 * (A1 + 1) + A2)
+    phi = 2 * gap / (lam * T) + 2 * L * lam * (2 * C2 * (A1 + 1) + A2)
     return phi + L * lam / (2 * T) * math.fsum(d * noise_power / value for value in eta)
 
 
@@ -30,38 +31,28 @@ def by_the_paper(eta, d, noise_power, lam, gap, L, A1, A2, C1, C2, k2):
     st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=20),
     *(st.floats(0.01, 1), st.floats(0, 1e3), st.floats(1e-3, 1e3)),
     *[st.floats(0, 1e3)] * 4,
-    st.sampled_from([1, 2]),
 )
-def test_right_side_is_the_paper_s(eta, share, gap, L, A1, A2, C1, C2, k2):
+def test_right_side_is_the_paper_s(eta, share, gap, L, A1, A2, C1, C2):
     d, noise_power = 26_010, 1e-12
     lam = share / (4 * L * (C1 + 1) * (A1 + 1))
-    bound = convergence_bound(
-        d * noise_power / np.array(eta),
-        lam,
-        gap,
-        smoothness=L,
-        A1=A1,
-        A2=A2,
-        C1=C1,
-        C2=C2,
-        batch_second_moment=k2,
-    )
-    expected = by_the_paper(eta, d, noise_power, lam, gap, L, A1, A2, C1, C2, k2)
+    energy = d * noise_power / np.array(eta)
+    bound = convergence_bound(energy, lam, gap, Constants(L, A1, A2, C1, C2))
+    expected = by_the_paper(eta, d, noise_power, lam, gap, L, A1, A2, C1, C2)
     # a handful of roundings
     assert float(bound.total) == pytest.approx(expected, rel=1e-12)
 
 
 def test_the_largest_learning_rate_is_the_paper_s_and_is_admitted():
     limit = 1 / (4 * 2.0 * 1.2 * 1.5)
-    assert float(largest_learning_rate(2.0, 0.5, 0.2)) == pytest.approx(limit)
-    convergence_bound([1.0], limit, 1.0, **KNOWN)
+    assert float(largest_learning_rate(KNOWN)) == pytest.approx(limit)
+    convergence_bound([1.0], limit, 1.0, KNOWN)
     with pytest.raises(ValueError, match=f"learning_rate must be at most {limit:.6g}"):
-        convergence_bound([1.0], [limit / 2, 1.01 * limit], 1.0, **KNOWN)
-    with pytest.raises(ValueError, match="learning_rate"):  # smaller batches allow less
-        convergence_bound([1.0], limit, 1.0, **KNOWN, batch_second_moment=3)
-    signal = SignalMoment.bounded(1, 10)
+        convergence_bound([1.0], [limit / 2, 1.01 * limit], 1.0, KNOWN)
+    signal = SignalMoment(1.0, 0.0, 0.1)
     with pytest.raises(ValueError, match="learning_rate must be below 1"):
-        nearly_exact_bound([1.0], 1.0, 1.0, smoothness=2.0, signal=signal)
+        nearly_exact_bound(
+            [1.0], 1.0, 1.0, smoothness=2.0, signal=signal, mean_curvature=2.0
+        )
 
 
 def random_training(spread, energy, T, batch_size, M, seed):
@@ -73,9 +64,9 @@ def random_training(spread, energy, T, batch_size, M, seed):
     training = Training(
         problem, rng.standard_normal(3), 1.0, np.full(T, energy), batch_size, 20
     )
-    L, A1, _, C1, _, _ = problem.constants
+    older = float(largest_learning_rate(problem.constants))
     limit = 2 / (training.signal_moment().slope * problem.feature_variance.max())
-    return training, float(largest_learning_rate(L, A1, C1)), float(limit)
+    return training, older, float(limit)
 
 
 @given(
@@ -106,7 +97,7 @@ def test_exactly_known_trainings_obey_both(
 def test_without_one_of_its_terms_the_paper_s_would_be_wrong(term):
     """Negative control: neither term is slack enough to hide behind the others."""
     problem = LeastSquares(np.ones(3), np.zeros((2, 3)), 1e-3)
-    lam = float(largest_learning_rate(1, problem.constants.A1, 0))
+    lam = float(largest_learning_rate(problem.constants))
     start, energy = (
         (np.full(3, 2.0), 0.0) if term == "initial" else (np.full(3, 1e-3), 50.0)
     )
@@ -115,21 +106,16 @@ def test_without_one_of_its_terms_the_paper_s_would_be_wrong(term):
     assert bound.total - getattr(bound, term) < training.exact() <= bound.total
 
 
-@given(
-    st.floats(0.01, 1),
-    st.floats(0.1, 9),
-    st.floats(0, 9),
-    st.floats(0, 9),
-    st.floats(0, 9),
-    st.floats(1, 4),
-)
-def test_nearly_exact_bound_is_never_above_the_paper_s(share, L, A1, A2, C1, k2):
-    constants = {"A1": A1, "A2": A2, "C1": C1, "C2": 0.7, "batch_second_moment": k2}
-    limit = float(largest_learning_rate(L, A1, C1, k2))
-    signal = SignalMoment.any_samples(**constants)
+@given(st.floats(0.01, 1), st.floats(0.1, 9), *[st.floats(0, 9)] * 3)
+def test_nearly_exact_bound_is_never_above_the_paper_s(share, L, A1, A2, C1):
+    constants = Constants(L, A1, A2, C1, C2=0.7)
+    limit = float(largest_learning_rate(constants))
+    signal = SignalMoment.any_samples(constants, 2)
     w = [0.3, 2.0]
-    paper = convergence_bound(w, share * limit, 1.5, smoothness=L, **constants)
-    new = nearly_exact_bound(w, share * limit, 1.5, smoothness=L, signal=signal)
+    paper = convergence_bound(w, share * limit, 1.5, constants)
+    new = nearly_exact_bound(
+        w, share * limit, 1.5, smoothness=L, signal=signal, mean_curvature=L
+    )
     for name in paper._fields:
         assert float(getattr(new, name)) <= float(getattr(paper, name)) * (1 + 1e-12)
     # its rates reach four times as far
@@ -149,6 +135,5 @@ def test_bounded_samples_need_no_constants(M, n, q, seed):
     rng = np.random.default_rng(seed)
     sample = rng.standard_normal((M, n, 3)) + 3 * rng.standard_normal((M, 1, 3))
     sample *= 2 / np.maximum(2, np.linalg.norm(sample, axis=-1, keepdims=True))
-    slope, heterogeneity, sampling = SignalMoment.bounded(2, M * q * n)
-    limit = slope * np.sum(sample.mean(axis=(0, 1)) ** 2) + heterogeneity + sampling
+    limit = np.sum(sample.mean(axis=(0, 1)) ** 2) + 2**2 / (M * q * n)
     assert second_moment_of_all_batches(sample, q) <= limit * (1 + 1e-12)
