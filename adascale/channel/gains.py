@@ -11,6 +11,7 @@ import numpy as np
 
 from adascale import checks as check
 from adascale.channel.arrays import is_array, read_array
+from adascale.channel.floors import EmpiricalFloors
 from adascale.channel.reading import DECIBELS, Reading
 from adascale.channel.rounds import (
     Entries,
@@ -42,6 +43,10 @@ class Trace(NamedTuple):
     """The rounds before the ``split``."""
     gain: FloatArray | None = None
     r"""Linear gains :math:`|h_{m,t}|^2` of all devices, shape (M, T); None if the trace has ``min_gain`` alone."""
+
+    def floor_law(self, scenario: Scenario, *_: object) -> EmpiricalFloors:
+        """Return the distribution of the floors of these rounds, whatever the mean gains."""
+        return EmpiricalFloors.of(scenario, self.min_gain)
 
 
 def read_gains(

@@ -124,17 +124,10 @@ def _build(
     """Build the policy, from what it needs of the trace."""
     if trace is not None:
         method = adascale.comparison.with_past(method, scenario, trace, hindsight)
-    if trace is None or method.past is None:
-        has_law = method.constructor is not None
-        return method.build_policy(
-            **{"scenario": scenario, "budget": nu} if has_law else {}
-        )
-    min_gain = method.last_rounds(trace.min_gain, scenario.num_rounds)
-    problem = adascale.Problem(scenario, min_gain, nu)
-    if not method.chooses_senders:
-        return method.build(problem, trace.mean_gain)
-    total = problem.min_noise_energy.mean() + nu
-    return method.build(scenario, min_gain, total)
+        if method.chooses_senders and nu is not None:
+            past = trace.min_gain[-scenario.num_rounds :]
+            nu += scenario.floor(past).mean()  # a total noise energy
+    return method.build(adascale.comparison.Known(scenario, nu))
 
 
 def _budget_mode(policy: Any, method: Method, hindsight: bool) -> str:
@@ -142,7 +135,7 @@ def _budget_mode(policy: Any, method: Method, hindsight: bool) -> str:
     mode = policy.budget_mode
     if "future" in method.needs:
         mode = "past"
-    elif method.constructor is not None:
+    elif method.tuned:
         mode = "law"
     elif isinstance(policy, adascale.policies.Truncated) and policy.epsilon is not None:
         mode = "epsilon"

@@ -3,6 +3,7 @@
 from adascale.comparison.costs import measure
 from adascale.comparison.leakage import PAPER, leakage_table
 from adascale.comparison.methods import (
+    Known,
     Method,
     PolicyBuilder,
     TunedOnModel,
@@ -15,6 +16,7 @@ from adascale.comparison.past import with_past
 
 __all__ = [
     "PAPER",
+    "Known",
     "Method",
     "PolicyBuilder",
     "TunedOnModel",

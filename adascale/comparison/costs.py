@@ -7,6 +7,7 @@ import numpy as np
 from adascale.accounting import Accountant
 from adascale.channel import Channel, ChannelModel
 from adascale.checks import FloatArray
+from adascale.comparison.methods import Known, Method
 from adascale.policies import Policy, Selecting, Selection
 from adascale.policies.base import NamedFailures
 from adascale.problem import RENYI, Problem, over_devices
@@ -16,15 +17,15 @@ PER_ROUND = ("noise_energy", "eta", "senders")
 
 
 def decide(
-    method: Any, problem: Problem, draw: Channel, total: Any, assumed: ChannelModel
+    method: Method, problem: Problem, draw: Channel, total: Any, assumed: ChannelModel
 ) -> tuple[Any, FloatArray | Selection]:
     """Build a policy for one realisation, at its budget or, if it chooses who sends, at a total; also run it."""
     scenario = problem.scenario
-    if method.chooses_senders:
-        policy = method.build(scenario, draw.gain, total)
-    else:
-        mean_gain = scenario.mean_gain(draw.path_loss)
-        policy = method.build(problem, mean_gain, assumed)
+    budget = total if method.chooses_senders else problem.budget
+    mean_gain = scenario.mean_gain(draw.path_loss)
+    policy = method.build(
+        Known(scenario, budget, problem.min_gain, mean_gain, draw.gain, assumed)
+    )
     return policy, run(policy, problem, draw.gain)
 
 

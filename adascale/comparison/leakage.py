@@ -272,15 +272,10 @@ def _measure(task: _Task) -> "pd.DataFrame":
         chosen, own_spend = drawn, spend
         if part.size < spend_of.size:
             chosen, own_spend = drawn.rows(part % R), spend_of[part]
-        problem = chosen.problem
+        rounds = chosen.problem
+        problem = Problem(scenario, rounds.min_gain, own_spend, rounds.exposure)
         try:
-            if method.chooses_senders:
-                policy = method.build(scenario, chosen.gain, own_spend)
-            else:
-                problem = Problem(
-                    scenario, problem.min_gain, own_spend, problem.exposure
-                )
-                policy = method.build(problem, chosen.mean_gain, task.block.channel)
+            policy = method(problem, chosen.mean_gain, task.block.channel, chosen.gain)
             columns = _columns(policy, problem, chosen.gain, own_spend, task)
         except BudgetNotReached:
             parts += np.array_split(part, 2) if part.size > 1 else []

@@ -5,12 +5,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-import numpy as np
+from numpy.typing import ArrayLike
 
 from adascale import registry, tuning
 from adascale.channel import ChannelModel, Rayleigh, Trace
 from adascale.checks import FloatArray
-from adascale.errors import InvalidInput
 from adascale.policies import OnlinePolicy, Policy, Selecting
 from adascale.problem import Problem
 from adascale.scenario import Scenario
@@ -19,146 +18,69 @@ Arguments = dict[str, Any]
 PolicyBuilder = Callable[..., Policy]
 """A method, a policy class, or a function of a problem and its mean gains that returns a policy."""
 
-_STATISTICS = {"law", "mean_gain"}
 SEED = 51_000_017
 """Default seed of :func:`TunedOnModel`."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a policy may be built from; a method reads of it what is in its ``needs``."""
+
+    scenario: Scenario
+    budget: ArrayLike | None = None
+    r""":math:`\nu`, or the total noise energy :math:`W` of a policy that chooses who sends."""
+    min_gain: FloatArray | None = None
+    """The rounds on which a parameter is tuned, shape (..., T): those to come, or earlier ones in their place."""
+    mean_gain: FloatArray | None = None
+    """Mean gains of the devices, shape (..., M)."""
+    gain: FloatArray | None = None
+    """The gains of all devices in these rounds, shape (..., M, T), for a policy that chooses who sends."""
+    channel: ChannelModel | Trace | None = None
+    """The channel model that the server assumes, or earlier rounds; default Rayleigh."""
+
+    @property
+    def problem(self) -> Problem:
+        """The rounds at the budget."""
+        return Problem(self.scenario, self.min_gain, self.budget)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, eq=False)
 class Method:
     r"""How a policy is built for a problem, and what must be known for it.
 
-    Call a method with a problem, the mean gains of its devices, shape (..., M), and the channel model that the server
-    assumes; it returns the policy.  Leave out what it does not need.  If it ``chooses_senders``, call it with the
-    scenario, the gains of all devices, shape (..., M, T), and the total noise energy :math:`W` instead.
+    Call a method with a problem, the mean gains of its devices, shape (..., M), the channel model that the server
+    assumes, and the gains of all devices, shape (..., M, T); it returns the policy.  Leave out what it does not need.
+    If it ``chooses_senders``, the budget of the problem is the total noise energy :math:`W`.
     """
 
-    function: PolicyBuilder | None = None
-    """A function that does all this in place of the class."""
+    builder: Callable[["Method", Known], Policy]
+    """Builds the policy of the method from what is known: a function of this module, so that it can be pickled."""
     policy: type[Policy] = Policy
-    """The class of the policy; the base class if only ``function`` knows."""
+    """The class of the policy; the base class if only ``builder`` knows."""
     fixed: Arguments = field(default_factory=dict)
     """Arguments of the class that are given."""
     needs: frozenset[str] = frozenset({"future"})
     """What it is built from, of ``future`` (the rounds on which it is evaluated), ``past`` (:func:`with_past`), ``law,
     mean_gain`` and ``epsilon``, which :meth:`guaranteeing` gives."""
-    constructor: PolicyBuilder | None = None
-    """The class method that builds it, ``from_law`` or ``of_total``, if that is not the class itself."""
     tuned: str = ""
     """The parameter that is tuned, if there is one."""
-    model: Arguments = field(default_factory=dict)
-    """How the channel is modelled by :func:`TunedOnModel`: ``channel, draws`` and ``seed``, or what earlier rounds
-    say of it: ``law`` and ``mean_gain``."""
-    past: Trace | None = None
-    """The rounds that stand in for the future (:func:`with_past`)."""
 
-    def __call__(self, *arguments: Any) -> Any:
-        """Build the policy."""
-        return self.build(*arguments)
-
-    @property
-    def build(self) -> PolicyBuilder:
-        """What is called with these arguments."""
-        if self.past is not None:
-            return partial(self._from_past, self.past)
-        by_class = self._selecting if self.chooses_senders else self._scaling
-        return self.function or by_class
-
-    def _from_past(self, past: Trace, first: Any, *rest: Any) -> Policy:
-        """Build the policy with the last earlier rounds in place of those to come."""
-        build = replace(self, past=None).build
-        if self.chooses_senders:
-            later, *total = rest
-            return build(first, self.last_rounds(past.gain, later.shape[-1]), *total)
-        budget = np.broadcast_to(first.budget, first.batch_shape)
-        earlier = self.last_rounds(past.min_gain, first.num_rounds)
-        return build(Problem(first.scenario, earlier, budget), *rest)
-
-    def last_rounds(self, past: FloatArray | None, rounds: int) -> FloatArray:
-        """Return the last of earlier rounds, on which the policy is tuned; refuse to take fewer."""
-        if past is None or past.shape[-1] < rounds:
-            got = "min_gain alone" if past is None else past.shape[-1]
-            raise InvalidInput(
-                f"the earlier rounds must be {rounds} at least, on which {self.policy.__name__} is tuned, got {got}",
-                "gain",
-            )
-        return past[..., -rounds:]
-
-    def _selecting(self, scenario: Scenario, gain: Any, total: Any) -> Policy:
-        if self.constructor is None:
-            return self.build_policy()
-        return self.build_policy(scenario=scenario, gain=gain, total=total)
-
-    def _scaling(
+    def __call__(
         self,
         problem: Problem,
         mean_gain: FloatArray | None = None,
-        assumed: ChannelModel | None = None,
-    ) -> Policy:
-        scenario = problem.scenario
-        statistics = self._statistics(scenario, mean_gain, assumed)
-        if self.constructor is not None:
-            return self.build_policy(
-                scenario=scenario, budget=problem.budget, **statistics
-            )
-        if not self.tuned:
-            return self.build_policy(**statistics)
-        law = statistics.pop("law", None)
-        gains = statistics.values()
-        if law is None:
-            guess = self.policy.guess(problem)
-            value = tuning.match_budget(self.of_value, problem, *gains, guess=guess)
-        else:
-            value = tuning.match_law(
-                self.of_value,
-                scenario,
-                problem.budget,
-                law,
-                *gains,
-                draws=self.model["draws"],
-                seed=self.model["seed"],
-                guess=self.policy.guess,
-            )
-        return self.of_value(value, *gains)
-
-    def of_value(self, value: FloatArray, *mean_gain: FloatArray) -> Policy:
-        """Build the policy with a value of its parameter, and the mean gains if it needs them."""
-        return self.build_policy(
-            **{self.tuned: value}, **dict(zip(["mean_gain"], mean_gain, strict=False))
+        channel: ChannelModel | None = None,
+        gain: FloatArray | None = None,
+    ) -> Any:
+        """Build the policy."""
+        rounds = problem.min_gain
+        return self.build(
+            Known(problem.scenario, problem.budget, rounds, mean_gain, gain, channel)
         )
 
-    def build_policy(self, **arguments: Any) -> Policy:
-        """Build the policy from these arguments and the fixed ones; say what to declare if one does not fit."""
-        build: PolicyBuilder = self.constructor or self.policy
-        try:
-            return build(**(arguments | self.fixed))
-        except TypeError as error:
-            raise ValueError(
-                f"policy {self.policy.__name__}: {error}; give an argument as policy:name=value; in a class of your "
-                "own, declare a parameter to be tuned in `tuned`, statistics in `needs_mean_gain` or `needs_law`"
-            ) from None
-
-    def _statistics(
-        self,
-        scenario: Scenario,
-        mean_gain: Any,
-        assumed: ChannelModel | None,
-    ) -> Arguments:
-        """Return what the policy needs of the channel's statistics, by the name of the argument."""
-        needs = self.needs - {"future", "past"}
-        name = self.policy.__name__
-        if "epsilon" in needs:
-            raise ValueError(f"{name} needs epsilon, and spends no nu")
-        if needs and mean_gain is None:
-            raise ValueError(
-                f"{name} needs mean_gain, the mean channel gain of every device"
-            )
-        statistics: Arguments = {"mean_gain": mean_gain}
-        if "law" in needs:
-            channel = self.model["channel"] or assumed or Rayleigh()
-            statistics["law"] = channel.floor_law(scenario, mean_gain)
-        needed = {name: value for name, value in statistics.items() if name in needs}
-        return needed | {name: self.model[name] for name in _STATISTICS & {*self.model}}
+    def build(self, known: Known) -> Any:
+        """Build the policy from what is known."""
+        return self.builder(self, known)
 
     def guaranteeing(self, epsilon: float, delta: float) -> "Method":
         """Return the method of the same class that guarantees epsilon at delta, or at its own delta."""
@@ -186,11 +108,7 @@ class Method:
         decides_by_round = issubclass(self.policy, OnlinePolicy | Selecting)
         if "future" in self.needs or not decides_by_round:
             return "gains to come"
-        is_told = {"law", "mean_gain", "past", "prior"} & {
-            *self.needs,
-            *self.fixed,
-            *self.model,
-        }
+        is_told = {"law", "mean_gain", "past", "prior"} & {*self.needs, *self.fixed}
         return "law" if is_told else "nothing"
 
 
@@ -201,18 +119,20 @@ def TunedOnRealisation(policy: type[Policy], **fixed: Any) -> Method:
     One that chooses who sends gets its parameter from its class method ``of_total``.
     """
     tuned, needs = _declared(policy, fixed)
-    constructor = None
-    if issubclass(policy, Selecting):
-        tuned = ""
-        if {*policy.fixed_by}.isdisjoint(fixed):
-            constructor = getattr(policy, "of_total", None)
     if "law" in needs:
         raise ValueError(
             f"{policy.__name__} needs the law of the floors: use TunedOnModel, or give law="
         )
-    if tuned or constructor:
+    builder = _with_statistics
+    if issubclass(policy, Selecting):
+        is_free = {*policy.fixed_by}.isdisjoint(fixed)
+        if is_free and hasattr(policy, "of_total"):
+            builder = _of_total
+    elif tuned:
+        builder = _tuned_on_rounds
+    if builder is not _with_statistics:
         needs |= {"future"}
-    return Method(None, policy, fixed, needs, constructor, tuned)
+    return Method(builder, policy, fixed, needs, tuned)
 
 
 def TunedOnModel(
@@ -246,11 +166,15 @@ def TunedOnModel(
         raise ValueError(
             f"policy {policy.__name__} sees all rounds at once, expected an OnlinePolicy"
         )
-    constructor = getattr(policy, "from_law", None) if from_law and tuned else None
-    if tuned and not (constructor and "law" in fixed):
-        needs |= {"law"}
-    model = {"channel": channel, "draws": draws, "seed": seed}
-    return Method(None, policy, fixed, needs, constructor, tuned, model)
+    builder: Callable[[Method, Known], Policy] = _with_statistics
+    if tuned:
+        is_built = from_law and hasattr(policy, "from_law")
+        builder = _from_law if is_built else partial(_tuned_on_draws, draws, seed)
+        if not (is_built and "law" in fixed):
+            needs |= {"law"}
+    if channel is not None:
+        builder = partial(_assuming, channel, builder)
+    return Method(builder, policy, fixed, needs, tuned)
 
 
 def _declared(policy: type[Policy], fixed: Arguments) -> tuple[str, frozenset[str]]:
@@ -263,14 +187,13 @@ def _declared(policy: type[Policy], fixed: Arguments) -> tuple[str, frozenset[st
             f"policy {policy.__name__} must have at most one parameter to tune, "
             f"got {', '.join(parameters)}; fix the others"
         )
-    needs = set()
-    if policy.needs_mean_gain and "mean_gain" not in fixed:
-        needs.add("mean_gain")
-    if policy.needs_law and "law" not in fixed:
-        needs.add("law")
-    if policy.needs_epsilon and "epsilon" not in fixed:
-        needs.add("epsilon")
-    return "".join(parameters), frozenset(needs)
+    declared = {
+        "mean_gain": policy.needs_mean_gain,
+        "law": policy.needs_law,
+        "epsilon": policy.needs_epsilon,
+    }
+    needs = {name for name, is_needed in declared.items() if is_needed}
+    return "".join(parameters), frozenset(needs - fixed.keys())
 
 
 def as_method(policy: PolicyBuilder, **fixed: Any) -> Method:
@@ -284,13 +207,100 @@ def as_method(policy: PolicyBuilder, **fixed: Any) -> Method:
     if isinstance(policy, type):
         needs_law = getattr(policy, "needs_law", False)
         return (TunedOnModel if needs_law else TunedOnRealisation)(policy, **fixed)
-    return Method(partial(_without_channel, policy))
+    return Method(partial(of_function, policy))
 
 
-def _without_channel(
-    build: PolicyBuilder, problem: Problem, mean_gain: Any = None, *_: Any
+def of_function(function: PolicyBuilder, _: Method, known: Known) -> Policy:
+    """Call a function of a problem and its mean gains."""
+    return function(known.problem, known.mean_gain)
+
+
+def _with_statistics(method: Method, known: Known) -> Policy:
+    """Build the class itself, with the statistics that it needs."""
+    if "epsilon" in method.needs:
+        raise ValueError(f"{method.policy.__name__} needs epsilon, and spends no nu")
+    return _construct(method.policy, statistics(method, known) | method.fixed)
+
+
+def _tuned_on_rounds(method: Method, known: Known) -> Policy:
+    """Tune the parameter on the rounds that are known."""
+    problem = known.problem
+    given = statistics(method, known)
+    guess = method.policy.guess(problem)
+    build = partial(_of_value, method)
+    value = tuning.match_budget(build, problem, *given.values(), guess=guess)
+    return build(value, *given.values())
+
+
+def _tuned_on_draws(draws: int, seed: int, method: Method, known: Known) -> Policy:
+    """Tune the parameter on rounds that are drawn from the distribution of the floors."""
+    given = statistics(method, known)
+    law = given.pop("law")
+    build = partial(_of_value, method)
+    options: Arguments = {
+        "draws": draws,
+        "seed": seed,
+        "guess": method.policy.guess,
+    }
+    what: Any = build, known.scenario, known.budget, law
+    return build(tuning.match_law(*what, *given.values(), **options), *given.values())
+
+
+def _of_value(method: Method, value: FloatArray, *mean_gain: FloatArray) -> Policy:
+    """Build the class with a value of its parameter, and the mean gains if it needs them."""
+    given = dict(zip(["mean_gain"], mean_gain, strict=False))
+    return _construct(method.policy, {method.tuned: value} | given | method.fixed)
+
+
+def _from_law(method: Method, known: Known) -> Policy:
+    """Build the class by its ``from_law``."""
+    policy: Any = method.policy
+    given = {"scenario": known.scenario, "budget": known.budget}
+    given |= statistics(method, known)
+    return _construct(policy.from_law, given | method.fixed)
+
+
+def _of_total(method: Method, known: Known) -> Policy:
+    """Build a class that chooses who sends by its ``of_total``."""
+    policy: Any = method.policy
+    given = {"scenario": known.scenario, "gain": known.gain, "total": known.budget}
+    return _construct(policy.of_total, given | method.fixed)
+
+
+def _assuming(
+    channel: ChannelModel,
+    builder: Callable[[Method, Known], Policy],
+    method: Method,
+    known: Known,
 ) -> Policy:
-    return build(problem, mean_gain)
+    """Build the policy of a server that assumes this channel model."""
+    return builder(method, replace(known, channel=channel))
+
+
+def _construct(build: Any, arguments: Arguments) -> Any:
+    """Call a class or a class method of it; say what to declare if an argument does not fit."""
+    try:
+        return build(**arguments)
+    except TypeError as error:
+        name = getattr(build, "__self__", build).__name__
+        raise ValueError(
+            f"policy {name}: {error}; give an argument as policy:name=value; in a class of your "
+            "own, declare a parameter to be tuned in `tuned`, statistics in `needs_mean_gain` or `needs_law`"
+        ) from None
+
+
+def statistics(method: Method, known: Known) -> Arguments:
+    """Return what a policy needs of the channel's statistics, by the name of the argument."""
+    channel, mean_gain = known.channel or Rayleigh(), known.mean_gain
+    needs = method.needs & {"law", "mean_gain"}
+    if needs and mean_gain is None and not isinstance(channel, Trace):
+        raise ValueError(
+            f"{method.policy.__name__} needs mean_gain, the mean channel gain of every device"
+        )
+    given: Arguments = {"mean_gain": mean_gain} if "mean_gain" in needs else {}
+    if "law" in needs:
+        given["law"] = channel.floor_law(known.scenario, mean_gain)  # type: ignore[arg-type]
+    return given
 
 
 def reported_parameters(policy: Policy) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """Methods that learn from the earlier rounds of a trace."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from adascale.channel import EmpiricalFloors, Trace
-from adascale.comparison.methods import Method, TunedOnModel
+from adascale.channel import Trace
+from adascale.comparison.methods import Known, Method, TunedOnModel
 from adascale.errors import InvalidInput
 from adascale.policies import Learn, PrivacyBudget
 from adascale.scenario import Scenario
@@ -30,34 +31,36 @@ def with_past(
         Whether these are the rounds on which it is evaluated: then a parameter is always tuned, and Learn is told
         nothing.
     """
-    policy = method.policy
-    if "future" in method.needs and hasattr(policy, "from_law") and not is_future:
+    policy, needs = method.policy, method.needs
+    if "future" in needs and hasattr(policy, "from_law") and not is_future:
         method = TunedOnModel(policy, **method.fixed)
-    told = _told_by(method, scenario, past, is_future)
-    needs = method.needs - {*told}
-    if method.tuned and method.constructor is None and "law" in told:
-        # the floors on which the parameter is tuned are drawn from the law
-        method = replace(method, model=method.model | told, needs=needs)
-    else:
-        method = replace(method, fixed=told | method.fixed, needs=needs)
-    if "future" not in method.needs:
-        return method
-    return replace(method, needs=method.needs - {"future"} | {"past"}, past=past)
-
-
-def _told_by(
-    method: Method, scenario: Scenario, past: Trace, is_future: bool
-) -> dict[str, Any]:
-    """Return what earlier rounds tell a policy of the channel, by the name of the argument."""
-    law = EmpiricalFloors.of(scenario, past.min_gain)
-    statistics = {"law": law, "mean_gain": past.mean_gain}
-    told = {name: statistics[name] for name in method.needs & statistics.keys()}
-    policy = method.policy
-    if policy in _LAW and not (is_future and policy is Learn):
-        told[_LAW[policy]] = law
-    if any(value is None for value in told.values()):
+        needs = method.needs
+    if "mean_gain" in needs and past.mean_gain is None:
         raise InvalidInput(
             f"{policy.__name__} needs the gains of every device, which the trace does not have",
             "gain",
         )
-    return told
+    fixed = method.fixed
+    if policy in _LAW and not (is_future and policy is Learn):
+        fixed = {_LAW[policy]: past.floor_law(scenario)} | fixed
+    if "future" in needs:
+        needs = needs - {"future"} | {"past"}
+    builder = partial(_from_past, past, method.builder)
+    return replace(method, builder=builder, fixed=fixed, needs=needs)
+
+
+def _from_past(past: Trace, builder: Any, method: Method, known: Known) -> Any:
+    """Build the policy from what earlier rounds say of the channel, the last of them in place of those to come."""
+    known = replace(known, mean_gain=past.mean_gain, channel=past)
+    if "past" in method.needs:
+        rounds = known.scenario.num_rounds
+        seen = past.gain if method.chooses_senders else past.min_gain
+        if seen is None or seen.shape[-1] < rounds:
+            got = "min_gain alone" if seen is None else seen.shape[-1]
+            raise InvalidInput(
+                f"the earlier rounds must be {rounds} at least, on which {method.policy.__name__} is tuned, got {got}",
+                "gain",
+            )
+        last = seen[..., -rounds:]
+        known = replace(known, min_gain=last, gain=last)
+    return builder(method, known)

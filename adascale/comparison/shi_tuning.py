@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import ArrayLike
 from adascale import checks as check
 from adascale.accounting import OrdersTooFew
 from adascale.checks import FloatArray, IndexArray
-from adascale.comparison.methods import Method
+from adascale.comparison.methods import Method, of_function
 from adascale.compiled import njit
 from adascale.errors import BudgetNotReached
 from adascale.policies import LyapunovPowerControl, Optimal, water_level
@@ -50,7 +51,7 @@ def best_lyapunov(
     return LyapunovPowerControl(match.penalty, match.rate)
 
 
-BEST_LYAPUNOV = Method(best_lyapunov, LyapunovPowerControl)
+BEST_LYAPUNOV = Method(partial(of_function, best_lyapunov), LyapunovPowerControl)
 """The method of :func:`best_lyapunov`."""
 
 

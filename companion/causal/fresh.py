@@ -112,18 +112,27 @@ def learn_with_prior(
     return policies.Learn(prior=law, **options)
 
 
+def _of_model(function, _, known):
+    return function(known.problem, known.mean_gain, known.channel)
+
+
+def _assuming(function, **options):
+    """Return the method of a function that reads the channel model that is believed."""
+    return Method(partial(_of_model, partial(function, **options)))
+
+
 CAUSAL: dict[str, PolicyBuilder] = {
     "ConstantLevel": TunedOnModel(policies.ConstantLevel),
     "ReSolve": TunedOnModel(policies.ReSolve),
     "AdaScale, warm": TunedOnModel(policies.AdaScale),
-    "Learn, prior": Method(partial(learn_with_prior, budget_mode="average")),
+    "Learn, prior": _assuming(learn_with_prior, budget_mode="average"),
     "Learn": TunedOnModel(policies.Learn),
     "AdaScale": TunedOnModel(policies.AdaScale, from_law=False, draws=DRAWS),
     "PowerControl": TunedOnModel(policies.PowerControl, draws=DRAWS),
-    "LyapunovPowerControl": Method(foreseen_lyapunov),
+    "LyapunovPowerControl": _assuming(foreseen_lyapunov),
     "DynamicProgramme, hard": TunedOnModel(policies.DynamicProgramme),
     "ReSolve, hard": TunedOnModel(policies.ReSolve, budget_mode="hard"),
-    "Learn, prior, hard": Method(partial(learn_with_prior, budget_mode="hard")),
+    "Learn, prior, hard": _assuming(learn_with_prior, budget_mode="hard"),
     "Learn, hard": TunedOnModel(policies.Learn, budget_mode="hard"),
     "EstimFuture": TunedOnModel(policies.EstimFuture, estimate="minimum"),
     "EstimFuture, devices": TunedOnModel(policies.EstimFuture, estimate="devices"),
