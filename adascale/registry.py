@@ -115,7 +115,7 @@ def find(kind: str, name: str) -> Found:
         name = _registered(kind, name)
         module, _, attribute = NAMES[kind][name].partition(":")
         return Found(name, name, getattr(importlib.import_module(module), attribute))
-    _refuse_foreign(kind, name)
+    _refuse_standard_library(kind, name)
     what = f"{SINGULAR[kind]} {name!r}"
     module, _, attribute = name.partition(":")
     try:
@@ -157,6 +157,7 @@ def parse_options(text: str) -> tuple[str, dict[str, Any]]:
     if not match:
         return text, {}
     options: dict[str, Any] = {}
+    # a comma ends an argument if a key and = follow
     for part in re.split(r",(?=[^,=]*=)", match[2]):
         key, equals, value = (field.strip() for field in part.partition("="))
         if not equals or not key.isidentifier():
@@ -169,6 +170,7 @@ def parse_options(text: str) -> tuple[str, dict[str, Any]]:
 
 def _literal_or_word(text: str) -> Any:
     """Return the value of a Python literal, whose numbers are decimal, or else the text itself."""
+    # numbers such as 1_000 and 0x10 are Python, but not decimal
     quoted = {"'", '"'} & {*text}
     if not quoted and re.search(r"\d_\d|\b0[xob]", text, re.IGNORECASE):
         raise ValueError(
@@ -192,7 +194,7 @@ def source_digest(kind: str, name: str) -> str | None:
     """
     if ":" not in name or _top(name) == "adascale":
         return None
-    _refuse_foreign(kind, name)
+    _refuse_standard_library(kind, name)
     module = name.partition(":")[0]
     try:
         with _working_directory():
@@ -225,7 +227,7 @@ def _plain(name: str) -> str:
     return name.replace("-", "").replace("_", "").lower()
 
 
-def _refuse_foreign(kind: str, name: str) -> None:
+def _refuse_standard_library(kind: str, name: str) -> None:
     """Refuse a module of the standard library, or a malformed name."""
     word = r"(?!__)\w+"
     if _top(name) in sys.stdlib_module_names or not re.fullmatch(

@@ -45,7 +45,11 @@ def interval(values: ArrayLike, level: float = 0.95) -> Interval:
 
 
 def log_interval(values: ArrayLike, level: float = 0.95) -> Interval:
-    r"""Compute the geometric mean of values >= 0 and its t interval, as :func:`interval` of :math:`\ln v_i`."""
+    r"""Compute the geometric mean of values >= 0 and its t interval.
+
+    They are the exponentials of :func:`interval` of :math:`\ln v_i`.  A value of 0 makes the mean and the lower end 0,
+    and the upper end infinite unless all values are 0.
+    """
     v = check.at_least("values", values, 0)
     zero = v == 0
     if zero.any():

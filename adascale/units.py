@@ -11,7 +11,10 @@ THERMAL_DENSITY = 1.380649e-23 * 290
 
 
 def in_watts(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a scenario that a file gives, with powers in watts."""
+    """Return the parameters of a scenario that a file gives, with powers in watts.
+
+    Interference is noise for the receiver, but does not protect, as a server may know or cancel it.
+    """
     values = dict(table)
     for name in ("max_power", "noise_power"):
         power = values.get(name)

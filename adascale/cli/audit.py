@@ -7,7 +7,7 @@ with the given confidence. No audit can prove an epsilon.
 The canaries are gradients of norm C, and the audit observes what the server receives in every round. Three bounds hold
 jointly. one_run assumes nothing. rates assumes independent scores, which holds because each canary has its own axis and
 each run its own noise. scaled also assumes the claimed noise up to a factor. lower is the larger of one_run and rates,
-which assume nothing about the noise.
+which do not use what is claimed of the noise.
 
 epsilon is proven and holds for every device. accounted is that of the audited devices, which have the sampling rate and
 the batch size of the first one, and renyi is theirs by the conversion at Opacus' orders. If a bound exceeds accounted,
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> None:
         "lower": result.lower,
         **result._asdict(),
     }
-    print(common.shown(totals, options.json), flush=True)
+    print(common.results_text(totals, options.json), flush=True)
     if result.refuted:
         bounds = [f"{name} {value:.4g}" for name, value in result.refuted.items()]
         raise RuntimeError(

@@ -134,7 +134,7 @@ def _rows(
             progress=sys.stderr.isatty(),
             executor=executor,
         )
-        for server in (scenario, common.with_interference(scenario, _INTERFERENCE))
+        for server in (scenario, common.with_less_protection(scenario, _INTERFERENCE))
     )
     keys = ["target_total", "seed"]
     optimum = rows[rows["policy"] == next(iter(methods))].set_index(keys)["epsilon"]

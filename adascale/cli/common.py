@@ -52,7 +52,7 @@ def say(line: str) -> None:
 _UPPER = ("epsilon", "upper", "accounted", "rdp", "renyi")
 
 
-def shown(totals: dict[str, Any], as_json: bool, **tables: Any) -> str:
+def results_text(totals: dict[str, Any], as_json: bool, **tables: Any) -> str:
     """Return results as lines of names and values, with bounds rounded outwards, or as JSON with ``tables``."""
     from adascale.accounting.interval import round_outward
     from adascale.files import json_text
@@ -78,7 +78,7 @@ def floats(values: Mapping[str, Any], *names: str) -> dict[str, float]:
 
 
 def csv_text(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """Return a table as CSV, of fields without separators."""
+    """Return a table as CSV; its fields must not contain a comma."""
     return "".join(f"{','.join(map(str, row))}\n" for row in (header, *rows))
 
 
@@ -121,20 +121,20 @@ def accountant_name(options: Namespace) -> str:
 
 
 def find_accountant(
-    name: str, orders: tuple[float, ...] | None = None
+    name: str, order_ends: tuple[float, ...] | None = None
 ) -> adascale.accounting.Accountant:
-    """Return the accountant given by ``--accountant`` and ``--orders``."""
+    """Return the accountant given by ``--accountant``, and the ends of ``--orders``, largest first."""
     accounting = adascale.accounting
     with _naming("--accountant", name):
         accountant = accounting.find(name)
-    if orders is None:
+    if order_ends is None:
         return accountant
     if accountant != accounting.RenyiAccountant():
         raise ValueError(
             f"--orders applies only to the accountant renyi, got --accountant {name}"
         )
-    with _naming("--orders", ",".join(f"{end:g}" for end in reversed(orders))):
-        return accounting.RenyiAccountant(accounting.order_grid(*orders))
+    with _naming("--orders", ",".join(f"{end:g}" for end in reversed(order_ends))):
+        return accounting.RenyiAccountant(accounting.order_grid(*order_ends))
 
 
 @contextlib.contextmanager
@@ -160,7 +160,7 @@ def noting_orders() -> Iterator[None]:
         note(str(worst))
 
 
-def spends(policy: str, least: float, most: float, target: str = "nu") -> str:
+def spending_note(policy: str, least: float, most: float, target: str = "nu") -> str:
     """Return a note on what a policy spends, in multiples of the target."""
     low, high = f"{least:.4g}", f"{most:.4g}"
     multiples = high if low == high else f"{low} to {high}"
@@ -168,7 +168,7 @@ def spends(policy: str, least: float, most: float, target: str = "nu") -> str:
     return f"{policy} spends {spent}; leakages are comparable only at equal cost"
 
 
-def needs_no_noise(policy: str, epsilon: float) -> str:
+def no_noise_note(policy: str, epsilon: float) -> str:
     """Return a note on an epsilon that is no constraint."""
     return f"full power keeps epsilon = {epsilon:g}: {policy} adds no noise"
 
@@ -214,10 +214,10 @@ def read_trace(
     return trace
 
 
-def with_interference(
+def with_less_protection(
     scenario: adascale.Scenario, decibels: float | None
 ) -> adascale.Scenario:
-    """Return the scenario in which only a part of the noise protects, as ``--interference`` says it."""
+    """Return the scenario in which a part of the noise protects: ``decibels`` of all, as ``--interference`` says."""
     if decibels is None:
         return scenario
     part = scenario.noise_power * 10 ** (decibels / 10) if decibels <= 0 else 0.0
@@ -235,7 +235,7 @@ def with_interference(
 def read_scenario(
     name: str, interference: float | None = None
 ) -> adascale.presets.Preset:
-    """Read a preset by name or file, or the file of a scenario, to which it adds the paper's channel."""
+    """Read a preset by name or file, or the file of a scenario, which gets the paper's channel."""
     from adascale.files import TABLES, read_toml
 
     presets = adascale.presets
@@ -248,11 +248,11 @@ def read_scenario(
     else:
         scenario = adascale.Scenario.from_toml(name)
         preset = presets.Preset(scenario, adascale.Rayleigh(), {}, ())
-    return replace(preset, scenario=with_interference(preset.scenario, interference))
+    return replace(preset, scenario=with_less_protection(preset.scenario, interference))
 
 
 def leave_out_numba(options: Namespace) -> None:
-    """Prevent Numba's import where it would take longer than the work, unless other code shares the process.
+    """Prevent Numba's import where it would take longer than the work, unless :func:`main` was called from other code.
 
     With None in its place, Python imports no such module, and functions run as they do where Numba is not installed.
     """

@@ -123,7 +123,7 @@ def run(options: argparse.Namespace) -> None:
         common.note(
             f"epsilon is not certified within one per cent: its proofs are {ends}"
         )
-    print(common.shown(totals, options.json))
+    print(common.results_text(totals, options.json))
 
 
 def _bounds(rounds: FloatArray, delta: float) -> dict[str, Any]:

@@ -83,13 +83,13 @@ def print_bound(
 
 
 def print_interval(
-    options: argparse.Namespace, events: Any, interval: Any, **totals: Any
+    options: argparse.Namespace, events: Any, interval: Any, **first: Any
 ) -> None:
-    """Print an interval, and what was asked; the first one is the safe bound."""
+    """Print ``first`` the safe bound and what was asked, then the interval."""
     accounting = adascale.accounting
     setting = accounting.setting(events)
     ends = interval.ends if options.json else ", ".join(interval.ends)
-    totals |= {
+    bounds = {
         "lower": interval.lower,
         "upper": interval.upper,
         "estimate": interval.estimate,
@@ -97,7 +97,7 @@ def print_interval(
         "certified": interval.certified,
         "ends": ends,
     }
-    print(common.shown(totals | setting, options.json))
+    print(common.results_text(first | bounds | setting, options.json))
 
 
 def search(options: argparse.Namespace, find: Any) -> tuple[Any, Any]:
@@ -124,6 +124,6 @@ def _to_columns(text: str) -> dict[str, str | float]:
     for name, _, column in pairs:
         number = to_number(column)
         columns[name] = column if number is None else number
-    if len(columns) < len(pairs) or not all(columns.values()):
+    if len(columns) < len(pairs) or "" in columns.values():
         raise ValueError(f"--columns: expected NAME=COLUMN,..., got {short(text)}")
     return columns

@@ -125,7 +125,7 @@ def run(options: argparse.Namespace) -> None:
     columns = _columns(problem, measured) | {marks.COLUMN: [made_with] * rounds}
     rows = [*zip(*columns.values(), strict=True)]
     listed = [dict(zip(columns, row, strict=True)) for row in rows]
-    text = common.shown(totals, options.json, schedule=listed)
+    text = common.results_text(totals, options.json, schedule=listed)
     common.print_and_write(text, {options.out: common.csv_text(columns, rows)})
     for note in _notes(options, scenario, trace, name, policy, budget_mode):
         common.note(note)
@@ -138,10 +138,10 @@ def _notes_on_cost(
 ) -> Iterator[str]:
     """Say where the cost is not what was asked for."""
     if options.epsilon is not None and cost == 0:
-        yield common.needs_no_noise(name, options.epsilon)
+        yield common.no_noise_note(name, options.epsilon)
     if options.nu is not None and abs(cost / options.nu - 1) > _ROUNDING:
         spent = cost / options.nu
-        yield common.spends(name, spent, spent)
+        yield common.spending_note(name, spent, spent)
 
 
 def _columns(

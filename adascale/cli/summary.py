@@ -30,7 +30,7 @@ def notes(policy: str, rows: "pd.DataFrame", target: str) -> Iterator[str]:
             )
         if (rows["cost"] == 0).any():
             most = rows.loc[rows["cost"] == 0, "target_epsilon"].max()
-            yield common.needs_no_noise(policy, most)
+            yield common.no_noise_note(policy, most)
         return
     # without all devices, the noise may be below the floor of all of them
     counts_floor = target == "total" or bool((rows["participation"] < 1).any())
@@ -38,7 +38,7 @@ def notes(policy: str, rows: "pd.DataFrame", target: str) -> Iterator[str]:
     spent = (rows["cost"] + floor) / (rows["nu"] + floor)
     if (abs(spent - 1) > 1e-6).any():
         of = "the total" if counts_floor and target == "nu" else target
-        yield common.spends(policy, spent.min(), spent.max(), of)
+        yield common.spending_note(policy, spent.min(), spent.max(), of)
 
 
 def table(rows: "pd.DataFrame", key: str, reference: str) -> "pd.DataFrame":

@@ -77,7 +77,7 @@ def run(options: argparse.Namespace) -> None:
     training_run = specification.make_run(
         options.dataset, _policy(options), options.nu, options.seed, **changes
     )
-    scenario = common.with_interference(training_run.scenario, options.interference)
+    scenario = common.with_less_protection(training_run.scenario, options.interference)
     training_run = replace(training_run, scenario=scenario)
     if options.store is None:
         perform = importlib.import_module("adascale.runs.execution").perform
@@ -88,12 +88,14 @@ def run(options: argparse.Namespace) -> None:
         row, history = perform(
             training_run, device=options.device, progress=sys.stderr.isatty()
         )
-    text = common.shown(row, options.json, history=history.to_dict(orient="records"))
+    text = common.results_text(
+        row, options.json, history=history.to_dict(orient="records")
+    )
     common.print_and_write(
         text, {options.out: pd.DataFrame([row]), options.history: history}
     )
     if options.epsilon is not None and row["cost"] == 0:
-        common.note(common.needs_no_noise(row["policy"], options.epsilon))
+        common.note(common.no_noise_note(row["policy"], options.epsilon))
     for note in _notes(options.dataset, training_run):
         common.note(note)
 

@@ -217,7 +217,7 @@ class PlanState(State):
 
     @property
     def later(self) -> int:
-        """Number of rounds after the next one."""
+        """Number of rounds after the one to decide."""
         return self.scenario.num_rounds - 1 - self.round
 
     def after(self, rounds: int, **changes: Any) -> Self:

@@ -30,7 +30,8 @@ class EqualAlloc(CompiledPolicy):
     def budget_for(scenario: Scenario, epsilon: float, delta: float = 1e-5) -> float:
         r"""Find the budget that guarantees :math:`\varepsilon` for every device, before round 0 and on every channel.
 
-        As :math:`w_t \ge \nu`, :math:`\varepsilon_m \le \varepsilon(q_m, \sigma_m(\nu), T)`.
+        As floors are positive, :math:`w_t \ge \nu`, hence :math:`\varepsilon_m \le \varepsilon(q_m, \sigma_m(\nu), T)`.
+        For each kind of device, the noise multiplier with this epsilon is calibrated.
 
         Parameters
         ----------

@@ -24,7 +24,7 @@ class JointState(NamedTuple):
     log_price: FloatArray
     remaining: FloatArray
     later: int
-    """Number of rounds after the next one."""
+    """Number of rounds after the one to decide."""
     energy: FloatArray
     """Noise energies u at which the slope of the leakage is tabulated, shape (N,)."""
     log_slope: FloatArray

@@ -56,7 +56,8 @@ class PrivacyBudget(OnlinePolicy):
     block of :math:`\lfloor n / 2 \rfloor` rounds, so that there are about :math:`\log_2 T` plans.  Later floors may be
     lower than W.  So the level is raised, if necessary, until a block at :math:`\ell` and the rest at :math:`4 \ell`,
     without any floor, has at most the target.  More noise never raises epsilon, hence every block ends within the
-    target on every channel.
+    target on every channel, as the next one can always go to :math:`4 \ell`.  The :math:`\varrho \ln n` further rounds
+    are a margin for floors that turn out lower than those of the distribution.
 
     Without a distribution, W is one of the floors seen or, with weight 1 / (t + 2), an imaginary round without a floor.
     A block then has at most t rounds.
@@ -91,18 +92,25 @@ class PrivacyBudget(OnlinePolicy):
             check_law("law", self.law)
 
     def start(self, scenario: Scenario, budget: FloatArray) -> PrivacyBudgetState:
+        # of the budget, which is not spent, the shape alone matters
         instances = np.broadcast_shapes(
             np.shape(budget), () if self.law is None else self.law.batch_shape
         )
-        none = np.empty((*instances, 0))
+        no_rounds = np.empty((*instances, 0))
         return PrivacyBudgetState(
-            scenario, budget, 0, 0, np.zeros(instances), none, none
+            scenario,
+            budget,
+            round=0,
+            next_plan=0,
+            level=np.zeros(instances),
+            floors=no_rounds,
+            w=no_rounds,
         )
 
     def decide(
         self, state: PrivacyBudgetState, floor: FloatArray
     ) -> tuple[PrivacyBudgetState, FloatArray]:
-        after = state.after(1, floors=_with(state.floors, floor))
+        after = state.after(1, floors=_appended(state.floors, floor))
         if state.round >= state.next_plan:
             n = state.later + 1
             longest = n // 2 if self.law is not None else min(n // 2, state.round)
@@ -110,12 +118,12 @@ class PrivacyBudget(OnlinePolicy):
             level = self._levels(replace(state, floors=after.floors), block)
             after = replace(after, level=level, next_plan=state.round + block)
         w = np.maximum(after.level, floor)
-        return replace(after, w=_with(state.w, w)), w
+        return replace(after, w=_appended(state.w, w)), w
 
     def _levels(self, state: PrivacyBudgetState, block: int) -> FloatArray:
         """Compute the level of a block for every instance."""
         expected = self._expected(state)
-        later = np.repeat([1.0, _RESERVE], [block, state.later + 1 - block])
+        multiples = np.repeat([1.0, _RESERVE], [block, state.later + 1 - block])
         levels = np.empty(state.level.shape)
         search = _Search(self, state)
         for i in np.ndindex(levels.shape):
@@ -123,7 +131,7 @@ class PrivacyBudget(OnlinePolicy):
             plan = _expected_plan(state.w[i], floors)
             levels[i] = search.least_level(plan, float(state.level[i]))
             if state.later:
-                guard = _guarded_plan(state.w[i], later)
+                guard = _guarded_plan(state.w[i], multiples)
                 if search.excess(guard(float(levels[i]))) > 0:
                     levels[i] = search.least_level(guard, float(levels[i]))
         return levels
@@ -137,7 +145,7 @@ class PrivacyBudget(OnlinePolicy):
         if self.law is not None:
             return np.broadcast_to(quantiles(self.law, share), shape)
         imaginary = np.zeros((*state.level.shape, 1))
-        floors = np.sort(_with(state.floors, imaginary[..., 0]), axis=-1)
+        floors = np.sort(_appended(state.floors, imaginary[..., 0]), axis=-1)
         return floors[..., (share * floors.shape[-1]).astype(int)]
 
 
@@ -146,11 +154,11 @@ def _expected_plan(decided: FloatArray, floors: FloatArray) -> Plan:
 
 
 def _guarded_plan(decided: FloatArray, multiples: FloatArray) -> Plan:
-    """Return the plan that has at most the noise of any channel with this level."""
+    """Return the plan without any floor: on every channel the rounds can have at least its noise."""
     return lambda level: np.concatenate([decided, level * multiples])
 
 
-def _with(rounds: FloatArray, new: FloatArray) -> FloatArray:
+def _appended(rounds: FloatArray, new: FloatArray) -> FloatArray:
     return np.concatenate([rounds, np.expand_dims(new, -1)], axis=-1)
 
 
@@ -175,7 +183,8 @@ class _Search:
         kinds = kinds_that_may_leak_most(leakage)
         self.rate = leakage.rate[kinds]
         self.unit_energy = leakage.unit_energy[kinds]
-        self.limits = [math.log(self.unit_energy.max() * sigma**2) for sigma in _SIGMAS]
+        largest = self.unit_energy.max()
+        self.log_limits = [math.log(largest * sigma**2) for sigma in _SIGMAS]
         last, first = _CLOSE
         self.close = max(first * (state.later + 1) / T, last)
 
@@ -189,12 +198,15 @@ class _Search:
         return math.log(max(epsilon, 1e-300) / policy.epsilon)
 
     def least_level(self, plan: Plan, start: float) -> float:
-        """Find the least level, to ``close``, whose plan has at most the target."""
+        """Find the least level whose plan has at most the target, and more than that less ``close`` in ln epsilon.
+
+        The search is for x, the logarithm of the level.
+        """
 
         def estimate(x: float) -> float:
             return self._estimate(plan(math.exp(x)))
 
-        lowest, highest = low, high = self.limits
+        lowest, highest = low, high = self.log_limits
         x = math.log(start) if start > 0 else math.log(self.unit_energy.max())
         slope = _SLOPE
         last_excess = last_estimated = math.nan
@@ -216,7 +228,8 @@ class _Search:
             aim = estimated - (excess + self.close / 2) / slope
             last_x = x
             x = _root(estimate, aim, low, high)
-            if x == last_x or (x in (low, high) and x not in self.limits):
+            # the secant has run into an end that is known already
+            if x == last_x or (x in (low, high) and x not in self.log_limits):
                 x = (low + high) / 2
         if low == highest:
             raise BudgetNotReached(
@@ -226,6 +239,8 @@ class _Search:
 
     def _estimate(self, w: FloatArray) -> float:
         r"""Estimate ln of the epsilon by the central limit theorem, :math:`\mu^2/2 + \mu \sqrt{-2 \ln \delta}`."""
+        # mu^2 of a sampled round, q^2 (exp(s) - 1) for s = 1 / sigma^2, which is never above that of one with q = 1;
+        # exp(700) does not overflow
         s = self._sigmas(w) ** -2.0
         sampled = self.rate[:, None] ** 2 * np.expm1(np.minimum(s, 700.0))
         divergence = np.minimum(sampled, s)

@@ -90,7 +90,7 @@ def _check_block(where: str, block: Any) -> None:
             )
     reading = block.get("reading")
     if not isinstance(reading, str):
-        raise ValueError(f"{where}: reading must be its name, got {reading!r}")
+        raise ValueError(f"{where}: reading must be a text, got {reading!r}")
 
 
 def _try_parameters(run: Run) -> None:
@@ -158,7 +158,7 @@ def _train(run: Run, *, folder: Path, device: str) -> Finished:
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        with collected(OrdersTooFew, []):
+        with collected(OrdersTooFew, []):  # the table has the epsilon of any orders
             return resume(run, folder, device=device)
     finally:
         torch.set_num_threads(before)

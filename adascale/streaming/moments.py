@@ -16,7 +16,8 @@ from adascale.scenario import Scenario
 class Leakage:
     """The leakage of rounds in a scenario, at the orders that a stream looks at.
 
-    Log-moments have a row per kind of device, or per device if a policy chooses who sends, and a column per order.
+    Log-moments have a column per order, and a row per kind of device: those with equal sampling rate and
+    ``unit_energy`` (:class:`~adascale.problem.LeakageTerms`).  If a policy ``selects`` who sends, a row is a device.
     """
 
     def __init__(
@@ -36,14 +37,16 @@ class Leakage:
         """The log-moments of no round."""
 
     def of_round(self, eta: float, senders: BoolArray | None) -> FloatArray:
-        """Compute the log-moments of a round in which the server scales by eta > 0."""
+        """Compute the log-moments of a round with the scaling eta > 0, in which all devices or the ``senders`` send."""
         if senders is None:
             noise_energy = self._scenario.noise_scale / eta
             return self._of_kinds(self._unit / noise_energy)
         selection = Selection(self._scenario, np.array([eta]), senders[:, None])
         sigma = selection.noise_multiplier[senders, 0]
         inverse = np.zeros(self._unit.size)
-        inverse[self._kind[senders]] = sigma**-2.0  # a kind has one sigma
+        inverse[self._kind[senders]] = (
+            sigma**-2.0
+        )  # equal rate and unit energy give equal sigma
         moments = self._of_kinds(inverse)[self._kind]
         moments[~senders] = 0.0
         return moments
@@ -71,7 +74,7 @@ def _log_moments(
     weight: FloatArray,
     log_weight: FloatArray,
 ) -> FloatArray:
-    """Compute the log-moment of every kind at one order, from the fields of its :class:`MomentTerms`."""
+    """Compute the log-moment of every kind at one order, for s = 1 / sigma^2 and the fields of :class:`MomentTerms`."""
     terms = MomentTerms(order, rate, weight, log_weight)  # as one argument, it is slow
     moments = np.empty(s.size)
     for kind in range(s.size):

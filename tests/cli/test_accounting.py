@@ -143,6 +143,11 @@ def test_log_of_a_training_has_the_same_epsilon(written, answer, name):
         assert answer(command, path, *more) == answer(command, *GIVEN)
 
 
+def test_a_rate_of_zero_for_all_rows_leaks_nothing(written, answer):
+    path = written("sigma\n1.5\n1.0\n")
+    assert answer("epsilon", path, "--columns", "rate=0,sigma=sigma")["epsilon"] == 0
+
+
 def test_a_wide_interval_is_noted(written, capsys, monkeypatch):
     wide = accounting.CertifiedInterval(
         1.0, 2.0, ("threshold", "hits"), "add", 1.5, 2.0
