@@ -4,8 +4,6 @@ One condition for two parameters leaves a curve of pairs, which :mod:`adascale.c
 plain method is AdaScale without its quadratic term (:func:`plain_lyapunov`).
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -16,34 +14,27 @@ from adascale.scenario import FloatArray
 from adascale.tuning import match_budget
 
 
-class PlainRun(NamedTuple):
-    """The plain method on one lane under K caps: noise energies, shape (K, T), and queues, shape (K, T + 1)."""
-
-    energy: FloatArray
-    queue: FloatArray
-
-
-def plain_lyapunov(problem: Problem, penalty: float, caps: ArrayLike) -> PlainRun:
-    r"""Drift-plus-penalty without the quadratic term, under caps on the noise energy (:eq:`eq:plain-round`).
+def plain_lyapunov(problem: Problem, penalty: float, caps: ArrayLike) -> FloatArray:
+    r"""Drift-plus-penalty without the quadratic term, on one lane under K caps on the noise energy, shape (K, T).
 
     .. math:: \min_{w_{\min,t} \le w \le \max(W, w_{\min,t})} V F(w) + Q_t (w - w_{\min,t})
+
+    See :eq:`eq:plain-round`.
     """
-    caps = np.asarray(caps, dtype=float)
     leakage = RoundLeakage(problem.scenario)
-    budget = float(problem.budget)
-    energy = np.empty((caps.size, problem.num_rounds))
-    queue = np.zeros((caps.size, problem.num_rounds + 1))
-    for t, floor in enumerate(problem.min_noise_energy):
-        low = np.full(caps.size, floor)
+    queue = np.zeros(np.shape(caps))
+    energy = []
+    for floor in problem.min_noise_energy:
         high = np.maximum(caps, floor)
+        low = np.full_like(high, floor)
         for _ in range(60):  # a bisection in the logarithm of w
             middle = np.sqrt(low * high)
-            falling = penalty * leakage.slope(middle) + queue[:, t] < 0
+            falling = penalty * leakage.slope(middle) + queue < 0
             low = np.where(falling, middle, low)
             high = np.where(falling, high, middle)
-        energy[:, t] = high
-        queue[:, t + 1] = np.maximum(queue[:, t] + high - floor - budget, 0)
-    return PlainRun(energy, queue)
+        energy.append(high)
+        queue = np.maximum(queue + high - floor - problem.budget, 0)
+    return np.stack(energy, axis=-1)
 
 
 def capped_level(
@@ -53,20 +44,14 @@ def capped_level(
 
     ``caps`` >= 0 have the shape (..., T), ``mean`` > 0 the shape (...), and ``weight``, :math:`v_t > 0`, one or T.
     """
-    full_at = caps / np.asarray(weight)  # round t is at its cap from this level on
-    order = np.argsort(full_at, axis=-1)
-    full_at, capped = (
-        np.take_along_axis(values, order, axis=-1) for values in (full_at, caps)
-    )
-    free = np.broadcast_to(weight, caps.shape[-1:])[order]
-    below = np.cumsum(np.insert(capped, 0, 0, axis=-1)[..., :-1], axis=-1)
-    free = np.flip(np.cumsum(np.flip(free, -1), axis=-1), -1)
-    level = (
-        caps.shape[-1] * mean[..., None] - below
-    ) / free  # if so many caps are below it
-    fits = level <= full_at
-    first = np.take_along_axis(level, fits.argmax(axis=-1)[..., None], axis=-1)[..., 0]
-    return np.where(fits.any(axis=-1), first, np.inf)
+    low = np.zeros_like(mean)
+    high = np.max(caps / np.asarray(weight), axis=-1)
+    out_of_reach = caps.mean(axis=-1) < mean
+    for _ in range(80):
+        level = (low + high) / 2
+        capped = np.minimum(level[..., None] * weight, caps).mean(axis=-1)
+        low, high = np.where(capped < mean, (level, high), (low, level))
+    return np.where(out_of_reach, np.inf, high)
 
 
 def filled_lyapunov(

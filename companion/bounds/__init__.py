@@ -14,7 +14,6 @@ from companion.bounds.convergence import nearly_exact_bound as nearly_exact_boun
 from companion.bounds.guarantees import KappaLimits as KappaLimits
 from companion.bounds.guarantees import QueueLimits as QueueLimits
 from companion.bounds.guarantees import Sides as Sides
-from companion.bounds.guarantees import drift_bound as drift_bound
 from companion.bounds.guarantees import growth_constant as growth_constant
 from companion.bounds.guarantees import kappa_limits as kappa_limits
 from companion.bounds.guarantees import queue as queue

@@ -43,49 +43,35 @@ def optimum(floor: FloatArray, budget: ArrayLike) -> FloatArray:
 
 def queue(problem: Problem, w: ArrayLike) -> FloatArray:
     r"""Return :math:`Q_0, \dots, Q_T` of any schedule, shape (..., T + 1) (:eq:`eq:queue`; paper, eq. (29))."""
-    spend = problem.spend(w)
-    length = np.zeros((*spend.shape[:-1], problem.num_rounds + 1))
+    change = problem.spend(w) - np.asarray(problem.budget)[..., None]
+    length = [np.zeros(change.shape[:-1])]
     for t in range(problem.num_rounds):
-        after = length[..., t] + spend[..., t] - problem.budget
-        length[..., t + 1] = np.maximum(after, 0)
-    return length
-
-
-def drift_bound(problem: Problem, w: ArrayLike) -> Sides:
-    r"""One-slot drift of **any** schedule, shape (..., T) (:prf:ref:`lem-drift`; the paper's Lemma 2)."""
-    spend = problem.spend(w)
-    length = queue(problem, w)
-    before = length[..., :-1]
-    budget = np.asarray(problem.budget)[..., None]
-    right = before * spend + spend**2 / 2 + budget**2 / 2
-    return Sides(np.diff(length**2, axis=-1) / 2, right)
+        length.append(np.maximum(length[-1] + change[..., t], 0))
+    return np.stack(length, axis=-1)
 
 
 def queue_limits(problem: Problem, penalty: Real) -> QueueLimits:
     """Bound AdaScale's queue from the floors alone (:prf:ref:`thm-queue`, :prf:ref:`thm-queue-sharp`)."""
     penalty = np.broadcast_to(penalty, problem.batch_shape)[..., None]
     leakage = RoundLeakage(problem.scenario)
+    floor = problem.min_noise_energy
     budget = np.asarray(problem.budget)[..., None]
     rounds = np.arange(problem.num_rounds + 1)
 
     def from_zero(values):
         """Return a leading 0, for R = 0."""
-        values = np.broadcast_to(values, problem.batch_shape + (problem.num_rounds,))
-        return np.concatenate([np.zeros(problem.batch_shape + (1,)), values], axis=-1)
+        return np.insert(penalty * values, 0, 0, axis=-1)
 
-    def total(values):
-        return from_zero(np.cumsum(values, axis=-1))
-
-    leaked = 2 * penalty * total(leakage(problem.min_noise_energy + budget))
-    least = np.minimum.accumulate(problem.min_noise_energy, axis=-1) + budget
-    slope = from_zero(-penalty * leakage.slope(least))
-    full_power = 2 * penalty * total(leakage(problem.min_noise_energy))
+    full_power = from_zero(2 * leakage(floor).cumsum(axis=-1))
+    leaked = from_zero(2 * leakage(floor + budget).cumsum(axis=-1))
+    least = np.minimum.accumulate(floor, axis=-1) + budget
+    slope = -leakage.slope(least)
     return QueueLimits(
         np.sqrt(full_power + rounds * budget**2),
         # the root minus nu, without the difference
         leaked / (np.sqrt(budget**2 + leaked) + budget),
-        np.maximum(slope - budget, 0),
-        np.cbrt(2.25 * slope * from_zero(least**2) * rounds**2.0),
+        np.maximum(from_zero(slope) - budget, 0),
+        np.cbrt(2.25 * from_zero(slope * least**2) * rounds**2.0),
     )
 
 
@@ -134,17 +120,16 @@ def regret_bound(
     the optimum spends beyond :math:`\nu` (:eq:`eq:regret-sharp`).
     """
     budget = problem.budget
-    T = problem.num_rounds
     leakage = RoundLeakage(problem.scenario)
     best = optimum(problem.min_noise_energy, budget)
-    left = np.mean(leakage(w), axis=-1) - np.mean(leakage(best), axis=-1)
+    left = np.mean(leakage(w) - leakage(best), axis=-1)
     limit = queue_bound(problem, w, penalty, sharp=sharp).right[..., -1]
     if sharp:
         spend = best - problem.min_noise_energy
         above = np.maximum(spend - np.asarray(budget)[..., None], 0)
         right = limit * np.mean(above, axis=-1) + np.mean(above**2, axis=-1) / 2
     else:
-        right = limit * budget + T * budget**2 / 2
+        right = limit * budget + problem.num_rounds * budget**2 / 2
     right = (right + budget**2 / 2) / penalty
     return Sides(left, np.broadcast_to(right, left.shape))
 

@@ -47,7 +47,7 @@ def test_both_theorems_hold_for_the_loss_on_the_data_at_hand():
     assert sides.left + 2 * sides.half < sides.near < sides.paper
     pairs = (PROBLEM.constants, CENTRE.initial_gap), (sides.constants, sides.gap)
     population, these = (
-        checks.promised(constants, gap, 0.1, 1000) for constants, gap in pairs
+        checks.promised(constants, gap, 0.1) for constants, gap in pairs
     )
     assert these["noise energy at γ = 0.1"] < 0 < population["noise energy at γ = 0.1"]
 

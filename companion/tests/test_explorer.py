@@ -111,7 +111,7 @@ def by_package(scenario, channel, draw, level, order, multiple, cap, rounds=None
         "learn": policies.Learn(budget_mode="hard").schedule(problem),
     }
     if cap:
-        schedules["plain"] = plain_lyapunov(problem, float(penalty), cap).energy[0]
+        schedules["plain"] = plain_lyapunov(problem, float(penalty), [cap])[0]
     return problem, schedules
 
 

@@ -94,10 +94,10 @@ def test_failing_guarantees_and_counterexamples_match():
 def test_measured_exponents_are_those_of_the_theorem():
     near, far = (COMMITTED[COMMITTED["start"] == start] for start in (20.0, 2e7))
     for beta in (0.5, 1.0):
-        slope = guarantees.end_slope(near[near["beta"] == beta], "violation")
+        slope = guarantees.end_slope(near[near["beta"] == beta])
         assert slope.low < beta - 1 < slope.high
     for beta in (1.25, 1.5, 1.75):
-        slope = guarantees.end_slope(far[far["beta"] == beta], "violation")
+        slope = guarantees.end_slope(far[far["beta"] == beta])
         assert abs(slope.centre - (beta - 1) / 3) < 0.003
         assert slope.high < (beta - 1) / 2  # the paper's
     exponents = guarantees.exponents(COMMITTED).set_index("start")

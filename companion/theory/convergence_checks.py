@@ -139,16 +139,14 @@ def allowances(training: Training, target: float) -> pd.DataFrame:
     )
 
 
-def promised(
-    constants: Constants, gap: float, target: float, rounds: int
-) -> dict[str, Real]:
+def promised(constants: Constants, gap: float, target: float) -> dict[str, Real]:
     r"""Compute what the paper's theorem makes of some constants, at the largest learning rate that it admits.
 
     The constants, the gap, the learning rate, :math:`\phi` there, and the noise energy that the target :math:`\gamma`
-    leaves; it is negative where the target is out of reach.
+    leaves over a thousand rounds; it is negative where the target is out of reach.
     """
     rate = float(largest_learning_rate(constants))
-    bound = convergence_bound(np.zeros(rounds), rate, gap, constants)
+    bound = convergence_bound(np.zeros(1000), rate, gap, constants)
     price = rate * constants.smoothness / 2
     names = ("L", "A₁", "A₂", "C₁", "C₂")
     return dict(zip(names, constants, strict=False)) | {

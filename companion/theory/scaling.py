@@ -88,14 +88,12 @@ def scaling_table(
     )
 
 
-def end_slope(
-    rows: pd.DataFrame, column: str, horizons: Sequence[int] = HORIZONS[-3:]
-) -> Interval:
-    r"""Fit the exponent of T in the size of a column over these horizons: mean and 95 % interval.
+def end_slope(rows: pd.DataFrame) -> Interval:
+    r"""Fit the exponent of T in the size of the violation at the last three horizons: mean and 95 % interval.
 
     ``rows`` are those of :func:`scaling_table` of one start and one :math:`\beta`.
     """
-    wide = rows.pivot(index="T", columns="seed", values=column).loc[list(horizons)]
+    wide = rows.pivot(index="T", columns="seed", values="violation").tail(3)
     slopes, _ = np.polyfit(np.log(wide.index), np.log(wide.abs()), 1)
     return interval(slopes)
 
@@ -111,7 +109,7 @@ def exponents(table: pd.DataFrame) -> pd.DataFrame:
     leakage = RoundLeakage(Scenario.mnist())
     rows = []
     for (start, beta), group in table.groupby(["start", "beta"]):
-        slope = end_slope(group, "violation")
+        slope = end_slope(group)
         end = group[group["T"] == group["T"].max()]
         T, penalty, violation = end[["T", "penalty", "violation"]].to_numpy().T
         limit = growth_constant(leakage, penalty / T**beta) * T ** ((beta - 1) / 3)

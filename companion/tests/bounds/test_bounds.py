@@ -22,6 +22,15 @@ def slack(problem):
     return 1e-14 * problem.num_rounds * problem.min_noise_energy.max(axis=-1)
 
 
+def drift(problem, w):
+    """Both sides of the drift of a round, the paper's Lemma 2."""
+    spend = problem.spend(w)
+    length = bounds.queue(problem, w)
+    budget = np.asarray(problem.budget)[..., None]
+    most = length[..., :-1] * spend + spend**2 / 2 + budget**2 / 2
+    return bounds.Sides(np.diff(length**2, axis=-1) / 2, most)
+
+
 # The inequalities, on some draws of 40 lanes each
 FEW = settings(max_examples=settings.default.max_examples // 2)
 
@@ -33,7 +42,7 @@ def test_drift_lemma_holds_for_any_schedule(instance, seed):
     share = 10 ** np.random.default_rng(seed).uniform(
         -4, 0, problem.batch_shape + (problem.num_rounds,)
     )
-    sides = bounds.drift_bound(problem, problem.min_noise_energy / share)
+    sides = drift(problem, problem.min_noise_energy / share)
     # squares of queues of up to sum w: differences lose what the squares share
     assert_holds(sides, 1e-12 * sides.right.max(axis=-1, keepdims=True))
 
@@ -141,12 +150,12 @@ def test_queue_drift_and_violation_are_those_of_the_paper_in_x(in_x):
     for y in spend:
         length.append(max(length[-1] + y - nu, 0.0))
     np.testing.assert_allclose(bounds.queue(problem, w), length, rtol=1e-9, atol=1e-14)
-    drift = bounds.drift_bound(problem, w)
+    sides = drift(problem, w)
     for t, y in enumerate(spend):
         change = length[t + 1] ** 2 / 2 - length[t] ** 2 / 2
-        assert drift.left[t] == pytest.approx(change, **NEAR)
+        assert sides.left[t] == pytest.approx(change, **NEAR)
         most = length[t] * y + y**2 / 2 + nu**2 / 2
-        assert drift.right[t] == pytest.approx(most, **NEAR)
+        assert sides.right[t] == pytest.approx(most, **NEAR)
     violation = bounds.violation_bound(problem, w, penalty)
     assert violation.left == pytest.approx(math.fsum(spend) / 6 - nu, **NEAR)
 
