@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from adascale.audit import Audit, observe, one_run_bound
 from adascale.audit.canaries import AUDIT, PLACES, coins, unit
 from adascale.audit.conclusions import Claim, claimed, right_guesses
+from adascale.checks import BoolArray, FloatArray, IndexArray
 from adascale.learning import Dataset, Training, clipped_sum, models
 from adascale.learning.seeding import stream
 from adascale.problem import Problem
@@ -23,7 +23,7 @@ class SampleCanaries:
 
     images: Tensor
     labels: Tensor
-    present: NDArray[np.bool_]
+    present: BoolArray
     training: Training
 
     @classmethod
@@ -32,37 +32,31 @@ class SampleCanaries:
     ) -> "SampleCanaries":
         """Draw test samples without replacement, each with a wrong label."""
         rng = stream(seed, AUDIT, PLACES)
-        place = torch.as_tensor(rng.permutation(len(dataset.test_labels))[:count])
+        place = rng.permutation(len(dataset.test_labels))[:count]
         classes = int(dataset.labels.max()) + 1
-        wrong = (
-            dataset.test_labels[place]
-            + torch.as_tensor(rng.integers(1, classes, count))
-        ) % classes
-        return cls(dataset.test_images[place], wrong, coins(count, seed), training)
+        shift = torch.as_tensor(rng.integers(1, classes, count))
+        wrong = dataset.test_labels[place] + shift
+        present = coins(count, seed)
+        return cls(dataset.test_images[place], wrong % classes, present, training)
 
     def signal(
-        self, scenario: Scenario, included: NDArray[np.intp], parameters: Tensor
+        self, scenario: Scenario, included: IndexArray, parameters: Tensor
     ) -> Tensor:
         r"""Return what the chosen canaries add to :math:`\mathbf s_t`, shape (d,)."""
         if not included.size:
             return torch.zeros_like(parameters)
-        place = torch.as_tensor(included)
-        weights = torch.full(
-            (included.size,),
-            unit(scenario) / scenario.clip_norm,
-            dtype=parameters.dtype,
-        )
+        weight = unit(scenario) / scenario.clip_norm
         models.assign(self._network, parameters)
-        batch = (
-            self.images[place],
-            self.labels[place],
+        return clipped_sum(
+            self._network,
+            self.images[included],
+            self.labels[included],
             scenario.clip_norm,
-            weights,
+            parameters.new_full((included.size,), weight),
             self.training.chunk,
-        )
-        return clipped_sum(self._network, *batch).gradient
+        ).gradient
 
-    def losses(self, parameters: Tensor) -> NDArray[np.float64]:
+    def losses(self, parameters: Tensor) -> FloatArray:
         """Return the cross entropy of each canary in nats, shape (k,)."""
         models.assign(self._network, parameters)
         with torch.no_grad(), models.evaluation(self._network):
@@ -80,20 +74,17 @@ def from_losses(
     kind: str,
     runs: int,
     claim: Claim,
-    loss: NDArray[np.float64],
-    present: NDArray[np.bool_],
+    loss: FloatArray,
+    present: BoolArray,
     accuracy: float,
 ) -> Audit:
     """Compute the bound of a black box: guess the quarter of least loss to be in, and that of largest loss out."""
-    m = loss.size
     quarter = loss.size // 4
-    right = right_guesses(-loss, present, quarter) + right_guesses(
-        loss, ~present, quarter
-    )
-    bound = one_run_bound(m, 2 * quarter, right, claim.delta, claim.confidence)
-    return Audit(
-        kind, runs, m, 2 * quarter, right, *claim[2:], bound, None, None, accuracy
-    )
+    right = right_guesses(-loss, present, quarter)
+    right += right_guesses(loss, ~present, quarter)
+    counted = loss.size, 2 * quarter, right
+    bound = one_run_bound(*counted, claim.delta, claim.confidence)
+    return Audit(kind, runs, *counted, *claim[2:], bound, None, None, accuracy)
 
 
 def audit_samples(

@@ -5,12 +5,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale.audit import Audit, log_likelihood_ratio, plan
 from adascale.audit.canaries import AUDIT, RUNS, coins, unit
 from adascale.audit.conclusions import claimed, from_scores, noise_of
-from adascale.learning import Dataset, FedSGD, Training, data
+from adascale.checks import BoolArray, FloatArray
+from adascale.learning import Dataset, FedSGD, Training
 from adascale.learning.seeding import stream
 from adascale.problem import Problem
 from companion.privacy.black_box import SampleCanaries, from_losses
@@ -26,19 +27,12 @@ class Audited(NamedTuple):
     seed: int
 
 
-class PairedRuns(NamedTuple):
-    """Training runs with or without a sample: its presence, score and loss (nats) in each, and the mean accuracy."""
-
-    present: NDArray[np.bool_]
-    score: NDArray[np.float64]
-    loss: NDArray[np.float64]
-    accuracy: float
-
-
 def paired_runs(
     audited: Audited, runs: int, *, noise: bool = True, norm: float = 1.0
-) -> PairedRuns:
+) -> tuple[BoolArray, FloatArray, FloatArray, float]:
     r"""Train repeatedly, including one mislabelled sample or not by a fair coin.
+
+    Return its presence, score and loss (nats) in each run, and the mean accuracy.
 
     The observer subtracts the result of the same round without sample and noise, :math:`\mathbf s_t`,
     and projects the rest onto the sample's gradient :math:`\mathbf g_t`, clipped to C and divided by :math:`M B_m`:
@@ -69,18 +63,14 @@ def paired_runs(
             sent = sample.signal(scenario, np.array([0]), state.parameters).double()
             length = float(sent.norm())
             if length != 0:  # a vanishing gradient carries no information
-                heard = (
-                    float((after.velocity - quiet.velocity).double() @ sent) / length**2
-                )
-                score[i] += float(
-                    log_likelihood_ratio(
-                        heard, rate, sigma[t] * unit(scenario) / length
-                    )
-                )
+                added = (after.velocity - quiet.velocity).double()
+                heard = float(added @ sent) / length**2
+                multiplier = sigma[t] * unit(scenario) / length
+                score[i] += float(log_likelihood_ratio(heard, rate, multiplier))
             state = after
         loss[i] = sample.losses(state.parameters)[0]
         accuracy += inside.evaluate(state)[1] / runs
-    return PairedRuns(present, score, loss, accuracy)
+    return present, score, loss, accuracy
 
 
 def audit_paired(
@@ -108,30 +98,16 @@ def neighbours(
     problem, _, training, dataset, seed = audited
     scenario = problem.scenario
     clipping = replace(scenario, clip_norm=norm * scenario.clip_norm)
-    device = scenario.num_devices - 1  # all are alike
-    dealt = data.partition(
-        dataset.labels,
-        scenario.num_devices,
-        training.partition,
-        seed,
-        scenario.batch_size,
-    )
-    place = int(dealt[device][-1])
+    outside = FedSGD(clipping, training, dataset, seed)
+    # all devices are alike; the last sample of one, so that all others have the same draws
+    place = int(outside.parts[-1][-1])
+    # n_m, B_m and q_m are public constants
+    outside.parts[-1] = outside.parts[-1][:-1]
     label = dataset.labels[place]
     images = dataset.images.clone()
     other_classes = (dataset.test_labels != label).nonzero()
     # same label, so the partition does not change
     images[place] = dataset.test_images[other_classes[0, 0]]
-    inside, outside = (
-        FedSGD(clipping, training, dataset._replace(images=images), seed)
-        for _ in range(2)
-    )
-    # it is the last of its device, so that all others have the same draws; n_m, B_m and q_m are public constants
-    outside.parts[device] = outside.parts[device][:-1]
-    return (
-        inside,
-        outside,
-        SampleCanaries(
-            images[place : place + 1], label[None], np.array([True]), training
-        ),
-    )
+    inside = FedSGD(clipping, training, dataset._replace(images=images), seed)
+    sample = images[place : place + 1], label[None], np.array([True]), training
+    return inside, outside, SampleCanaries(*sample)

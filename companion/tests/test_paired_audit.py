@@ -89,14 +89,14 @@ def test_score_without_sampling_is_normal():
     # N(mu^2 / 2, mu^2) with the sample and N(-mu^2 / 2, mu^2) without, where mu^2 is the sum of 1 / sigma^2
     sigma = np.array([1.0, 2.0, 1.5])
     unsampled = replace(SMALL, batch_size=20, num_rounds=3)
-    seen = paired_runs(given(sigma, unsampled, 1), 100)
+    included, scores, *_ = paired_runs(given(sigma, unsampled, 1), 100)
     mu = math.sqrt((1 / sigma**2).sum())
     for present, sign in ((True, 1), (False, -1)):
-        score = seen.score[seen.present == present]
+        score = scores[included == present]
         assert stats.kstest(score, stats.norm(sign * mu**2 / 2, mu).cdf).pvalue > 1e-3
         # negative control
         assert stats.kstest(score, stats.norm(-sign * mu**2 / 2, mu).cdf).pvalue < 1e-6
-    assert abs(seen.present.mean() - 0.5) < 4 * 0.5 / math.sqrt(100)
+    assert abs(included.mean() - 0.5) < 4 * 0.5 / math.sqrt(100)
 
 
 def test_audit_shows_much_epsilon_of_an_honest_training():
