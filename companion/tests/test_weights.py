@@ -54,9 +54,9 @@ def test_weighted_optimum_saves_what_theory_says():
     weights = loss_weights(1.0, 1 - np.exp(-6 / 200), 100)
     for nu in (0.04, 30.0):
         ratios = compare(make(MNIST, nu, [0, 1], 100), weights, orders=(2.0,))
-        assert np.all(ratios.leakage < 1)
+        assert np.all(ratios["leakage"] < 1)
     # a hundred rounds for the limit of many
-    np.testing.assert_allclose(ratios.leakage, saving(6.0), rtol=0.02)
+    np.testing.assert_allclose(ratios["leakage"], saving(6.0), rtol=0.02)
 
 
 def test_a_disturbed_state_is_that_of_a_round_with_that_noise():

@@ -49,20 +49,18 @@ class WeightedOptimal(Policy):
             )
         )
         leakage = RoundLeakage(problem.scenario)
-        steepest = -leakage.slope(floor)
-        most = kappa_limits(leakage).high
+        # w^2 |F'(w)| is between its limits, or both if they are equal
+        limits = np.log(kappa_limits(leakage)) + np.array([-1e-3, 1e-3])
 
         def energy(log_price, lane):
             """Return what the rounds of some lanes buy at a price each."""
-            aim = np.exp(log_price)[:, None] * weights[lane]
-            # w^2 |F'(w)| is at most its limit, and may be that
-            top = np.maximum(np.sqrt(2 * most / aim), floor[lane])
+            aim = log_price[:, None] + np.log(weights[lane])
             found = find_root(
-                lambda x, aim: np.log(-leakage.slope(np.exp(x)) / aim),
-                (np.log(floor[lane]), np.log(top)),
+                lambda x, aim: np.log(-leakage.slope(np.exp(x))) - aim,
+                [(limit - aim) / 2 for limit in limits],
                 args=(aim,),
             )
-            return np.where(steepest[lane] > aim, np.exp(found.x), floor[lane])
+            return np.maximum(np.exp(found.x), floor[lane])
 
         def excess(log_price, lane):
             spend = weights[lane] * (energy(log_price, lane) - floor[lane])

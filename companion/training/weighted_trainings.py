@@ -6,14 +6,12 @@ or late; ``contest`` trains with the optimum under the weights that these two ha
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from adascale import channel
 from adascale.policies import Optimal
 from adascale.problem import Problem
 from adascale.scenario import FloatArray, Scenario
@@ -62,20 +60,17 @@ class Digits(NamedTuple):
         """Draw a realisation: channel, initial model, batches and noise."""
         import torch  # slow to import
 
-        from adascale.learning import FedSGD, Training, data
+        from adascale.learning import FedSGD, data
+        from adascale.runs.execution import problem_of
+        from adascale.runs.specification import make_run
 
         torch.set_num_threads(1)
-        scenario = Scenario.digits()
-        scenario = replace(scenario, num_rounds=rounds or scenario.num_rounds)
-        training = replace(
-            Training.preset("digits"),
-            learning_rate=setting.learning_rate,
-            momentum=setting.momentum,
-        )
-        dataset = data.load(training.dataset, training.input_scaling)
-        gain = channel.draw(scenario.num_devices, scenario.num_rounds, seed).gain
-        problem = Problem(scenario, scenario.min_gain(gain), setting.nu)
-        return cls(FedSGD(scenario, training, dataset, seed), problem)
+        rate, momentum, nu, _ = setting
+        changes = {"learning_rate": rate, "momentum": momentum}
+        run = make_run("digits", "Optimal", nu, seed, rounds=rounds, **changes)
+        dataset = data.load(run.training.dataset, run.training.input_scaling)
+        problem, _ = problem_of(run)
+        return cls(FedSGD(run.scenario, run.training, dataset, seed), problem)
 
     def run(self, state: "State", energy: FloatArray) -> "list[State]":
         """Return the states after each of the next rounds, with these noise energies; none where it is 0."""
@@ -128,10 +123,10 @@ def response(name: str, seed: int) -> Rows:
         yield {"setting": name, "seed": seed, "later": k, "response": change}
 
 
-def thirds(name: str, seed: int, rounds: int | None = None) -> Rows:
+def thirds(name: str, seed: int) -> Rows:
     r"""Train with all noise early, midway or late, at one total energy :math:`T \nu`; evenly, and with none."""
     setting = SETTINGS[name]
-    digits = Digits.at(setting, seed, rounds)
+    digits = Digits.at(setting, seed)
     T = digits.problem.num_rounds
     third = np.arange(T) * 3 // T
     shares = {"none": np.zeros(T), "even": np.ones(T)} | {
@@ -176,21 +171,18 @@ def contest(
     digits = Digits.at(setting, seed, len(next(iter(weights.values()))))
     problem = digits.problem
     flat = Optimal().schedule(problem)
-    schedules = {"none": None, "flat": flat}
+    schedules = {"none": np.zeros(problem.num_rounds), "flat": flat}
     for label, counts in weights.items():
         policy = WeightedOptimal(counts)
-        budget = equal_leakage(problem, policy, float(problem.rdp(flat)))
-        schedules[label] = policy.schedule(
-            Problem(problem.scenario, problem.min_gain, budget)
-        )
-    for label, schedule in schedules.items():
+        budget = equal_leakage(problem, policy, problem.rdp(flat))
+        equal = Problem(problem.scenario, problem.min_gain, budget)
+        schedules[label] = policy.schedule(equal)
+    for label, w in schedules.items():
         row = {"setting": name, "seed": seed, "schedule": label}
-        if schedule is None:
-            schedule = np.zeros(problem.num_rounds)
-        else:
-            row["rdp"] = float(problem.rdp(schedule))
-            row["epsilon"] = float(problem.epsilon(schedule))
-        end = digits.run(digits.federation.start(), schedule)[-1]
+        if label != "none":
+            row["rdp"] = float(problem.rdp(w))
+            row["epsilon"] = float(problem.epsilon(w))
+        end = digits.run(digits.federation.start(), w)[-1]
         yield row | digits.evaluate(end)
 
 

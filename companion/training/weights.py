@@ -7,17 +7,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq, nnls
+from scipy.optimize import nnls
 
 from adascale import channel
 from adascale.accounting import RenyiAccountant, order_grid
 from adascale.policies import Optimal
 from adascale.problem import Problem
+from adascale.rootfind import find_roots, widen
 from adascale.scenario import FloatArray, Scenario
 from companion.bounds.convergence import Real
 from companion.training.weighted_optimal import WeightedOptimal, mean_one, weighted_cost
@@ -31,13 +31,13 @@ def impulse_response(
     It is what is left of a disturbance after k further rounds, in units of :math:`-\lambda`, shape (..., rounds); with
     weight decay, give :math:`h + \beta`.
     """
-    psi = np.ones((*np.shape(curvature), rounds))
+    # one more before the first, which is 0
+    psi = np.ones((*np.shape(curvature), rounds + 1))
+    psi[..., 0] = 0
     keep = 1 + momentum - learning_rate * curvature
-    for k in range(1, rounds):
-        psi[..., k] = keep * psi[..., k - 1] - (
-            momentum * psi[..., k - 2] if k > 1 else 0
-        )
-    return psi
+    for k in range(2, rounds + 1):
+        psi[..., k] = keep * psi[..., k - 1] - momentum * psi[..., k - 2]
+    return psi[..., 1:]
 
 
 def loss_weights(
@@ -55,76 +55,60 @@ def loss_weights(
 
 def saving(forgetting: Real) -> FloatArray:
     r"""Return the share of :eq:`eq:saving` at :math:`x \ge 0`, which is :math:`2 \lambda h T` for one curvature."""
-    x = forgetting / 4
-    with np.errstate(invalid="ignore"):
-        return np.where(x > 0, np.tanh(x) / np.where(x > 0, x, 1), 1.0)
+    x = np.asarray(forgetting) / 4
+    return np.divide(np.tanh(x), x, out=np.ones_like(x), where=x > 0)
 
 
 ORDERS = (1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 55.0)
 """At which :func:`compare` tries the weighted optimum, since it depends on the order."""
 
 
-class Comparison(NamedTuple):
-    """Weighted against unweighted optimum, ratios with an entry for every lane.
+def compare(
+    problem: Problem, weights: ArrayLike, orders: Sequence[float] = ORDERS
+) -> dict[str, FloatArray]:
+    r"""Compare the optimum under weights, shape (T,), with Optimal at the budget: ratios, one for every lane.
 
     At the same final loss, ``leakage`` is that of the RDP, ``epsilon`` of the same schedules, and ``best_epsilon`` of
     the order, of those tried, with the least epsilon.  At the same RDP, ``excess`` is that of what all noise, floors
     included, adds to the final loss.
     """
-
-    leakage: FloatArray
-    epsilon: FloatArray
-    best_epsilon: FloatArray
-    excess: FloatArray
-
-
-def compare(
-    problem: Problem, weights: ArrayLike, orders: Sequence[float] = ORDERS
-) -> Comparison:
-    r"""Compare the optimum under weights, shape (T,), with Optimal at the budget; the lanes have one axis."""
-    budget = np.broadcast_to(problem.budget, problem.batch_shape)
     flat = Optimal().schedule(problem)
     policy = WeightedOptimal(weights)
-    budget_spent = weighted_cost(problem, flat, weights)
-    target = problem.rdp(flat)
-    needed = np.empty(problem.batch_shape)
-    scenario = problem.scenario
+    spent = weighted_cost(problem, flat, weights)
+    equal_loss = Problem(problem.scenario, problem.min_gain, spent)
+    w = policy.schedule(equal_loss)
     account = RenyiAccountant(tuple(order_grid(4096)))
-    equal_loss = policy.schedule(Problem(scenario, problem.min_gain, budget_spent))
-    for lane in np.ndindex(problem.batch_shape):
-        alone = Problem(scenario, problem.min_gain[lane], budget[lane])
-        needed[lane] = equal_leakage(alone, policy, float(target[lane]))
     base = problem.epsilon(flat, account)
-    best = epsilon = problem.epsilon(equal_loss, account)
+    best = epsilon = problem.epsilon(w, account)
     for order in orders:
-        tried = Problem(replace(scenario, order=order), problem.min_gain, budget_spent)
-        best = np.minimum(best, problem.epsilon(policy.schedule(tried), account))
+        scenario = replace(problem.scenario, order=order)
+        tried = policy.schedule(Problem(scenario, problem.min_gain, spent))
+        best = np.minimum(best, problem.epsilon(tried, account))
+    leakage = problem.rdp(flat)
+    needed = equal_leakage(problem, policy, leakage)
     ground = np.mean(mean_one(weights) * problem.min_noise_energy, axis=-1)
-    return Comparison(
-        problem.rdp(equal_loss) / target,
-        epsilon / base,
-        best / base,
-        (ground + needed) / (ground + budget_spent),
-    )
+    return {
+        "leakage": problem.rdp(w) / leakage,
+        "epsilon": epsilon / base,
+        "best_epsilon": best / base,
+        "excess": (ground + needed) / (ground + spent),
+    }
 
 
-def equal_leakage(problem: Problem, policy: WeightedOptimal, leakage: float) -> float:
-    """Find the weighted budget at which a policy's RDP is ``leakage`` in nats, on one lane."""
+def equal_leakage(
+    problem: Problem, policy: WeightedOptimal, leakage: FloatArray
+) -> FloatArray:
+    """Find the weighted budget at which a policy's RDP is ``leakage`` in nats, for every lane."""
+    gain = np.atleast_2d(problem.min_gain)
+    aim = np.atleast_1d(leakage)
 
-    def above(log_budget):
-        tried = Problem(problem.scenario, problem.min_gain, np.exp(log_budget))
-        return float(np.log(problem.rdp(policy.schedule(tried)) / leakage))
+    def excess(log_budget, lane):
+        tried = Problem(problem.scenario, gain[lane], np.exp(log_budget))
+        return np.log(tried.rdp(policy.schedule(tried)) / aim[lane])
 
-    low = high = float(np.log(problem.budget))
-    while above(low) < 0:
-        low -= 1
-    while above(high) > 0:
-        high += 1
-    return (
-        float(np.exp(brentq(above, low, high, xtol=1e-12)))
-        if low < high
-        else float(problem.budget)
-    )
+    start = np.broadcast_to(np.log(problem.budget), aim.shape)
+    log_budget, _ = find_roots(excess, *widen(excess, start, 1.0, 60.0), 1e-12)
+    return np.exp(log_budget).reshape(problem.batch_shape)
 
 
 def fitted_weights(
@@ -162,18 +146,13 @@ def table(
 ) -> pd.DataFrame:
     r"""Return :func:`compare` for quadratics of one curvature on MNIST's channels, :math:`x = 2\lambda hT`."""
     scenario = Scenario.mnist()
-    gain = scenario.min_gain(
-        channel.draw(scenario.num_devices, scenario.num_rounds, list(seeds)).gain
-    )
-    rows = []
+    T = scenario.num_rounds
+    drawn = channel.draw(scenario.num_devices, T, list(seeds))
+    min_gain = scenario.min_gain(drawn.gain)
+    tables = []
     for budget, x in product(nu, forgetting):
-        weights = loss_weights(
-            1.0, -math.expm1(-x / (2 * scenario.num_rounds)), scenario.num_rounds
-        )
-        ratios = compare(Problem(scenario, gain, budget), weights)
-        rows.append(
-            pd.DataFrame(
-                {"nu": budget, "forgetting": x, "seed": list(seeds)} | ratios._asdict()
-            )
-        )
-    return pd.concat(rows, ignore_index=True)
+        weights = loss_weights(1.0, -math.expm1(-x / (2 * T)), T)
+        ratios = compare(Problem(scenario, min_gain, budget), weights)
+        case = {"nu": budget, "forgetting": x, "seed": list(seeds)}
+        tables.append(pd.DataFrame(case | ratios))
+    return pd.concat(tables, ignore_index=True)
