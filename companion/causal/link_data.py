@@ -6,7 +6,7 @@ of this repository.
 """
 
 from collections.abc import Callable
-from itertools import combinations, permutations
+from itertools import permutations
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,52 +89,50 @@ def evidence(gain: FloatArray) -> pd.DataFrame:
     deviations a sample, of readings less their mean over 40 s.
     """
     counts = (-45.5 - 10 * np.log10(gain)) * 1024 / 150
-    mean = counts.mean(axis=1)
-    size = NODES - 1
-    new = np.diff(counts.reshape(NODES, size, -1), axis=-1).round() != 0
-    when = [np.flatnonzero(block.any(axis=0)) + 1 for block in new]
-    row = np.array(
-        [[size * i + j - (j > i) for j in range(NODES)] for i in range(NODES)]
-    )
-    until, since = _growth_of_differences(counts, row, when)
-    ways = np.array(
-        [[mean[row[i, j]], mean[row[j, i]]] for i, j in combinations(range(NODES), 2)]
-    )
+    spread = counts.std(axis=1)
+    links = _by_pair(counts)
+    mean = links.mean(axis=-1)
+    ways = [each[np.triu_indices(NODES, 1)] for each in (mean, mean.T)]
+    new = np.diff(counts.reshape(NODES, NODES - 1, -1)).round() != 0
+    changed = new.sum(axis=1)
+    until, since = _growth_of_differences(counts, changed > 0)
     facts = {
         "lowest": counts.min().round(),
         "highest": counts.max().round(),
         "skewed up": np.mean(scipy.stats.skew(counts, axis=1) > 0),
-        "mean and spread": scipy.stats.spearmanr(mean, counts.std(axis=1)).statistic,
-        "both directions": np.corrcoef(ways, rowvar=False)[0, 1],
-        "rows that change": np.mean(
-            [block.sum(axis=0)[block.any(axis=0)].mean() for block in new]
-        ),
-        "samples a broadcast": np.mean([counts.shape[1] / len(sent) for sent in when]),
+        "mean and spread": scipy.stats.spearmanr(counts.mean(axis=1), spread).statistic,
+        "both directions": np.corrcoef(ways)[0, 1],
+        "rows that change": np.mean([block[block > 0].mean() for block in changed]),
+        "samples a broadcast": np.mean(counts.shape[1] / np.sum(changed > 0, axis=1)),
         "until": until,
         "since": since,
     }
     return pd.DataFrame({"what": [*facts], "value": [*facts.values()]})
 
 
-def _growth_of_differences(counts, row, when):
+def _by_pair(rows):
+    """Arrange the rows of the file by the sender and the receiver, shape (14, 14, samples); NaN for a mote's own."""
+    pairs = np.full((NODES, NODES, rows.shape[1]), np.nan)
+    pairs[~np.eye(NODES, dtype=bool)] = rows
+    return pairs
+
+
+def _growth_of_differences(counts, changed):
     """By how much both directions of a pair differ more with every sample until, and since, the other's change."""
     off = counts - scipy.ndimage.uniform_filter1d(counts, 81, axis=1)
-    off /= np.maximum(off.std(axis=1, keepdims=True), 0.5)
+    off = _by_pair(off / np.maximum(off.std(axis=1, keepdims=True), 0.5))
+    when = [np.flatnonzero(block) + 1 for block in changed]
     parts = []
     for i, j in permutations(range(NODES), 2):
         k = np.searchsorted(when[j], when[i], side="right")
         inner = (k > 0) & (k < len(when[j]))
         t = when[i][inner]
-        k = k[inner]
-        before = when[j][k - 1]
-        after = when[j][k]
-        apart = np.abs(off[row[i, j], t] - off[row[j, i], after])
-        until = np.minimum(after - t, 15)
-        since = np.minimum(t - before, 15)
-        parts.append(np.stack([np.ones(len(t)), until, since, apart]))
-    *regressors, difference = np.concatenate(parts, axis=1)
-    slopes, *_ = np.linalg.lstsq(np.stack(regressors, axis=1), difference, rcond=None)
-    return slopes[1:]
+        before, after = when[j][k[inner] - 1], when[j][k[inner]]
+        apart = np.abs(off[i, j, t] - off[j, i, after])
+        ages = np.minimum([after - t, t - before], 15)
+        parts.append(np.stack([np.ones(len(t)), *ages, apart], axis=1))
+    found = np.concatenate(parts)
+    return np.linalg.lstsq(found[:, :3], found[:, 3], rcond=None)[0][1:]
 
 
 def _windows(trace, blocks, num_rounds, past):
