@@ -10,7 +10,8 @@ import torch
 
 from adascale.audit import audit_gradients
 from adascale.learning import data
-from adascale.runs.execution import decided
+from adascale.policies import Optimal
+from adascale.runs.execution import problem_of
 from adascale.runs.specification import make_run
 from companion.privacy.black_box import audit_samples
 from companion.privacy.paired_audit import Audited, audit_paired
@@ -29,10 +30,11 @@ PAIRED_ROUNDS, PAIRED_RUNS, BROKEN_RUNS = 20, 1000, 400
 """Each paired run is one trial, so it takes many, and short ones."""
 
 
-def _audited(dataset, nu, rounds):
+def _audited(dataset: str, nu: float, rounds: int | None) -> Audited:
     """Return a training of a preset at seed 0 with the optimum's schedule."""
     run = make_run(dataset, POLICY, nu, 0, rounds=rounds)
-    problem, _, w = decided(run)
+    problem, _ = problem_of(run)
+    w = Optimal().schedule(problem)
     loaded = data.load(run.training.dataset, run.training.input_scaling)
     return Audited(problem, w, run.training, loaded, 0)
 

@@ -66,8 +66,15 @@ class Digits(NamedTuple):
 
         torch.set_num_threads(1)
         rate, momentum, nu, _ = setting
-        changes = {"learning_rate": rate, "momentum": momentum}
-        run = make_run("digits", "Optimal", nu, seed, rounds=rounds, **changes)
+        run = make_run(
+            "digits",
+            "Optimal",
+            nu,
+            seed,
+            rounds=rounds,
+            learning_rate=rate,
+            momentum=momentum,
+        )
         dataset = data.load(run.training.dataset, run.training.input_scaling)
         problem, _ = problem_of(run)
         return cls(FedSGD(run.scenario, run.training, dataset, seed), problem)
