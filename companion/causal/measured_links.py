@@ -69,7 +69,7 @@ class Past(ChannelModel):
 
 
 @cache
-def reference_floor() -> float:
+def _reference_floor():
     """Return the median floor of the paper's channel, over rounds and 200 placements of ten devices."""
     scenario = Scenario.mnist()
     realisations = channel.draw(DEVICES, 100, range(200))
@@ -91,7 +91,7 @@ def problem_of(measured: Realisation, scale: float = 1.0) -> tuple[Problem, Floa
     gain = measured.gain
     if not np.isnan(scale):
         median = np.median(scenario.floor(scenario.min_gain(past)))
-        factor = float(median / (scale * reference_floor()))
+        factor = float(median / (scale * _reference_floor()))
         past = past * factor
         gain = gain * factor
     return Problem(scenario, scenario.min_gain(gain), BUDGET), past
@@ -169,7 +169,7 @@ def links_table(
     return pd.DataFrame(rows)
 
 
-def links_statistics(measured: Iterable[Realisation]) -> pd.DataFrame:
+def _links_statistics(measured):
     """Compute what the links are like, in the rounds that are evaluated, a row per realisation.
 
     ``links_spread_db``, the median over links of the standard deviation; ``floor_spread_db``, that of the floors;
@@ -189,7 +189,7 @@ def links_statistics(measured: Iterable[Realisation]) -> pd.DataFrame:
                 np.median((10 * np.log10(gain)).std(axis=1)),
                 floor.std(),
                 np.median(floor) - np.median(before),
-                lag1(10 ** (floor / 10)),
+                _lag1(10 ** (floor / 10)),
                 (np.diff(gain, axis=1) != 0).any(axis=0).mean(),
                 np.bincount(gain.argmin(axis=0)).max() / gain.shape[1],
             )
@@ -198,7 +198,7 @@ def links_statistics(measured: Iterable[Realisation]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*_KEYS, *names.split()])
 
 
-def lag1(values: FloatArray) -> float:
+def _lag1(values):
     """Return the sample autocorrelation from one round to the next; NaN of a constant."""
     off = values - values.mean()
     total = (off**2).sum()
@@ -208,7 +208,7 @@ def lag1(values: FloatArray) -> float:
 _FIRST_LOOK = ("Optimal", "AdaScale" + HINDSIGHT, "PowerControl" + HINDSIGHT)
 
 
-def first_look(folder: Path | str) -> pd.DataFrame:
+def _first_look(folder):
     """Return the paper's two best methods, tuned in hindsight on the first five groups, by what one takes the file for.
 
     A round is every sixth sample; ``unit`` is ``CC1000``, or ``-dBm`` where a count is taken for a decibel below a
@@ -287,8 +287,8 @@ def committed(source: Path) -> list[pd.DataFrame]:
     return [
         wide(table.astype(in_order), _STORED, _KEYS),
         by_scale["epsilon"].mean().reset_index(),
-        links_statistics(measured),
+        _links_statistics(measured),
         evidence(michigan(source)),
-        first_look(source),
+        _first_look(source),
         example(server[0]),
     ]

@@ -144,7 +144,7 @@ def our_first(plan: Plan, budget: float, contraction: float) -> float:
     return float(scenario.noise_scale / energy) / _WATT
 
 
-def budgets() -> dict[str, Any]:
+def _budgets():
     """Compare :func:`published_budget` with :func:`~companion.leakage.liu_simeone.scaling_budget`."""
     scenario = Scenario.mnist()
     epsilon = np.arange(1.0, 101.0)
@@ -210,7 +210,7 @@ def committed(source: Path) -> pd.DataFrame:
     data = loadmat(source / "generated_Data_dim10.mat")
     contraction = 1 - data["mu"].item() / data["L"].item()
     experiment = data["X"].astype(float), data["Y"].astype(float).ravel(), contraction
-    rows = [budgets()]
+    rows = [_budgets()]
     rows += [
         online(*experiment, rounds=rounds, clip=clip)
         for clip in (4.0, 20.0)

@@ -38,7 +38,7 @@ def by_error(scenario: Scenario, gain: FloatArray) -> NDArray[np.intp]:
     return 1 + np.argmin(noise + 4 * scenario.clip_norm**2 * absent**2, axis=0)
 
 
-def least_error(scenario: Scenario, gain: FloatArray, total: float) -> Selection:
+def _least_error(scenario, gain, total):
     """Let the best devices send, as many as :func:`by_error` says, at one level of noise energy above the floors."""
     senders = rank_of(scenario.scaled_gain(gain)) < by_error(scenario, gain)
     floor = _floor(scenario, gain, senders)
@@ -93,7 +93,7 @@ def senders_rows(
     }
     if more:
         selections |= {f"{number} best": best(number) for number in (5, 9)}
-        selections["least error"] = least_error(s, gain, W)
+        selections["least error"] = _least_error(s, gain, W)
     for name, selection in selections.items():
         sent = selection.participation
         bias = 2 * s.clip_norm * (1 - selection.senders.mean(axis=0))

@@ -10,8 +10,9 @@ from scipy.special import logsumexp
 from scipy.stats import norm
 
 from adascale import accounting, channel, policies
+from adascale.checks import BoolArray, FloatArray
 from adascale.problem import Problem
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 from companion.bounds.convergence import Real
 from companion.privacy.sharp import sharp_epsilon
 
@@ -65,11 +66,13 @@ def heard_better(rng: np.random.Generator, fade: FloatArray) -> dict[str, FloatA
 
 def epsilon_at(
     rate: float, sigma: FloatArray, delta: float = 1e-5
-) -> tuple[float, bool]:
-    r"""Return the exact :math:`\varepsilon`, and whether it is only a lower bound (:data:`LEAST_SIGMA`)."""
-    low = sigma < LEAST_SIGMA
-    value = float(sharp_epsilon(rate, np.where(low, LEAST_SIGMA, sigma), delta))
-    return value, bool(low.any())
+) -> tuple[FloatArray, BoolArray]:
+    r"""Return the exact :math:`\varepsilon` of schedules, shape (..., T), and whether each is only a lower bound.
+
+    It is where a multiplier is below :data:`LEAST_SIGMA`, which is put in its place.
+    """
+    value = sharp_epsilon(rate, np.maximum(sigma, LEAST_SIGMA), delta)
+    return value, np.any(sigma < LEAST_SIGMA, axis=-1)
 
 
 def realisations(
@@ -97,32 +100,24 @@ def listeners_table(
     scenario = Scenario.mnist()
     all_seeds = list(seeds)
     rows = []
-    rate = float(np.ravel(scenario.sampling_rate)[0])
+    rate = float(scenario.sampling_rate)
     for nu in budgets:
-        heard = {listener: [] for listener in ROWS}
-        for seed, (fade, sigma) in zip(
-            all_seeds, realisations(scenario, nu, all_seeds), strict=True
-        ):
-            for listener, ratio in heard_better(
-                np.random.default_rng([seed, 18]), fade
-            ).items():
-                heard[listener].append(sigma / np.sqrt(ratio))
+        cells = realisations(scenario, nu, all_seeds)
+        heard = [
+            heard_better(np.random.default_rng([seed, 18]), cell.fade)
+            for seed, cell in zip(all_seeds, cells, strict=True)
+        ]
         for listener, restored in ROWS.items():
-            if listener != "model":  # which hears what the server does
-                epsilons = sorted(
-                    epsilon_at(rate, schedule) for schedule in heard[listener]
-                )
-            epsilon, beyond = epsilons[len(epsilons) // 2]
-            rows.append(
-                (
-                    listener,
-                    nu,
-                    float(np.median(heard[listener])),
-                    epsilon,
-                    beyond,
-                    restored,
-                )
+            sigma = np.array(
+                [
+                    cell.sigma / np.sqrt(better[listener])
+                    for cell, better in zip(cells, heard, strict=True)
+                ]
             )
+            if listener != "model":  # which hears what the server does
+                epsilons = sorted(zip(*epsilon_at(rate, sigma), strict=True))
+            median = epsilons[len(epsilons) // 2]
+            rows.append((listener, nu, np.median(sigma), *median, restored))
     return pd.DataFrame(
         rows, columns=["listener", "nu", "sigma", "epsilon", "beyond", "restored"]
     )

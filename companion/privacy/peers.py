@@ -8,7 +8,7 @@ from importlib import import_module
 Events = list[tuple[float, float, int]]
 
 
-def opacus(name: str, events: Events, delta: float) -> float:
+def _opacus(name, events, delta):
     """Return epsilon of one of Opacus' accountants, a bound from above."""
     accountant = getattr(import_module("opacus.accountants"), name)()
     accountant.history = [(sigma, rate, count) for rate, sigma, count in events]
@@ -16,7 +16,7 @@ def opacus(name: str, events: Events, delta: float) -> float:
         return float(accountant.get_epsilon(delta=delta))
 
 
-def pld(events: Events, delta: float) -> float:
+def _pld(events, delta):
     """Return epsilon of dp_accounting's privacy loss distributions, a bound from above."""
     dp, accountants = map(import_module, ("dp_accounting", "dp_accounting.pld"))
     accountant = accountants.PLDAccountant()
@@ -27,8 +27,8 @@ def pld(events: Events, delta: float) -> float:
 
 
 PEERS: dict[str, Callable[[Events, float], float]] = {
-    "dp-accounting, PLD": pld,
-    "Opacus, PRV": partial(opacus, "PRVAccountant"),
-    "Opacus, Rényi": partial(opacus, "RDPAccountant"),
+    "dp-accounting, PLD": _pld,
+    "Opacus, PRV": partial(_opacus, "PRVAccountant"),
+    "Opacus, Rényi": partial(_opacus, "RDPAccountant"),
 }
 """Accountants at their default settings."""

@@ -34,7 +34,7 @@ _NONE = Interval(np.nan, np.nan, np.nan)
 _ENDS = {name: METHODS[name] for name in ("Optimal", "EqualAlloc")}
 
 
-def verdict_within(low: float, high: float, least: float, most: float) -> str:
+def _verdict_within(low, high, least, most):
     """``holds`` if an interval [low, high] lies in [least, most], ``fails`` if outside, else ``not settled``."""
     if least <= low and high <= most:
         return "holds"
@@ -87,7 +87,7 @@ def _evaluated(values, least, most):
     """Count the values that are known, and return their mean, its interval and whether that is within two ends."""
     finished = values.dropna()
     mean = Interval(np.nan, -np.inf, np.inf) if finished.empty else interval(finished)
-    return len(finished), *mean, verdict_within(mean.low, mean.high, least, most)
+    return len(finished), *mean, _verdict_within(mean.low, mean.high, least, most)
 
 
 def accuracy_verdicts(claims: pd.DataFrame) -> pd.DataFrame:
@@ -190,7 +190,7 @@ def reading_verdicts(
             (first.gap_low / last.gap_high, first.gap_high / last.gap_low),
         )
         parts = [
-            verdict_within(*ends, *limits)
+            _verdict_within(*ends, *limits)
             for ends, limits in zip(found, wanted, strict=True)
         ]
         rows[reading] = [

@@ -9,10 +9,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale.channel.model import Channel, Seeds
-from adascale.scenario import FloatArray, Scenario
+from adascale.checks import ComplexArray, FloatArray
+from adascale.scenario import Scenario
 
 KINDS = ("mmse", "least-squares")
 """How :func:`estimate` makes an estimate."""
@@ -37,7 +38,7 @@ def pilot_error(
 
 def estimate(
     channel: Channel, error: ArrayLike, kind: str = "mmse", *, seed: Seeds
-) -> NDArray[np.complex128]:
+) -> ComplexArray:
     r"""Estimated coefficients of a drawn channel, both kinds of the same measurement.
 
     .. math::
@@ -48,25 +49,21 @@ def estimate(
     the same one they are proportional to :math:`\zeta_m`, and more rounds or devices change nothing in those that are
     there.
     """
+    shape = *_, devices, rounds = channel.coefficient.shape
+    normal = [
+        np.random.default_rng(stream).standard_normal((rounds, 2))
+        for each in np.ravel(seed)
+        for stream in np.random.SeedSequence([_PILOTS, int(each)]).spawn(devices)
+    ]
+    noise = np.array(normal).view(complex).reshape(shape) / math.sqrt(2)
     square = np.asarray(error)[..., None]
-    noise = np.empty_like(channel.coefficient)
-    lanes, (devices, rounds) = noise.shape[:-2], noise.shape[-2:]
-    seeds = np.broadcast_to(seed, lanes)
-    for lane in np.ndindex(lanes):
-        for device, stream in enumerate(
-            np.random.SeedSequence([_PILOTS, int(seeds[lane])]).spawn(devices)
-        ):
-            normal = np.random.default_rng(stream).standard_normal((rounds, 2))
-            noise[*lane, device] = normal.view(complex)[:, 0] / math.sqrt(2)
-    measured = (
-        channel.coefficient
-        + np.sqrt(square) / np.sqrt(channel.path_loss)[..., None] * noise
-    )
+    scale = np.sqrt(square) / np.sqrt(channel.path_loss)[..., None]
+    measured = channel.coefficient + scale * noise
     return measured if kind == "least-squares" else measured / (1 + square)
 
 
 def alignment_law(
-    estimate: NDArray[np.complex128],
+    estimate: ComplexArray,
     path_loss: ArrayLike,
     error: ArrayLike,
     kind: str = "mmse",

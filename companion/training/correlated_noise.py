@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from adascale import channel
 from adascale.learning import FedSGD, Training, data
@@ -20,7 +20,7 @@ from adascale.learning.gradients import ClippedSum
 from adascale.learning.seeding import NOISE, stream
 from adascale.problem import RoundLeakage
 from adascale.scenario import FloatArray, Scenario
-from companion.results import Rows, tabulate
+from companion.results import tabulate
 from companion.theory.correlated_noise import (
     coefficients,
     epsilon,
@@ -39,9 +39,7 @@ MULTIPLIERS = (0.6, 0.805, 1.3, 2.5)
 CHANNELS = range(2)
 
 
-def cyclic_batch(
-    part: NDArray[np.intp], rate: float, bands: int, at: tuple[int, int, int]
-) -> NDArray[np.intp]:
+def _cyclic_batch(part, rate, bands, at):
     """Draw the batch ``at`` (seed, round, device): a sample may join every ``bands``-th round only."""
     group = part[at[1] % bands :: bands]
     return group[np.random.default_rng((41, *at)).random(len(group)) < bands * rate]
@@ -70,7 +68,7 @@ class CorrelatedFedSGD(FedSGD):
         self._recent = self._recent.roll(1, 0)
         rate, b = float(scenario.sampling_rate), len(self.c)
         for m, part in enumerate(self.parts):
-            batch = cyclic_batch(part, rate, b, (self.seed, t, m))
+            batch = _cyclic_batch(part, rate, b, (self.seed, t, m))
             own = self.gradient(batch, np.full(len(batch), 1 / BATCH))
             self._recent[0, m] = own.gradient
         signals = torch.tensordot(self.c, self._recent, 1)
@@ -86,7 +84,7 @@ class CorrelatedFedSGD(FedSGD):
         return own._replace(gradient=decoded)
 
 
-def training_rows(seed: int) -> Rows:
+def _training_rows(seed):
     """Train the digits with white and with correlated noise at equal exact epsilon, floors times the worst case."""
     scenario = replace(Scenario.digits(), batch_size=BATCH)
     training = replace(Training.preset("digits"), momentum=0.0, learning_rate=1.0)
@@ -124,7 +122,7 @@ def of_channel(scenario: Scenario, seed: int) -> tuple[float, float, FloatArray]
     return unit, float(scenario.sampling_rate), floor
 
 
-def noise_rows(seed: int, multiplier: float, measured: dict[int, float]) -> Rows:
+def _noise_rows(seed, multiplier, measured):
     """Compare errors on the MNIST channel at equal exact epsilon, with floors times a power factor, or none."""
     scenario = Scenario.mnist()
     _, rate, floor = of_channel(scenario, seed)
@@ -154,8 +152,8 @@ def noise_rows(seed: int, multiplier: float, measured: dict[int, float]) -> Rows
 
 def committed(executor: Executor | None) -> list[pd.DataFrame]:
     """Return the committed tables."""
-    table = tabulate(training_rows, SEEDS, executor)
+    table = tabulate(_training_rows, SEEDS, executor)
     sent = table[table.target == EPSILONS[-1]].groupby("bands").sent.mean()
     measured = {b: float(sent[b] / sent[1]) for b in BANDS}
     tasks = [(seed, each, measured) for seed in CHANNELS for each in MULTIPLIERS]
-    return [table, tabulate(noise_rows, tasks, executor)]
+    return [table, tabulate(_noise_rows, tasks, executor)]

@@ -10,16 +10,16 @@ import time
 import pandas as pd
 import torch
 
-from adascale.learning import Dataset, FedSGD, data
+from adascale.learning import FedSGD, data
 from adascale.runs.execution import problem_of
-from adascale.runs.specification import Run, make_run
+from adascale.runs.specification import make_run
 
 NETWORKS = ("tanh_cnn", "resnet32")
 ROUNDS = 2
 """The network that was trained and the one that is cited; the rounds that are timed."""
 
 
-def timed_rounds(run: Run, dataset: Dataset, rounds: int) -> pd.DataFrame:
+def _timed_rounds(run, dataset, rounds):
     """Train a few rounds at full power; a row each, with the CPU time, to which other work adds little."""
     federation, (problem, _) = (
         FedSGD(run.scenario, run.training, dataset, run.seed),
@@ -49,4 +49,4 @@ def committed() -> pd.DataFrame:
     runs = [
         make_run("cifar10", "AdaScale", 0.01, 0, model=network) for network in NETWORKS
     ]
-    return pd.concat([timed_rounds(run, dataset, ROUNDS) for run in runs])
+    return pd.concat([_timed_rounds(run, dataset, ROUNDS) for run in runs])

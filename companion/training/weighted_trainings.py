@@ -155,7 +155,7 @@ def response_weights(table: pd.DataFrame, name: str, rounds: int) -> FloatArray:
     )
 
 
-def thirds_weights(table: pd.DataFrame, name: str, rounds: int) -> FloatArray:
+def _thirds_weights(table, name, rounds):
     """Compute the weights of rounds from what noise in each third added to a setting's loss, shape (rounds,)."""
     mean = table[table.setting == name].groupby("noise").test_loss.mean()
     added = (mean[["early", "middle", "late"]] - mean["none"]).to_numpy()
@@ -174,7 +174,7 @@ def contest(
     Each of the ``weights`` of the rounds, by default :func:`found_weights`, has its own optimum.
     """
     setting = SETTINGS[name]
-    weights = weights or found_weights(name)
+    weights = weights or _found_weights(name)
     digits = Digits.at(setting, seed, len(next(iter(weights.values()))))
     problem = digits.problem
     flat = Optimal().schedule(problem)
@@ -193,9 +193,9 @@ def contest(
         yield row | digits.evaluate(end)
 
 
-def found_weights(name: str) -> dict[str, FloatArray]:
+def _found_weights(name):
     """Return the contest's weights: of both committed experiments, and the second one's in reversed order."""
     rounds = Scenario.digits().num_rounds
-    by_third = thirds_weights(load("weights/thirds"), name, rounds)
+    by_third = _thirds_weights(load("weights/thirds"), name, rounds)
     by_response = response_weights(load("weights/response"), name, rounds)
     return {"response": by_response, "thirds": by_third, "reversed": by_third[::-1]}
