@@ -14,6 +14,7 @@ from adascale.channel import ChannelModel, Rayleigh
 from adascale.checks import FloatArray, IndexArray
 from adascale.comparison.costs import PER_ROUND, measure
 from adascale.comparison.methods import (
+    Known,
     Method,
     PolicyBuilder,
     as_method,
@@ -274,8 +275,16 @@ def _measure(task: _Task) -> "pd.DataFrame":
             chosen, own_spend = drawn.rows(part % R), spend_of[part]
         rounds = chosen.problem
         problem = Problem(scenario, rounds.min_gain, own_spend, rounds.exposure)
+        known = Known(
+            scenario,
+            own_spend,
+            rounds.min_gain,
+            mean_gain=chosen.mean_gain,
+            gain=chosen.gain,
+            channel=task.block.channel,
+        )
         try:
-            policy = method(problem, chosen.mean_gain, task.block.channel, chosen.gain)
+            policy = method.build(known)
             columns = _columns(policy, problem, chosen.gain, own_spend, task)
         except BudgetNotReached:
             parts += np.array_split(part, 2) if part.size > 1 else []

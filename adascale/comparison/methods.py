@@ -78,9 +78,10 @@ class Method:
             Known(problem.scenario, problem.budget, rounds, mean_gain, gain, channel)
         )
 
-    def build(self, known: Known) -> Any:
-        """Build the policy from what is known."""
-        return self.builder(self, known)
+    @property
+    def build(self) -> Callable[[Known], Any]:
+        """What builds the policy from what is known."""
+        return partial(self.builder, self)
 
     def guaranteeing(self, epsilon: float, delta: float) -> "Method":
         """Return the method of the same class that guarantees epsilon at delta, or at its own delta."""
