@@ -4,10 +4,9 @@ r"""What the explorer knows: channels, levels and constants, as the small script
 """
 
 import json
-from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from adascale.channel import (
     AntennaSelection,
@@ -53,19 +52,9 @@ GAIN_STEPS, LEVEL_STEPS = 1e3, 1e5
 """A decade in hundredths, and in ten-thousandths, of a decibel."""
 _HEADER = """\
 // Written by `python -m companion make explorer`, not by hand: its docstrings say what is in it.
-// A number of `gains` or `levels` is two or three signs of `alphabet`, in base 90, plus the one before it:
-// hundredths of a dB of loss, ten-thousandths of a dB of noise energy. `slow` has the levels of `rayleigh`.
+// `gains` are in hundredths of a dB of loss, `levels` in ten-thousandths of a dB of noise energy.
+// `slow` has the levels of `rayleigh`.
 """
-# 90 signs that a string may hold
-_ALPHABET = "".join(chr(code) for code in range(33, 127) if chr(code) not in "\"'\\<")
-
-
-def pack(numbers: ArrayLike, width: int) -> str:
-    r"""Write whole numbers below :math:`90^{\mathrm{width}}`, each as ``width`` of 90 signs, highest digit first."""
-    base = len(_ALPHABET)
-    values = np.asarray(numbers)
-    digits = values[:, None] // base ** np.arange(width)[::-1] % base
-    return "".join(_ALPHABET[digit] for digit in digits.ravel())
 
 
 def typical_floors() -> NDArray[np.float64]:
@@ -84,7 +73,7 @@ def typical_floors() -> NDArray[np.float64]:
 
 
 def explorer_script() -> str:
-    """Return the text of ``data.js``: constants, gains and levels, some thirty kilobytes."""
+    """Return the text of ``data.js``: constants, gains and levels, some sixty kilobytes."""
     scenarios = {
         name: {
             "rounds": scenario.num_rounds,
@@ -103,28 +92,23 @@ def explorer_script() -> str:
         "nu": LEVELS,
         "scenarios": scenarios,
         "typical": [float(f"{floor:.6g}") for floor in typical_floors()],
-        "alphabet": _ALPHABET,
         "gains": {
-            channel: _packed(partial(loss_codes, channel), 2) for channel in CHANNELS
+            channel: [loss_codes(channel, draw).tolist() for draw in range(DRAWS)]
+            for channel in CHANNELS
         },
         "levels": {
             name: {
-                channel: _packed(partial(level_codes, name, channel), 3)
+                channel: [
+                    level_codes(name, channel, draw).tolist() for draw in range(DRAWS)
+                ]
                 for channel in CHANNELS
                 if channel != "slow"
             }
             for name in SCENARIOS
         },
     }
-    return f"{_HEADER}globalThis.ADASCALE_DATA = {json.dumps(data, indent=1)};\n"
-
-
-def _packed(codes, width):
-    """Return all draws of a channel, each as its least code and what the others are above it."""
-    return [
-        (int(code.min()), pack(code - code.min(), width))
-        for code in map(codes, range(DRAWS))
-    ]
+    text = json.dumps(data, separators=(",", ":"))
+    return f"{_HEADER}globalThis.ADASCALE_DATA = {text};\n"
 
 
 def loss_codes(channel: str, draw: int) -> NDArray[np.int64]:

@@ -6,28 +6,17 @@ globalThis.ADASCALE_CORE = (() => {
 
   // ---- channels
 
-  /** The whole numbers that data.js holds as text: `width` signs each, base 90. */
-  function unpack([least, text], width, alphabet) {
-    const numbers = [];
-    for (let i = 0; i < text.length; i += width) {
-      let number = 0;
-      for (let k = i; k < i + width; k++) number = number * alphabet.length + alphabet.indexOf(text[k]);
-      numbers.push(least + number);
-    }
-    return numbers;
-  }
-
   /** The floors w_min of a draw, round by round. */
   function floors(data, scenario, channel, draw) {
     const { rounds, floorScale } = data.scenarios[scenario];
-    const lost = unpack(data.gains[channel][draw], 2, data.alphabet).slice(0, rounds); // in hundredths of a dB
+    const lost = data.gains[channel][draw].slice(0, rounds); // in hundredths of a dB
     return lost.map((loss) => floorScale * 10 ** (loss / 1000));
   }
 
   /** The constant level for the nu of this index, from the law of the floors. */
   function constantLevel(data, scenario, channel, draw, index) {
     const levels = data.levels[scenario];
-    return 10 ** (unpack((levels[channel] ?? levels.rayleigh)[draw], 3, data.alphabet)[index] / 1e5);
+    return 10 ** ((levels[channel] ?? levels.rayleigh)[draw][index] / 1e5); // in ten-thousandths of a dB
   }
 
   // ---- leakage of the sampled Gaussian mechanism (appendix A1)
