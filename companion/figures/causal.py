@@ -67,24 +67,12 @@ def without_future(tables: Mapping[str, pd.DataFrame]) -> Figure:
         for row, name in enumerate(names):
             values = excess.loc[name].clip(lower=_LEAST)
             look = policy_style(name)
-            axis.plot(
-                values,
-                np.full(len(values), row),
-                label=label_of(name),
-                markersize=3,
-                **look,
-            )
-            axis.plot(
-                values.iloc[0], row, label=f"_{name}, smallest", markersize=7, **look
-            )
-            axis.plot(
-                values.iloc[-1],
-                row,
-                label=f"_{name}, largest",
-                markersize=7,
-                markerfacecolor="white",
-                **look,
-            )
+            rows = np.full(len(values), row)
+            axis.plot(values, rows, label=label_of(name), markersize=3, **look)
+            ends = (0, "smallest", look["color"]), (-1, "largest", "white")
+            for end, word, filled in ends:
+                large = look | {"markersize": 7, "markerfacecolor": filled}
+                axis.plot(values.iloc[end], row, label=f"_{name}, {word}", **large)
         axis.set_yticks(range(len(names)), [label_of(name) for name in names])
         for text, name in zip(axis.get_yticklabels(), names, strict=True):
             text.set_color(

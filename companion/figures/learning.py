@@ -82,33 +82,29 @@ def accuracy_ends(
         * table.pivot(index="seed", columns="nu", values="test_accuracy").dropna()
         for label, table in tables.items()
     }
-    floors = pd.concat(tables.values()).groupby("seed")["floor_mean"].first()
-    seeds = sorted({seed for points in wide.values() for seed in points.index})
-    levels = next((min(points), max(points)) for points in wide.values())
+    seeds = pd.concat(wide.values()).index.unique().sort_values()
+    everything = pd.concat(tables.values())
+    levels = [everything["nu"].min(), everything["nu"].max()]
+    floors = everything.groupby("seed")["floor_mean"].first()[seeds]
     figure, axis = plt.subplots(figsize=(WIDTH, 3.8))
 
-    def bar(place, ends, color, label=None):
-        axis.plot([place] * 2, ends, color=color, linewidth=2.5, label=label)
-        axis.plot(place, ends[0], "o", color=color)
-        axis.plot(place, ends[1], "o", color=color, markerfacecolor="white")
+    def fall(places, ends, color, label=None):
+        axis.vlines(places, *ends.T, color=color, linewidth=2.5, label=label)
+        for points, filled in zip(ends.T, (color, "white"), strict=True):
+            axis.plot(places, points, "o", color=color, markerfacecolor=filled)
 
-    bar(0.0, 100 * np.array(quoted), "black")
+    fall([0], 100 * np.array([quoted]), "black")
     looks = zip(wide.items(), shades(len(wide)), strict=True)
     for i, ((label, points), look) in enumerate(looks):
         apart = 0.16 * (i - (len(wide) - 1) / 2)
-        for seed, row in points[[*levels]].iterrows():
-            name = label if seed == points.index[0] else None
-            bar(1 + seeds.index(seed) + apart, [*row], look["color"], name)
-    for nu, fill in zip(levels, ("grey", "white"), strict=True):
-        axis.plot(
-            [], [], "o", color="grey", markerfacecolor=fill, label=f"$\\nu$ = {nu:g}"
-        )
-    names = [
-        "the paper",
-        *(f"realisation {seed},\nmean floor\n{floors[seed]:.2f}" for seed in seeds),
-    ]
-    axis.set_xticks(range(len(names)), names)
-    axis.set(ylabel="test accuracy [%]", xlim=(-0.5, len(names) - 0.5))
+        places = 1 + seeds.get_indexer(points.index) + apart
+        fall(places, points[levels].to_numpy(), look["color"], label)
+    for nu, filled in zip(levels, ("grey", "white"), strict=True):
+        label = f"$\\nu$ = {nu:g}"
+        axis.plot([], [], "o", color="grey", markerfacecolor=filled, label=label)
+    names = [f"realisation {seed},\nmean floor\n{f:.2f}" for seed, f in floors.items()]
+    axis.set_xticks(range(1 + len(names)), ["the paper", *names])
+    axis.set(ylabel="test accuracy [%]", xlim=(-0.5, len(names) + 0.5))
     axis.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=2)
     return figure
 
@@ -122,31 +118,28 @@ def learning_curves(
     tables are of :func:`adascale.runs.sweep.tables`.
     """
     selected = table[table["nu"].isin(nus) | (table["policy"] == "NoiseFree")]
-    seeds = set.intersection(
-        *(set(rows["seed"]) for _, rows in selected.groupby(["policy", "nu"]))
-    )
-    joined = curves.merge(
-        selected[selected["seed"].isin(seeds)][["run", "policy", "nu", "seed"]],
-        on="run",
-    )
+    lines = selected.groupby(["policy", "nu"]).ngroups
+    shared = selected.groupby("seed").filter(lambda rows: len(rows) == lines)
+    joined = curves.merge(shared[["run", "policy", "nu"]], on="run")
+    means = joined.groupby(["policy", "nu", "round"], sort=False)[
+        ["accuracy", "epsilon"]
+    ].mean()
+    noise_free = means.loc["NoiseFree", "accuracy"].droplevel("nu")
     figure, axes = panels(2, 2.9, sharex=True)
     methods = [name for name in table["policy"].unique() if name != "NoiseFree"]
-    lines = dict(zip(sorted(nus), ("-", "--", ":"), strict=False))
-    noise_free = (
-        joined[joined["policy"] == "NoiseFree"].groupby("round")["accuracy"].mean()
-    )
-    for (policy, nu), rows in joined[joined["policy"] != "NoiseFree"].groupby(
+    strokes = dict(zip(sorted(nus), ("-", "--", ":"), strict=False))
+    for (policy, nu), rows in means.drop("NoiseFree").groupby(
         ["policy", "nu"], sort=False
     ):
-        means = rows.groupby("round")[["accuracy", "epsilon"]].mean()
+        found = rows.droplevel(["policy", "nu"])
         look = policy_style(policy, methods) | {
-            "linestyle": lines[nu],
+            "linestyle": strokes[nu],
             "label": f"{label_of(policy)}, $\\nu$ = {nu:g}",
+            "markevery": 4,
         }
-        axes[0].plot(
-            means.index + 1, 100 * (means["accuracy"] - noise_free), markevery=4, **look
-        )
-        axes[1].plot(means.index + 1, means["epsilon"], markevery=4, **look)
+        above = 100 * (found["accuracy"] - noise_free)
+        axes[0].plot(found.index + 1, above, **look)
+        axes[1].plot(found.index + 1, found["epsilon"], **look)
     axes[0].axhline(0, **NOISE_FREE)
     axes[0].set_ylabel("accuracy minus accuracy\nwithout noise [points]")
     axes[1].set(ylabel="$\\varepsilon$ so far", yscale="log")

@@ -65,10 +65,8 @@ def future() -> Figure:
         axis.plot(table.loc[method], linewidth=2.5, **look)
         axis.text(place, height, name, color=look["color"], **_right(axis))
     budgets = table.loc["EqualAlloc"].index
-    axis.set(xscale="log", ylim=(0.9, 2.4), yticks=[1, 2])
-    axis.set(xlabel="noise budget ν", ylabel="ε ÷ optimum’s")
-    axis.set_xticks(budgets, [f"{nu:g}" for nu in budgets])
-    axis.minorticks_off()
+    axis.set(ylim=(0.9, 2.4), yticks=[1, 2], ylabel="ε ÷ optimum’s")
+    _over(axis, budgets)
     return figure
 
 
@@ -107,16 +105,20 @@ def accuracy() -> Figure:
     axis.plot(ends, quoted, color="0.5", linestyle="--", marker="*", markersize=9)
     axis.text(0.98, 0.9, "trained here", color="#0072B2", **_right(axis))
     axis.text(0.55, 0.2, "in the paper", color="0.35", **_right(axis))
-    axis.set(xscale="log", ylim=(89, 97), yticks=[90, 95])
-    axis.set(xlabel="noise budget ν", ylabel="accuracy, %")
-    axis.set_xticks(trained.index, [f"{nu:g}" for nu in trained.index])
-    axis.minorticks_off()
+    axis.set(ylim=(89, 97), yticks=[90, 95], ylabel="accuracy, %")
+    _over(axis, trained.index)
     return figure
 
 
 def small() -> tuple[Figure, Axes]:
     """Start a picture that is read at the size of a card."""
     return plt.subplots(figsize=(3.3, 1.4))
+
+
+def _over(axis, budgets):
+    axis.set(xscale="log", xlabel="noise budget ν")
+    axis.set_xticks(budgets, [f"{nu:g}" for nu in budgets])
+    axis.minorticks_off()
 
 
 def _right(axis):

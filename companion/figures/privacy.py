@@ -1,6 +1,6 @@
 """Leakage against the convergence level: the paper's Figures 1 and 2, and what a policy leaks over another one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -37,9 +37,8 @@ def realisations(table: pd.DataFrame) -> Figure:
     """
     figure, (above, below) = panels(2, 2.3, sharex=True)
     look = policy_style("AdaScale")
-    by_seed = table[table["policy"] == "AdaScale"].pivot(
-        index="nu", columns="seed", values="rdp"
-    )
+    leaked = table.pivot(index=["nu", "seed"], columns="policy", values="rdp")
+    by_seed = leaked["AdaScale"].unstack("seed")
     band = intervals(by_seed.iterrows(), log_interval)
     shading = {"color": look["color"], "alpha": 0.15, "linewidth": 0}
     above.fill_between(band.index, band["low"], band["high"], **shading)
@@ -48,10 +47,9 @@ def realisations(table: pd.DataFrame) -> Figure:
     above.set_ylabel(
         f"AdaScale: RDP leakage\nat order {table['order'].iloc[0]:g} [nats]"
     )
-    best = table[table["policy"] == "Optimal"].set_index(["nu", "seed"])["rdp"]
-    for policy, rows in table.groupby("policy", sort=False):
+    for policy in table["policy"].unique():
         if policy not in NOT_IN_RDP:
-            ratio = (rows.set_index(["nu", "seed"])["rdp"] / best).dropna()
+            ratio = (leaked[policy] / leaked["Optimal"]).dropna()
             look = policy_style(policy, table["policy"])
             means = np.exp(np.log(ratio).groupby("nu").mean())
             below.plot(means, label=label_of(policy), color=look["color"], linewidth=1)
@@ -120,12 +118,11 @@ def paper_panel(
     return figure
 
 
-def gap(table: pd.DataFrame, metric: str | Sequence[str] = "rdp") -> Figure:
+def gap(table: pd.DataFrame, *metrics: str) -> Figure:
     r"""Draw leakage over the optimum's, realisation by realisation: median and middle 90 %.
 
-    A panel for each ``metric``: ``"rdp"``, ``"epsilon"`` or ``"exact"``.
+    A panel for each of ``metrics``: ``"rdp"``, ``"epsilon"`` or ``"exact"``.
     """
-    metrics = [metric] if isinstance(metric, str) else list(metric)
     figure, axes = panels(len(metrics), 3.1, sharex=True, squeeze=False)
     for axis, name in zip(axes.flat, metrics, strict=True):
         _gap(axis, table, name)

@@ -16,6 +16,7 @@ from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, NullLocator, ScalarFormatter
 from numpy.typing import NDArray
+from scipy.optimize import isotonic_regression
 
 from adascale import policies
 from companion.figures.files import in_notebook
@@ -185,15 +186,8 @@ def _right_end(axis, line):
 def _moved_apart(middles, heights):
     """Middles of boxes in rising order that touch none, near given middles, within 0 and 1."""
     stacked = np.cumsum(heights) - heights / 2
-    offset = middles - stacked
-    n = len(middles)
-    # isotonic regression, by its formula, as scipy's is slow to import
-    rising = [
-        max(min(offset[i:j].mean() for j in range(k + 1, n + 1)) for i in range(k + 1))
-        for k in range(n)
-    ]
-    places = np.clip(rising, 0, max(1 - heights.sum(), 0))
-    return places + stacked
+    rising = isotonic_regression(middles - stacked).x
+    return stacked + np.clip(rising, 0, max(1 - heights.sum(), 0))
 
 
 def label_of(method: str) -> str:
