@@ -21,6 +21,7 @@ MOST_ENTRIES = 100_000_000
 
 def as_floats(name: str, value: ArrayLike) -> FloatArray:
     """Return a new C-ordered float64 array of the value; refuse an array of booleans, text and masked entries."""
+    # NumPy would drop the mask, also that of an array in a list
     parts = value if isinstance(value, list | tuple) else [value]
     if any(map(np.ma.is_masked, parts)):
         raise InvalidInput(
@@ -38,7 +39,7 @@ def as_floats(name: str, value: ArrayLike) -> FloatArray:
         raise InvalidInput(
             f"{name} must be a number or an array of numbers, got {shown(value)}", name
         ) from None
-    # a wider float may overflow; C order, so that NumPy adds in the same order for every memory layout
+    # a longdouble may overflow; C order, so that NumPy adds in the same order for every memory layout
     with np.errstate(over="ignore"):
         return array.astype(float, order="C")
 
@@ -75,7 +76,7 @@ def _one(
 
 
 def positive(name: str, value: ArrayLike, last: str = "") -> FloatArray:
-    """Return ``value`` as floats, all finite and > 0, with one or more on a last axis of what ``last`` says."""
+    """Return ``value`` as floats, all finite and > 0; if ``last`` names a last axis, it must have an entry or more."""
     array = _checked(name, value, "finite and > 0", lambda x: (x > 0) & (x < math.inf))
     if last and (array.ndim == 0 or array.shape[-1] == 0):
         raise InvalidInput(
@@ -159,7 +160,7 @@ def entries(name: str, *shape: int) -> None:
 
 
 def finite(what: str, *arrays: ArrayLike) -> None:
-    """Require that every entry of the arrays is finite."""
+    """Require that every entry is finite: of arrays that were computed, so that no argument can be named."""
     if not all(np.isfinite(array).all() for array in arrays):
         raise ValueError(f"beyond floating point: {what}")
 
@@ -174,7 +175,10 @@ def broadcast(**shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def one_of(name: str, value: object, *choices: str | bool) -> None:
-    """Require that an argument is one of these strings, or True or False."""
+    """Require that an argument is one of these choices, all of which are strings, or are True and False.
+
+    The types are compared first, because 1 equals True and the entries of an array cannot be compared at once.
+    """
     if type(value) is not type(choices[0]) or value not in choices:
         listed = f"{', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
         raise InvalidInput(f"{name} must be {listed}, got {shown(value)}", name)

@@ -30,8 +30,8 @@ class LeakageTerms(NamedTuple):
 
     moments: MomentTerms
     unit_energy: FloatArray
-    r""":math:`2 d G^2 / (s_n M^2 B^2) = w / \sigma^2`, the noise energy at which the noise multiplier is 1."""
-    number: FloatArray
+    r""":math:`2 d G^2 p_m^2 / (s_n B_m^2) = w / \sigma_m^2`, the noise energy at which the noise multiplier is 1."""
+    count: FloatArray
     """Number of devices of each kind."""
 
 
@@ -46,8 +46,9 @@ class RoundLeakage:
         self.scenario = scenario
         self.order = check.order("order", scenario.order if order is None else order)
         self.terms = _terms(scenario, self.order)
+        # sampling rate, unit energy and number of devices of each kind, shape (K,)
         self.rate, self.unit_energy = self.terms.moments.rate, self.terms.unit_energy
-        self.count = self.terms.number
+        self.count = self.terms.count
 
     def __call__(self, noise_energy: ArrayLike) -> FloatArray:
         """Compute :math:`F(w)` in nats, for w > 0 of any shape."""
@@ -61,7 +62,7 @@ class RoundLeakage:
         w = check.positive("noise_energy", noise_energy)
         try:
             value = _map_leakage(w.ravel(), self.terms, slope).reshape(w.shape)
-        except ZeroDivisionError:  # the square of a noise energy underflows
+        except ZeroDivisionError:  # w, or w squared in the slope, underflows to 0
             value = np.full(w.shape, np.inf)
         least = w.min(initial=np.inf)
         check.finite(
@@ -77,7 +78,11 @@ def kind_of_device(scenario: Scenario) -> IndexArray:
 
 
 def kinds_that_may_leak_most(leakage: RoundLeakage) -> IndexArray:
-    """Return the indices of the kinds that no other one dominates by as large a rate and as little noise."""
+    """Return the indices of the kinds that may leak most.
+
+    A kind is left out if another has a rate and a unit energy that are both at least as large, because then it leaks at
+    most as much as the other, whatever the noise energy.
+    """
     order = np.lexsort((-leakage.unit_energy, -leakage.rate))
     energy = leakage.unit_energy[order]
     before = np.concatenate([[-np.inf], energy[:-1]])
@@ -85,7 +90,7 @@ def kinds_that_may_leak_most(leakage: RoundLeakage) -> IndexArray:
 
 
 def _pairs(scenario: Scenario) -> FloatArray:
-    """Return sampling rate and weighted batch size of each device, in a single row if all are alike."""
+    """Return sampling rate and weighted batch size of each device, or a single row if no parameter is per device."""
     pairs = np.broadcast_arrays(scenario.sampling_rate, scenario.weighted_batch_size)
     return np.stack(pairs, axis=-1).reshape(-1, 2)
 
@@ -94,15 +99,21 @@ def _pairs(scenario: Scenario) -> FloatArray:
 def _terms(scenario: Scenario, order: float) -> LeakageTerms:
     pairs = _pairs(scenario)
     kinds, count = np.unique(pairs, axis=0, return_counts=True)
-    count *= scenario.num_devices // len(pairs)
-    reach = scenario.clip_norm / (scenario.num_devices * kinds[:, 1])
-    unit_energy = 2 * scenario.num_parameters * reach**2 / scenario.noise_share
+    count *= scenario.num_devices // len(pairs)  # a single row stands for all devices
+    sensitivity = scenario.clip_norm / (scenario.num_devices * kinds[:, 1])
+    unit_energy = 2 * scenario.num_parameters * sensitivity**2 / scenario.noise_share
+    # contiguous, the memory layout for which the kernels are compiled
     moments = moment_terms(kinds[:, 0].copy(), order)
     return LeakageTerms(moments, unit_energy, count.astype(float))
 
 
-_ROUNDING = 1e-9  # largest relative excess over the power limit
-_BUDGETS = 1e-200, 1e200  # beyond, a receive scaling is no normal float
+_ROUNDING = (
+    1e-9  # relative excess over the power limit that passes for a rounding error
+)
+_BUDGETS = (
+    1e-200,
+    1e200,
+)  # in these limits, no noise energy or receive scaling overflows or underflows
 
 
 class Problem:
@@ -112,7 +123,8 @@ class Problem:
         \min_{w_t \ge w_{\min,t}} \sum_t F(w_t) \quad\text{so that}\quad \frac1T \sum_t (w_t - w_{\min,t}) \le \nu,
         \qquad w_t = d \sigma_n^2 / \eta_t
 
-    The noise energy :math:`w_t` is twice the mean squared norm of the noise in the mean gradient, in its unit squared.
+    The noise energy :math:`w_t` is twice the mean squared norm of the noise in the mean gradient, in the squared unit
+    of the gradient.
 
     A schedule is its noise energies, ``w`` of shape (..., T) with w >= ``min_noise_energy`` up to rounding.  Policies
     and all methods work in ``w``; :meth:`eta` is for the antenna, and :meth:`noise_energy` for what comes from there.
@@ -170,7 +182,7 @@ class Problem:
 
     def noise_energy(self, eta: ArrayLike) -> FloatArray:
         r"""Compute :math:`w_t = d \sigma_n^2 / \eta_t`, shape (..., T)."""
-        eta = self._schedule("eta", eta)
+        eta = self._checked_rounds("eta", eta)
         over = eta / (1 + _ROUNDING) > self.max_eta
         if over.any():
             place = first_of(over, eta, self.max_eta)
@@ -182,13 +194,14 @@ class Problem:
     def eta(self, w: ArrayLike) -> FloatArray:
         r"""Compute :math:`\eta_t = d \sigma_n^2 / w_t` in watts, shape (..., T): at the floor, the power limit."""
         return scaling(
-            self._energy(w),
+            self._checked_energy(w),
             self.min_noise_energy,
             self.max_eta,
             self.scenario.noise_scale,
         )
 
-    def _schedule(self, name: str, values: ArrayLike) -> FloatArray:
+    def _checked_rounds(self, name: str, values: ArrayLike) -> FloatArray:
+        """Return values > 0 of all rounds, shape (..., T), that broadcast with the instances."""
         values = check.positive(name, values)
         T = self.num_rounds
         if values.shape[-1:] != (T,):
@@ -199,8 +212,9 @@ class Problem:
         check.broadcast(**{name: values.shape}, schedule=(*self.batch_shape, T))
         return values
 
-    def _energy(self, w: ArrayLike) -> FloatArray:
-        w = self._schedule("w", w)
+    def _checked_energy(self, w: ArrayLike) -> FloatArray:
+        """Return a schedule, shape (..., T), none of whose noise energies is below its floor."""
+        w = self._checked_rounds("w", w)
         floor = self.min_noise_energy
         below = w * (1 + _ROUNDING) < floor
         if below.any():
@@ -214,18 +228,18 @@ class Problem:
         r"""Compute :math:`\sigma_{m,t} = B_m / (p_m G) \sqrt{s_n w_t / (2d)}` (paper, eq. (15)), shape (..., M, T)."""
         s = self.scenario
         size = np.broadcast_to(s.weighted_batch_size, s.num_devices)
-        root = np.sqrt(s.noise_share * self._energy(w) / (2 * s.num_parameters))
+        root = np.sqrt(s.noise_share * self._checked_energy(w) / (2 * s.num_parameters))
         sigma = s.num_devices / s.clip_norm * size[:, None] * root[..., None, :]
         return sigma if self.exposure is None else sigma / np.sqrt(self.exposure)
 
     def cost(self, w: ArrayLike) -> FloatArray:
         r"""Compute the mean of :math:`w_t - w_{\min,t}`, which :math:`\nu` limits (:eq:`eq:surrogate`), shape (...)."""
-        spend = self._energy(w) - self.min_noise_energy
+        spend = self._checked_energy(w) - self.min_noise_energy
         return spend.mean(axis=-1)
 
     def spend(self, w: ArrayLike) -> FloatArray:
-        r"""Compute :math:`y_t = w_t - w_{\min,t} \ge 0`, shape (..., T)."""
-        spend = np.maximum(self._energy(w) - self.min_noise_energy, 0)
+        r"""Compute :math:`y_t = w_t - w_{\min,t}`, shape (..., T); 0 where rounding has put it below 0."""
+        spend = np.maximum(self._checked_energy(w) - self.min_noise_energy, 0)
         instances = (*self.batch_shape, self.num_rounds)
         return np.broadcast_to(spend, np.broadcast_shapes(spend.shape, instances))
 
@@ -236,7 +250,10 @@ class Problem:
             rate = np.ravel(self.scenario.sampling_rate)[:, None]
             by_round = accounting.rdp(rate, self.noise_multiplier(w), leakage.order)
             return accounting.compose(by_round).mean(axis=-1)
-        return accounting.compose(leakage(self._energy(w))) / self.scenario.num_devices
+        return (
+            accounting.compose(leakage(self._checked_energy(w)))
+            / self.scenario.num_devices
+        )
 
     def epsilon(
         self,
@@ -256,12 +273,12 @@ class Problem:
         r"""Compute :math:`\varepsilon` of each device by any accountant, shape (..., M)."""
         M = self.scenario.num_devices
         if self.exposure is None:
-            kinds = RoundLeakage(self.scenario)
-            energy = self._energy(w)
-            sigmas = [np.sqrt(energy / one) for one in kinds.unit_energy]
-            rates = kinds.rate
+            leakage = RoundLeakage(self.scenario)
+            energy = self._checked_energy(w)
+            sigmas = [np.sqrt(energy / unit) for unit in leakage.unit_energy]
+            rates = leakage.rate
             kind = kind_of_device(self.scenario)
-        else:  # every device is a kind of its own
+        else:  # the exposure may differ between any two devices, so each is a kind of its own
             sigmas = [*np.moveaxis(self.noise_multiplier(w), -2, 0)]
             rates = np.broadcast_to(self.scenario.sampling_rate, M)
             kind = np.arange(M)
@@ -280,7 +297,7 @@ def over_devices(epsilon: FloatArray) -> dict[str, FloatArray]:
 
 
 def first_of(bad: BoolArray, values: FloatArray, limits: FloatArray) -> str:
-    """Name the first bad value of a schedule, its limit, and its round."""
+    """Describe the first bad value of a schedule in a message, with the limit that it violates and its round."""
     place = np.unravel_index(bad.argmax(), bad.shape)
     value = np.broadcast_to(values, bad.shape)[place]
     limit = np.broadcast_to(limits, bad.shape)[place]
@@ -290,7 +307,10 @@ def first_of(bad: BoolArray, values: FloatArray, limits: FloatArray) -> str:
 def scaling(
     noise_energy: FloatArray, floor: FloatArray, max_eta: FloatArray, noise_scale: float
 ) -> FloatArray:
-    r"""Compute :math:`\eta_t = d \sigma_n^2 / w_t`, exactly the cap at the floor."""
+    r"""Compute :math:`\eta_t = d \sigma_n^2 / w_t`, in which rounding does not exceed or miss the power limit.
+
+    At the floor it is exactly ``max_eta``; ``noise_scale`` is :math:`d \sigma_n^2`.
+    """
     eta = np.minimum(noise_scale / noise_energy, max_eta)
     return np.where(noise_energy > floor, eta, max_eta)
 
@@ -300,9 +320,7 @@ def leakage(w: float, terms: LeakageTerms) -> float:
     """Compute F(w) from the ``terms`` of a :class:`RoundLeakage`."""
     total = 0.0
     for i in range(terms.unit_energy.size):
-        total += terms.number[i] * log_moment(
-            terms.unit_energy[i] / w, terms.moments, i
-        )
+        total += terms.count[i] * log_moment(terms.unit_energy[i] / w, terms.moments, i)
     return total / (terms.moments.order - 1)
 
 
@@ -317,8 +335,8 @@ def slopes(w: float, terms: LeakageTerms, few: bool) -> tuple[float, float]:
             if few
             else log_moment_slopes(s, terms.moments, i)
         )
-        first -= terms.number[i] * s * slope
-        second += terms.number[i] * s * (2 * slope + s * curvature)
+        first -= terms.count[i] * s * slope
+        second += terms.count[i] * s * (2 * slope + s * curvature)
     scale = (terms.moments.order - 1) * w
     return first / scale, second / (scale * w)
 

@@ -26,7 +26,8 @@ MOST_USUAL_POWER = 10.0
 USUAL_NOISE = 1e-18, 1e-6
 """Noise powers in watts (-150 to -30 dBm) in a file that are read without a warning."""
 
-_NUMBERS = 1e-40, 1e40  # of a scenario
+# in these limits, nothing that is computed from a scenario and its gains overflows or underflows
+_NUMBERS = 1e-40, 1e40
 _GAINS = 1e-60, 1e60
 
 
@@ -50,8 +51,8 @@ class Scenario:
     order : float, > 1
         :math:`\alpha`, the Rényi order at which the leakage is minimised.
     privacy_noise_power : float, in (0, noise_power], optional
-        The part of ``noise_power`` in watts that protects: the server cannot decode or cancel it, but can the rest,
-        which disturbs the update all the same.  Default: all of it.
+        The part of ``noise_power``, in watts, that protects the data.  The server may be able to decode or cancel the
+        rest, which disturbs the update all the same.  Default: all of it.
     weights : sequence of float, > 0, one per device, optional
         Weights :math:`p_m` of the devices' gradients, up to a factor; the sum of :math:`p_m` is 1.  Those of FedAvg are
         the ``dataset_size``.  Default: :math:`1/M`, as in the paper.  See :ref:`how-unequal`.
@@ -88,7 +89,9 @@ class Scenario:
             self._set("privacy_noise_power", check.number, _NUMBERS[0], most)
         self._set("order", check.order)
         if self.weights is not None:
-            if np.ndim(self.weights) == 0:
+            if (
+                np.ndim(self.weights) == 0
+            ):  # one number for all devices, as other parameters may be
                 message = (
                     f"weights must be {self.num_devices} numbers, got {self.weights!r}"
                 )
@@ -99,7 +102,7 @@ class Scenario:
     def _set(
         self, name: str, checked: Callable[..., Any], *limits: Any, **named: Any
     ) -> None:
-        """Replace a field by what a check makes of it."""
+        """Validate a field of this frozen dataclass, and store it as the check returns it."""
         value = checked(name, getattr(self, name), *limits, **named)
         object.__setattr__(self, name, value)
 
@@ -135,6 +138,7 @@ class Scenario:
     def from_table(cls, table: Mapping[str, Any], path: str) -> "Scenario":
         r"""Make a scenario of the parameters that a file gives, with a warning on a power that may have another unit.
 
+        The warning names the file by its ``path``.
         Powers are in watts, or in dBm as ``max_power_dbm`` and ``noise_power_dbm``.  Instead of the noise power, a file
         may give ``bandwidth_hz``, :math:`W`, ``noise_figure_db``, :math:`F`, and ``interference_dbm``, :math:`I`:
 
@@ -160,7 +164,7 @@ class Scenario:
             for name, value in asdict(self).items()
             if value is not None
         ]
-        # TOML is JSON without surrogate pairs and a bare DEL
+        # a value in JSON is one in TOML, which forbids surrogates (written without ensure_ascii) and a bare DEL
         return "".join(lines).replace("\x7f", "\\u007f")
 
     @property
@@ -178,7 +182,7 @@ class Scenario:
 
     @property
     def relative_weight(self) -> FloatArray:
-        r""":math:`M p_m`, shape () or (M,), whose mean is 1."""
+        r""":math:`M p_m`, shape () or (M,), whose mean is 1; 1 for all devices without weights."""
         if self.weights is None:
             return np.ones(())
         weights = self._array("weights")
@@ -218,19 +222,19 @@ class Scenario:
 
     @property
     def gain_limits(self) -> tuple[float, float]:
-        r"""The smallest and largest :math:`h_{\min,t}^2`: all that follows from them is far from the ends of floats."""
+        r"""The smallest and largest :math:`h_{\min,t}^2` with which nothing overflows or underflows."""
         return _GAINS
 
     def min_gain(self, gain: ArrayLike) -> FloatArray:
-        r"""Compute :math:`h_{\min,t}^2`, the smallest scaled gain, of linear gains (..., M, T), shape (..., T)."""
+        r"""Compute :math:`h_{\min,t}^2`, shape (..., T): the smallest scaled gain, for linear gains (..., M, T)."""
         return self.scaled_gain(gain).min(axis=-2)
 
     def floor(self, min_gain: ArrayLike) -> FloatArray:
-        r"""Compute the noise energy at full power, :math:`w_{\min,t} = d \sigma_n^2 / (x_{\max} h_{\min,t}^2)`."""
+        r"""Compute :math:`w_{\min,t} = d \sigma_n^2 / (x_{\max} h_{\min,t}^2)`, the noise energy at full power."""
         return self.noise_scale / (self.x_max * np.asarray(min_gain))
 
     def scaled_gain(self, gain: ArrayLike) -> FloatArray:
-        r"""Compute :math:`|h_{m,t}|^2 P_m / (P_{\max} k_m^2 (M p_m)^2)` of linear gains, both of shape (..., M, T)."""
+        r"""Compute :math:`|h_{m,t}|^2 P_m / (P_{\max} k_m^2 (M p_m)^2)` for linear gains, both of shape (..., M, T)."""
         gain = check.positive("gain", gain)
         if gain.ndim < 2 or gain.shape[-2] != self.num_devices:
             raise InvalidInput(
@@ -243,7 +247,7 @@ class Scenario:
         return check.positive("gain / k_m^2", scaled)
 
     def mean_gain(self, path_loss: ArrayLike) -> FloatArray:
-        r"""Compute the mean scaled gains, of :math:`1 / \mathrm{PL}_m`, of linear path losses, shape (..., M)."""
+        r"""Compute the scaled gains of :math:`1 / \mathrm{PL}_m`, for linear path losses, both of shape (..., M)."""
         path_loss = check.per_device("path_loss", path_loss, self.num_devices)
         with np.errstate(over="ignore", divide="ignore"):
             mean = self.power_share / (path_loss * self.batch_second_moment)
@@ -253,7 +257,7 @@ class Scenario:
 def _for_all_or_each(
     name: str, value: ArrayLike, num_devices: int
 ) -> float | tuple[float, ...]:
-    """Return one number for all devices, or a tuple of one for each."""
+    """Return a number that holds for all devices, or a tuple with one per device."""
     array = check.between(name, value, *_NUMBERS)
     if array.shape not in ((), (num_devices,)):
         raise InvalidInput(
