@@ -25,7 +25,7 @@ class NoRoot(AdaScaleError, RuntimeError):
 
 @dataclass(frozen=True)
 class AdaScaleState(State):
-    """Leakage of a round, virtual queue, and last noise energy, from which the next search starts."""
+    """Leakage of a round, virtual queue, and last noise energy (0 before round 0), where the next search starts."""
 
     leakage: RoundLeakage
     queue: FloatArray
@@ -71,12 +71,15 @@ class AdaScale(CompiledPolicy):
 
         .. math:: V = \frac{s\,\nu}{|F'(\ell)|}, \qquad Q_0 = V |F'(\ell)| - \nu = (s - 1)\,\nu, \qquad g(\ell) = \nu
 
+        The level :math:`\ell` is that of :class:`ConstantLevel`, which AdaScale approaches as the stiffness grows.
+
         Parameters
         ----------
         scenario : Scenario
         budget : array_like, :math:`\nu > 0`
         law : see :class:`ConstantLevel`
-        stiffness : float, :math:`s \ge 1`; at 1 the queue starts empty
+        stiffness : float, :math:`s \ge 1`
+            The price of noise reacts to what is spent in proportion to 1 / s.  At 1 the queue starts empty.
         """
         budget = check.positive("budget", budget)
         stiffness = check.number("stiffness", stiffness, 1)
@@ -97,7 +100,8 @@ class AdaScale(CompiledPolicy):
             return -5 * problem.budget / slope
 
     def start(self, scenario: Scenario, budget: FloatArray) -> AdaScaleState:
-        instances = np.broadcast_shapes(*map(np.shape, (budget, *vars(self).values())))
+        parts = (budget, self.penalty, self.initial_queue)
+        instances = np.broadcast_shapes(*map(np.shape, parts))
         budget = np.broadcast_to(budget, instances)
         queue = np.broadcast_to(self.initial_queue, instances)
         return AdaScaleState(
@@ -178,7 +182,7 @@ def all_rounds(
             Q = queue[i]
             least = floor[i, t]
             search = search_from(last_energy, 0.0)
-            for _ in range(100):
+            for _ in range(100):  # far more than a search takes
                 if not search.x < np.inf:  # V F' overflows
                     break
                 slope, curvature = slopes(max(search.x, least), terms, few)
@@ -196,14 +200,19 @@ def all_rounds(
 def advance(
     search: Search, slope: float, curvature: float, Q: float, least: float
 ) -> Search:
-    """Step towards the zero of V F'(w) + Q + w - floor, given V F' and V F'' at w = max(x, floor)."""
+    """Step towards the w >= ``least``, the floor, at which V F'(w) + Q + w - floor is 0, or to the floor without one.
+
+    ``slope`` and ``curvature`` are V F' and V F'' at w = max(x, floor).
+    """
     if search.x > least:
-        against = Q + (search.x - least)
-        decay = search.x * (1 / against - curvature / slope)
-        return power_law_step(search, -slope / against, decay)
-    # V F'' overflows: there is a root above, and no Newton step
+        # the ratio of V |F'(w)| to the price of noise, Q + w - floor, falls to 1 at the root
+        price = Q + (search.x - least)
+        decay = search.x * (1 / price - curvature / slope)
+        return power_law_step(search, -slope / price, decay)
+    # V F'' overflows at the floor: there is a root above, but no Newton step, so go to twice the floor
     if -np.inf < slope < -Q and curvature == np.inf:
         return Search(2 * least, least, np.inf, np.inf, False)
-    # F' and so the sum are concave: a Newton step from the floor stays below the root, and without one at the floor
+    # the sum is concave, as F' is, so a Newton step from the floor does not pass the root; if it is >= 0 at the floor,
+    # the floor is the minimiser
     step = least + max(-slope - Q, 0.0) / (1 + curvature)
     return Search(step, least, np.inf, np.inf, step == least)

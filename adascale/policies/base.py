@@ -39,11 +39,11 @@ class Policy:
     needs_law: ClassVar[bool] = False
     """Whether the constructor takes ``law``, a :class:`~adascale.channel.FloorLaw`."""
     needs_epsilon: ClassVar[bool] = False
-    r"""Whether the constructor takes ``epsilon`` and ``delta``, which it guarantees, and no :math:`\nu` is spent."""
+    r"""Whether the constructor takes ``epsilon`` and ``delta``, which the policy guarantees in place of :math:`\nu`."""
     label: ClassVar[str] = ""
     """Name in a legend, by default the name of the class."""
     kind: ClassVar[str] = "hindsight"
-    budget_mode: str = "own"
+    budget_mode: str = "own"  # some classes have a parameter of this name
 
     @classmethod
     def guess(cls, problem: Problem) -> FloatArray:
@@ -73,7 +73,7 @@ class OnlinePolicy(Policy):
         raise NotImplementedError
 
     def decide(self, state: Any, floor: FloatArray) -> tuple[Any, FloatArray]:
-        r"""Return the next state and :math:`w_t`, given the floors :math:`w_{\min,t}`, one per problem instance."""
+        r"""Return the next state and :math:`w_t`, from the floors :math:`w_{\min,t}`, both one per problem instance."""
         raise NotImplementedError
 
     def skip(self, state: Any) -> Any:
@@ -87,7 +87,7 @@ class OnlinePolicy(Policy):
         energy = np.empty((*problem.batch_shape, problem.num_rounds))
         floor = np.broadcast_to(problem.min_noise_energy, energy.shape)
         for t in range(problem.num_rounds):
-            # a copy, as a view would give access to later rounds
+            # a copy, as a view would give access to later rounds; [()] makes a single instance a scalar
             floor_t = floor[..., t].copy()[()]
             with NamedFailures(self, f"in round {t}"):
                 decision = self.decide(state, floor_t)
@@ -107,7 +107,7 @@ class NamedFailures:
     """A context in which an error of a policy becomes a ``PolicyFailed`` that says ``when`` it failed.
 
     Errors of this package stay as they are.  Call the method of the policy directly in the context, because the
-    traceback that is reported begins below it.  A generator would take too long for each round.
+    traceback that is reported begins below it.  (A ``contextlib.contextmanager`` would be slow to enter every round.)
     """
 
     def __init__(self, policy: Policy, when: str) -> None:
@@ -258,6 +258,9 @@ def quantiles(law: FloorLaw, share: FloatArray) -> FloatArray:
 
 
 def in_rows(array: ArrayLike, batch: Sequence[int], *rounds: int) -> FloatArray:
-    """Return a new array with one row of instances, each a number or ``rounds`` numbers."""
+    """Return a new array of shape (instances,), or (instances, rounds), which compiled code may change.
+
+    Its first axis joins the axes of ``batch``, and the array is broadcast to both.
+    """
     values = np.broadcast_to(np.asarray(array, dtype=float), (*batch, *rounds))
     return np.array(values, order="C").reshape(math.prod(batch), *rounds)

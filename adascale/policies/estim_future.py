@@ -72,7 +72,8 @@ class EstimFuture(OnlinePolicy):
         after = state.after(1)
         later = state.later
         later_floor = state.later_floor
-        # the smallest valid level, with only this floor, only the later ones, or all of them under water
+        # under water is this floor alone, or together with the later ones; if they are alone, `together` is below this
+        # floor, at which this round then stays
         alone = floor + state.remaining
         together = (alone + later * later_floor) / (1 + later)
         level = np.where(alone <= later_floor, alone, together)

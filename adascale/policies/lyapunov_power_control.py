@@ -67,7 +67,7 @@ class LyapunovPowerControl(CompiledPolicy):
         first = state.round
         scenario = state.scenario
         if first >= scenario.num_rounds:
-            # there is no horizon, but the weights grow
+            # a stream may go on after num_rounds, but the weights r^-t must not overflow
             check_contraction(self.contraction, first)
         weight = np.array(
             [self.contraction ** -float(t) for t in range(first, first + T)]
@@ -96,7 +96,9 @@ def _scalings(
     eta = np.empty(cap.shape)
     for i in range(cap.shape[0]):
         for t in range(cap.shape[1]):
-            unlimited = math.sqrt(V[i] * weight[t] / queue[i])
+            unlimited = math.sqrt(
+                V[i] * weight[t] / queue[i]
+            )  # inf while the queue is empty
             eta[i, t] = min(unlimited, cap[i, t])
             queue[i] = max(queue[i] + eta[i, t] - rate[i], 0.0)
     return eta

@@ -21,15 +21,15 @@ def water_level(min_noise_energy: ArrayLike, budget: ArrayLike) -> FloatArray:
     budget = check.positive("budget", budget)
     batch = check.broadcast(min_noise_energy=floor.shape[:-1], budget=budget.shape)
     T = floor.shape[-1]
-    outer = (1,) * (len(batch) + 1 - floor.ndim)
+    outer = (1,) * (len(batch) + 1 - floor.ndim)  # axes that the budgets alone have
     floor = np.sort(floor, axis=-1).reshape(outer + floor.shape)
     with np.errstate(over="ignore"):
         total = budget[..., None] * T
         below = np.cumsum(floor, axis=-1)
         highest = total + below[..., -1:]
     check.finite("the floors and budgets of all rounds together", highest)
-    # with the k lowest floors under water, the level is (T nu + their sum) / k; the right k is the last whose own floor
-    # is under water, so that reaching it takes less than T nu: a sum of differences, in which small floors are not lost
+    # with the k lowest floors under water, the level is (T nu + their sum) / k.  A floor is under water if filling up
+    # to it (its depth) takes less than T nu; a sum of differences keeps the digits of small floors
     steps = np.diff(floor, axis=-1, prepend=floor[..., :1])
     depth = np.cumsum(steps * np.arange(T), axis=-1)
     wet = np.sum(depth < total, axis=-1, keepdims=True)
@@ -37,6 +37,7 @@ def water_level(min_noise_energy: ArrayLike, budget: ArrayLike) -> FloatArray:
     lowest_dry = np.take_along_axis(floor, np.minimum(wet, T - 1), axis=-1)
     lowest_dry = np.where(wet < T, lowest_dry, np.inf)
     wet_floors = np.take_along_axis(below, wet - 1, axis=-1)
+    # rounding must not put the level on the wrong side of a floor
     level = np.clip((total + wet_floors) / wet, highest_wet, lowest_dry)
     return level[..., 0]
 

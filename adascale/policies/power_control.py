@@ -72,7 +72,7 @@ class PowerControl(CompiledPolicy):
         instances = np.broadcast_shapes(
             np.shape(budget), self.privacy_budget.shape, later_cap.shape
         )
-        # remaining is of the sum of scalings; nu is only kept
+        # what remains is of the sum of scalings; the noise budget nu plays no role
         budget, remaining = (
             np.broadcast_to(value, instances) for value in (budget, self.privacy_budget)
         )
@@ -149,7 +149,7 @@ def _first_scaling(
     weight = _geometric(low, growth)
     uncapped = remaining - (later - low) * later_cap
     if low < later:
-        # otherwise one more round would be below its cap; the difference may have lost all digits
+        # the difference may have lost all digits, but with less than this, one more round would be below its cap
         least = later_cap / growth ** float(low + 1)
         uncapped = max(uncapped, (min(cap, least) + least * weight) * (1 - 1e-9))
     alone = uncapped / (1 + weight)
@@ -160,7 +160,7 @@ def _first_scaling(
 
 @compiled
 def _geometric(u: int, growth: float) -> float:
-    """Return g + ... + g^u."""
+    """Return g + g^2 + ... + g^u, for g = ``growth``."""
     total = float(u)
     if growth != 1.0:
         total = growth * (growth**total - 1) / (growth - 1)
@@ -168,9 +168,9 @@ def _geometric(u: int, growth: float) -> float:
 
 
 def check_contraction(value: float, rounds: int = 1) -> None:
-    """Refuse a contraction unless it is in (0, 1] and its weights do not overflow."""
+    """Refuse a contraction r unless it is in (0, 1], and its weights over so many rounds do not overflow."""
     check.sampling_rate("contraction", value)
-    least = np.exp(-600 / rounds)  # growth ** rounds is at most e^600
+    least = np.exp(-600 / rounds)  # the largest weight, r^-rounds, is at most e^600
     if value < least:
         expected = f"at least {least:.3g} over {rounds} rounds, got {value}"
         raise InvalidInput(f"contraction must be {expected}", "contraction")

@@ -27,6 +27,7 @@ class ReSolveState(HorizonState):
     law: FloorLaw
     level: FloatArray
     moments: FloatArray
+    """What :func:`next_coherence` remembers of the floors seen, shape (instances, 6)."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class ReSolve(OnlinePolicy):
         moments = state.moments
         coherence: Any = self.coherence
         if coherence == SEEN:
-            moments = moments.copy()
+            moments = moments.copy()  # each call below updates its row
             rows = np.reshape(floor, (-1, 1))
             coherences = [*map(next_coherence, moments, rows)]
             coherence = np.reshape(coherences, np.shape(floor))
@@ -99,7 +100,7 @@ class ReSolve(OnlinePolicy):
             spend = (
                 np.minimum(spend, state.remaining) if state.later else state.remaining
             )
-        # a frozen level may spend more than is left
+        # with a budget met on average, a frozen level may spend more than is left
         remaining = np.maximum(state.remaining - spend, 0.0)
         after = replace(after, remaining=remaining, level=level, moments=moments)
         return after, floor + spend
@@ -137,8 +138,10 @@ def seen_coherence(min_noise_energy: ArrayLike) -> FloatArray:
 
 @compiled
 def next_coherence(moments: FloatArray, floor: FloatArray) -> float:
-    """Return :func:`seen_coherence` after more floors of a row, and update ``moments``."""
-    # number of floors, the least and the last; and, with x in units of its largest, its mean and both sums of squares
+    """Return :func:`seen_coherence` of an instance after more floors, and update its ``moments``, shape (6,)."""
+    # number of floors, the least and the last; then, with x = 1 / w in units of its largest, the mean of x and the sums
+    # of squares above (variation) and below (steps) the bar of the fraction.  If a floor is the least so far, the unit
+    # grows, and with it all earlier x shrink
     number, least, last, mean, variation, steps = moments
     for w in floor:
         if number == 0:
