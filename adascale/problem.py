@@ -31,7 +31,7 @@ class LeakageTerms(NamedTuple):
     moments: MomentTerms
     unit_energy: FloatArray
     r""":math:`2 d G^2 p_m^2 / (s_n B_m^2) = w / \sigma_m^2`, the noise energy at which the noise multiplier is 1."""
-    count: FloatArray
+    multiplicity: FloatArray
     """Number of devices of each kind."""
 
 
@@ -48,7 +48,7 @@ class RoundLeakage:
         self.terms = _terms(scenario, self.order)
         # sampling rate, unit energy and number of devices of each kind, shape (K,)
         self.rate, self.unit_energy = self.terms.moments.rate, self.terms.unit_energy
-        self.count = self.terms.count
+        self.multiplicity = self.terms.multiplicity
 
     def __call__(self, noise_energy: ArrayLike) -> FloatArray:
         """Compute :math:`F(w)` in nats, for w > 0 of any shape."""
@@ -320,7 +320,9 @@ def leakage(w: float, terms: LeakageTerms) -> float:
     """Compute F(w) from the ``terms`` of a :class:`RoundLeakage`."""
     total = 0.0
     for i in range(terms.unit_energy.size):
-        total += terms.count[i] * log_moment(terms.unit_energy[i] / w, terms.moments, i)
+        total += terms.multiplicity[i] * log_moment(
+            terms.unit_energy[i] / w, terms.moments, i
+        )
     return total / (terms.moments.order - 1)
 
 
@@ -335,8 +337,8 @@ def slopes(w: float, terms: LeakageTerms, few: bool) -> tuple[float, float]:
             if few
             else log_moment_slopes(s, terms.moments, i)
         )
-        first -= terms.count[i] * s * slope
-        second += terms.count[i] * s * (2 * slope + s * curvature)
+        first -= terms.multiplicity[i] * s * slope
+        second += terms.multiplicity[i] * s * (2 * slope + s * curvature)
     scale = (terms.moments.order - 1) * w
     return first / scale, second / (scale * w)
 

@@ -24,7 +24,7 @@ def test_leakage_is_strictly_convex_and_w_squared_times_its_slope_never_rises(
     v, w = sorted((one / 10, other / 10))
     steep, flat = -leakage.slope(v), -leakage.slope(w)
     assert w**2 * flat <= v**2 * steep * (1 + 1e-10)
-    units = order / 2 * leakage.unit_energy * leakage.count
+    units = order / 2 * leakage.unit_energy * leakage.multiplicity
     assert np.sum(units * leakage.rate**2) * (1 - 1e-10) <= w**2 * flat
     assert v**2 * steep <= np.sum(units) * (1 + 1e-10)
     if w > v * (1 + 1e-6):

@@ -182,7 +182,7 @@ def _kinds_of_schedule(options: argparse.Namespace) -> tuple[list[_Kind], int]:
             squared = scenario.noise_scale / eta / leakage.unit_energy[i]
             sigma = np.sqrt(np.where(sent, squared, 1.0))
         rounds = np.column_stack([sent * leakage.rate[i], sigma, np.ones(eta.size)])
-        kinds.append(_Kind(rounds, float(leakage.count[i]), int(first[i]) + 1))
+        kinds.append(_Kind(rounds, float(leakage.multiplicity[i]), int(first[i]) + 1))
     return kinds, number_of_kinds
 
 

@@ -30,7 +30,7 @@ class Leakage:
         self._unit = kinds.unit_energy
         self._terms = [moment_terms(kinds.rate, order) for order in self.orders]
         self._kind = kind_of_device(scenario)
-        self._count = kinds.count.astype(int)
+        self._count = kinds.multiplicity.astype(int)
         if selects:
             self._count = np.ones(scenario.num_devices, dtype=int)
         self.nothing = np.zeros((self._count.size, self.orders.size))

@@ -159,7 +159,7 @@ class KappaLimits(NamedTuple):
 
 def kappa_limits(leakage: RoundLeakage) -> KappaLimits:
     r"""Return :math:`\frac\alpha2 \sum_m u_m q_m^2` and :math:`\frac\alpha2 \sum_m u_m`."""
-    units = leakage.order / 2 * leakage.unit_energy * leakage.count
+    units = leakage.order / 2 * leakage.unit_energy * leakage.multiplicity
     return KappaLimits(float(np.sum(units * leakage.rate**2)), float(np.sum(units)))
 
 

@@ -50,7 +50,7 @@ def _solve(floor, budget, leakage):
     k = np.arange(alpha + 1)
     objective = 0
     for q, unit, count in zip(
-        leakage.rate, leakage.unit_energy, leakage.count, strict=True
+        leakage.rate, leakage.unit_energy, leakage.multiplicity, strict=True
     ):
         weight = binom.logpmf(k, alpha, q)
         counts = np.isfinite(weight)  # q = 1 leaves k = alpha alone
