@@ -107,13 +107,9 @@ def _terms(scenario: Scenario, order: float) -> LeakageTerms:
     return LeakageTerms(moments, unit_energy, count.astype(float))
 
 
-_ROUNDING = (
-    1e-9  # relative excess over the power limit that passes for a rounding error
-)
-_BUDGETS = (
-    1e-200,
-    1e200,
-)  # in these limits, no noise energy or receive scaling overflows or underflows
+_ROUNDING = 1e-9  # relative excess over the power limit that passes for rounding
+# in these limits, no noise energy or receive scaling overflows or underflows
+_BUDGETS = 1e-200, 1e200
 
 
 class Problem:

@@ -1,4 +1,4 @@
-"""Root finders: Newton steps for compiled code, a vectorised bracketing search, and a search for a minimum."""
+"""Root finders: Newton steps for compiled code, Chandrupatla's method for one function or many, and a minimum."""
 
 import math
 from collections.abc import Callable
@@ -11,19 +11,19 @@ from numpy.typing import ArrayLike
 from adascale.checks import FloatArray, IndexArray
 from adascale.compiled import inlined
 
-Lanewise = Callable[[FloatArray, IndexArray], FloatArray]
-"""A function of points ``x`` and indices that returns the value of each indexed function at its point."""
+ManyFunctions = Callable[[FloatArray, IndexArray], FloatArray]
+"""Many functions in one, of points x and an index: entry k is the value of function ``index[k]`` at ``x[k]``."""
 
 
 class Search(NamedTuple):
-    """A search for the point at which a positive, decreasing ratio is 1, with its bracket ``low ... high``."""
+    """A search for the x > 0 at which a decreasing function, the ratio, is 1; it is between ``low`` and ``high``."""
 
     x: float
     """The next point to evaluate; once converged, the root."""
     low: float
     high: float
-    change: float
-    """The last step relative to its smaller end; inf at the start or after a bisection."""
+    size: float
+    """The size of the last step relative to the smaller of its ends; inf at the start or after a bisection."""
     converged: bool
 
 
@@ -37,7 +37,8 @@ def search_from(x: float, low: float) -> Search:
 def power_law_step(search: Search, ratio: float, decay: float) -> Search:
     r"""Take one Newton step of :math:`\ln \rho` against :math:`\ln x`, or bisect if it leaves the bracket or is slow.
 
-    With :math:`\rho > 0` and :math:`m = -d \ln \rho / d \ln x` at ``search.x``, :math:`x^\star \approx x \rho^{1/m}`.
+    Given are the ratio :math:`\rho > 0` and its decay :math:`m = -d \ln \rho / d \ln x > 0` at ``search.x``.  A power
+    law with these two is 1 at :math:`x \rho^{1/m}`, the next point.
     """
     x = search.x
     low = search.low
@@ -46,30 +47,32 @@ def power_law_step(search: Search, ratio: float, decay: float) -> Search:
         low = x
     else:
         high = x
-    if 0.1 < ratio < 10.0 and decay > 1.0:
+    if (
+        0.1 < ratio < 10.0 and decay > 1.0
+    ):  # a rational approximation is good enough, and faster
         change = 2 * (ratio - 1) / ((decay - 1) * ratio + decay + 1)
     else:
         change = ratio ** (1 / decay) - 1
     step = x + x * change
     inside = low < step < high
+    size = abs(step - x) / min(step, x)
     # the next error is about decay * change^2 / 2; a step that does not change x has no digit left to gain
     near = inside and decay * change * change < 2e-16
     if step < np.inf and decay < np.inf and (step == x or near):
-        return Search(step, low, high, abs(step - x) / min(step, x), True)
-    size = abs(step - x) / min(step, x)
-    if inside and size < 0.8 * search.change:
+        return Search(step, low, high, size, True)
+    if inside and size < 0.8 * search.size:  # slower steps may never arrive
         return Search(step, low, high, size, False)
     return _bisection(low, high, step)
 
 
 @inlined
 def _bisection(low: float, high: float, step: float) -> Search:
-    """Halve a bracket in logarithms; without an upper end, take at least the double of the lower one."""
+    """Halve a bracket in logarithms; without an upper end, go on to the step, but at least to twice the lower end."""
     if high == np.inf:
         return Search(max(step, 2 * low), low, high, np.inf, False)
-    middle = math.sqrt(low) * math.sqrt(high)
+    middle = math.sqrt(low) * math.sqrt(high)  # does not overflow
     if 1e-290 < low * high < np.inf:
-        middle = math.sqrt(low * high)
+        middle = math.sqrt(low * high)  # rounded less
     neighbours = low > 0 and not low < middle < high
     return Search(middle, low, high, np.inf, neighbours)
 
@@ -82,13 +85,14 @@ def solve(
 ) -> float:
     """Find where a function crosses 0 between ``low`` and ``high``, by Chandrupatla's method; NaN if it does not.
 
-    It is that of ``scipy.optimize.elementwise``, for one function in plain numbers, as that is slow to import.
+    SciPy has this method in ``scipy.optimize.elementwise``, which is slow to import.  The root is within a relative
+    ``tolerance``, or is as near to 0 as 1e-300.
     """
     a = low
     b = high
     at_a = function(low)
     at_b = function(high)
-    t = 0.5
+    t = 0.5  # the next point, as a share of the way from a to b
     while True:
         x, value = (a, at_a) if abs(at_a) < abs(at_b) else (b, at_b)
         width = abs(b - a)
@@ -97,7 +101,7 @@ def solve(
             return x
         if (at_a > 0) == (at_b > 0):
             return math.nan
-        least = 0.5 * near / width
+        least = 0.5 * near / width  # stay off the ends, which are known
         x = a + min(max(t, least), 1 - least) * (b - a)
         value = function(x)
         if (value > 0) == (at_a > 0):
@@ -110,14 +114,17 @@ def solve(
         t = 0.5
         xi = (a - b) / (c - b)
         phi = (at_a - at_b) / (at_c - at_b)
-        # inverse quadratic interpolation is safe
+        # Chandrupatla's criterion: inverse quadratic interpolation through a, b and c is safe; else halve the bracket
         if 1 - math.sqrt(1 - xi) < phi < math.sqrt(xi):
             t = at_a / (at_a - at_b) * at_c / (at_c - at_b)
             t -= (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (at_b - at_c)
 
 
 def valley(value: Callable[[int], float], size: int, guess: int) -> tuple[int, float]:
-    """Find the minimum of unimodal value(0), ..., value(size - 1) by galloping from ``guess``, then bisection."""
+    """Return where value(0), ..., value(size - 1) is least, and that value; the values fall first and rise then.
+
+    Starting from ``guess``, steps that double find two places with the minimum between them, and bisection ends there.
+    """
     at = cache(value)
     low = 0
     high = size - 1
@@ -131,32 +138,36 @@ def valley(value: Callable[[int], float], size: int, guess: int) -> tuple[int, f
             low = middle + 1
             middle = middle + step
         step *= 2
+        # bisect once a step would leave low ... high, or both ends have been moved
         if not low <= middle < high or (low > 0 and high < size - 1):
             middle = (low + high) // 2
     return low, at(low)
 
 
 def widen(
-    function: Lanewise, start: ArrayLike, step: float, limit: float
+    function: ManyFunctions, start: ArrayLike, step: float, limit: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Bracket the roots of many continuous functions within +- ``limit``, by growing steps in one direction.
+    """Return lower and upper ends, within +- ``limit``, between which many continuous functions change sign.
 
-    The direction is that of the smaller value, and where no root comes up to the limit, the other one.
+    Each search goes from ``start``, shape (n,), in steps that begin with ``step`` and grow by half.  It goes where the
+    absolute value falls first, and if it gets to the limit without a root, the other way.  A function without a root
+    has no change of sign between its ends.
     """
     low = np.array(start, dtype=float, ndmin=1)
     index = np.arange(low.size)
+    # the search goes from ends[0] to ends[1] and beyond
     ends = np.stack([low, np.minimum(low + step, limit)])
     values = np.stack([function(end, index) for end in ends])
     back = np.abs(values[0]) < np.abs(values[1])
     ends[:, back], values[:, back] = ends[::-1, back], values[::-1, back]
     begun, at_begun = ends.copy(), values.copy()
     missed = np.ones(low.size, dtype=bool)
-    for way in (1, -1):
+    for way in (1, -1):  # -1 exchanges the ends
         ends[:, missed], values[:, missed] = (
             begun[::way, missed],
             at_begun[::way, missed],
         )
-        for _ in range(200):
+        for _ in range(200):  # 1.5^200 times the first step gets to any limit
             missed = ((values[0] < 0) == (values[1] < 0)) & (values[1] != 0)
             (i,) = np.nonzero(missed & (np.abs(ends[1]) < limit))
             if not i.size:
@@ -173,11 +184,12 @@ def bounded(values: FloatArray) -> FloatArray:
 
 
 def find_roots(
-    function: Lanewise, low: ArrayLike, high: ArrayLike, tolerance: float
+    function: ManyFunctions, low: ArrayLike, high: ArrayLike, tolerance: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Find the roots of many functions by Chandrupatla's method, and their values; NaN without a change of sign.
+    """Find the roots of many functions between ``low`` and ``high`` by Chandrupatla's method, and the values there.
 
-    The values of the functions must be finite or NaN (:func:`bounded`).
+    A search ends at a value of at most ``tolerance``, or if its bracket has no digit left to gain.  Both results are
+    NaN without a change of sign.  The values of the functions must be finite or NaN (:func:`bounded`).
     """
     from scipy.optimize import elementwise  # slow to import
 

@@ -18,7 +18,9 @@ from adascale.scenario import Scenario
 
 # largest logarithm of a parameter: its exponential is far from overflow
 _FARTHEST = 600.0
-_FINER = 1e-3  # share of the tolerance to reach, which is nearly free because steps are so large near the root
+_FIRST_STEP = 0.5  # of the logarithm of a parameter, from its guess
+# share of the tolerance at which the search ends: near the root, a step gains so many digits that this is nearly free
+_FINER = 1e-3
 
 
 def match_budget(
@@ -34,8 +36,9 @@ def match_budget(
     Parameters
     ----------
     policy : callable
-        It makes a policy from parameters > 0 and the statistics, for example :class:`~adascale.policies.AdaScale`.  The
-        cost must be continuous and cross :math:`\nu` once (:prf:ref:`thm-one-penalty`).
+        It makes a policy from parameters > 0 and the statistics, for example :class:`~adascale.policies.AdaScale`.
+        It is called with those of some instances, one row each.  The cost must be continuous and cross :math:`\nu` once
+        (:prf:ref:`thm-one-penalty`).
     *statistics : array_like, shape (..., M)
         Further arguments of the policy, for example ``mean_gain``.
     guess : array_like, > 0, or a function of a problem, optional
@@ -52,13 +55,16 @@ def match_budget(
     """
     check.number("tolerance", tolerance, 1e-300)
     shape = problem.batch_shape[:-1] if averaged else problem.batch_shape
-    draws_axis = (1,) if averaged else ()
+    draws_axis = (
+        (1,) if averaged else ()
+    )  # of budgets and parameters, which all draws share
 
     def in_rows(array: FloatArray, *inner_shape: int) -> FloatArray:
-        """Return the array with one row per instance."""
+        """Return an array of shape (instances, *inner_shape), whose first axis joins all axes of instances."""
         entries = np.broadcast_to(array, (*shape, *inner_shape))
         return entries.reshape(-1, *inner_shape)
 
+    # the last axes are (T,), or with draws (draws, T)
     gain = in_rows(problem.min_gain, *problem.min_gain.shape[-1 - averaged :])
     whole = Problem(problem.scenario, gain, in_rows(problem.budget, *draws_axis))
     number = len(whole.budget)
@@ -70,7 +76,7 @@ def match_budget(
         statistic_rows.append(rows)
 
     def excess(log_parameter: FloatArray, index: IndexArray) -> FloatArray:
-        r"""Return :math:`\mathrm{cost} / \nu - 1` of the instances in these rows with these parameters."""
+        r"""Return :math:`\mathrm{cost} / \nu - 1` of the instances in some rows, each with its own parameter."""
         part = whole
         if index.size < number:
             part = Problem(problem.scenario, gain[index], whole.budget[index])
@@ -86,9 +92,9 @@ def match_budget(
         guess = getattr(policy, "guess", 1.0)
     start = _log_guess(guess, whole, shape)
     try:
-        ends = widen(excess, start, 0.5, _FARTHEST)
+        ends = widen(excess, start, _FIRST_STEP, _FARTHEST)
         x, residual = find_roots(excess, *ends, _FINER * tolerance)
-    except NoRoot as error:  # at an extreme penalty
+    except NoRoot as error:  # of AdaScale, if the search gets to extreme penalties
         raise BudgetNotReached(
             f"no parameter brings the cost to its budget: {error}"
         ) from None
@@ -113,9 +119,10 @@ def match_law(
 ) -> FloatArray:
     r"""Find the parameter whose cost equals :math:`\nu` on average over drawn floors (:func:`draw_floors`).
 
-    What it shares with :func:`match_budget` is as there: statistics of shape (..., M) give parameters of shape (...).
-    Only ``policy`` sees them with one more axis, of length 1, for the draws.  ``guess`` may be a function of the
-    problem of all draws, whose mean over the draws is used.
+    Parameters and errors are those of :func:`match_budget`, and statistics of shape (..., M) give parameters of shape
+    (...).  Only ``policy`` gets them with an additional axis of length 1 for the ``draws`` of the floors, which is
+    before M in statistics and last in parameters.  If ``guess`` is a function, it gets the problem with all draws, and
+    the mean of its values over the draws is used.
     """
     budget = check.positive("budget", budget)
     check.broadcast(budget=budget.shape, law=law.batch_shape)
@@ -127,7 +134,7 @@ def match_law(
 
 
 def _log_guess(guess: Any, whole: Problem, shape: tuple[int, ...]) -> FloatArray:
-    """Return the logarithm of the parameter at which the search of each instance starts."""
+    """Return the logarithm of the parameter at which the search of each instance starts, 0 if the guess is NaN."""
     with np.errstate(all="ignore"):
         if callable(guess):
             values = np.broadcast_to(guess(whole), whole.batch_shape).astype(float)
@@ -139,7 +146,7 @@ def _log_guess(guess: Any, whole: Problem, shape: tuple[int, ...]) -> FloatArray
 
 
 def _why_missed(whole: Problem, i: int, cost_name: str, tolerance: float) -> str:
-    """Say that the cost of the instance in row i cannot be its budget, and why if that is known."""
+    """Return the message that the cost of the instance in row i cannot be its budget, and the reason if it is known."""
     budget = float(whole.budget[i].flat[0])
     floor = float(whole.min_noise_energy[i].max())
     message = f"no parameter brings {cost_name} to its budget, nu = {budget:g}"
@@ -151,18 +158,20 @@ def _why_missed(whole: Problem, i: int, cost_name: str, tolerance: float) -> str
 
 
 def of_instance(i: int, shape: tuple[int, ...]) -> str:
-    """Say in a message which instance of a batch of this shape is meant, by its place in a flat one."""
+    """Return the part of a message that names instance i of a batch of this shape, counted along its flattened axes."""
     place = tuple(map(int, np.unravel_index(i, shape)))
     return f" of instance {place}" if shape else ""
 
 
 def draw_floors(scenario: Scenario, law: FloorLaw, draws: int, seed: int) -> FloatArray:
-    """Draw realisations of the floors, shape (..., draws, T), at the same quantiles for all instances."""
+    """Draw realisations of the floors, shape (..., draws, T), from one set of uniform numbers for all instances."""
     T = scenario.num_rounds
     shape = *law.batch_shape, check.whole("draws", draws), T
     check.entries("floors of instances x draws x rounds", *shape)
     streams = np.random.SeedSequence(check.whole("seed", seed, 0)).spawn(draws)
     share = np.stack([np.random.default_rng(stream).random(T) for stream in streams])
-    share = np.maximum(share, 2.0**-54)  # a zero has no quantile
+    share = np.maximum(
+        share, 2.0**-54
+    )  # a share of 0, which has no quantile; others are at least 2^-53
     floor = law.quantile(share.reshape(*share.shape, *[1] * len(law.batch_shape)))
     return np.ascontiguousarray(np.moveaxis(floor, (0, 1), (-2, -1)))
