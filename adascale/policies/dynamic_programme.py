@@ -22,9 +22,10 @@ from adascale.problem import LeakageTerms, RoundLeakage, slopes
 from adascale.rootfind import power_law_step, search_from
 from adascale.scenario import Scenario
 
-_STEP = 0.05  # budgets of a table are in ratios of 5 %
-_LEAST = 1e-3  # the smallest of them, in budgets of one round
+_STEP = 0.05  # difference of the logarithms of the budgets in a table, about 5 %
+_LEAST = 1e-3  # the smallest of these budgets, in units of nu
 _FLOORS = 2000  # floors at which a distribution is tabulated
+# Gauss-Legendre quadrature on (0, 1)
 _NODES = (np.polynomial.legendre.leggauss(12)[0] + 1) / 2
 _WEIGHTS = np.polynomial.legendre.leggauss(12)[1] / 2
 
@@ -35,17 +36,22 @@ class FloorTable(NamedTuple):
     start: float
     """Logarithm of the lowest floor."""
     step: float
+    """Difference of the logarithms of neighbouring floors."""
     share: FloatArray
+    """H at each floor."""
 
 
 @dataclass(frozen=True)
 class ProgrammeState(HorizonState):
-    """Tables that do not change, one for each pair of a distribution and a budget."""
+    """Tables of levels that do not change, one for each pair of a distribution and a budget."""
 
     table: FloatArray
-    r""":math:`\ell_n(b)`, shape (tables, T, points), for n later rounds and budgets b in equal ratios."""
+    r""":math:`\ell_n(b)`, the level with :math:`|F'(\ell_n(b))| = v_n(b)`, shape (tables, T, points).
+
+    n is the number of later rounds, and the budgets b are in equal ratios up to :math:`T \nu`.
+    """
     table_of: IndexArray
-    """The table of every instance, in one row."""
+    """The number of each instance's table, shape (instances,)."""
 
 
 @dataclass(frozen=True)
@@ -133,14 +139,21 @@ def _levels(
     terms: LeakageTerms,
     few: bool,
 ) -> FloatArray:
-    r"""Return the table :math:`\ell_n(b)`, with :math:`|F'(\ell_n(b))| = v_n(b)`, n = 0 ... T - 1."""
+    r"""Return the table :math:`\ell_n(b)` of :class:`ProgrammeState`, n = 0 ... T - 1, for one budget of all rounds.
+
+    With the distribution H of the floors, integration by parts gives
+
+    .. math:: v_n(b) = v_{n-1}(b) + \int H(w)\, \Big|\frac{d \Lambda_n(b + w)}{d w}\Big|\, dw
+
+    over the floors w at which :math:`\Lambda_n(b + w) > v_{n-1}(b)`.
+    """
     rounds, points = shape
     table = np.full(shape, np.inf)
     price = np.empty(points)
     budget = horizon_budget * np.exp(_STEP * (np.arange(points) - (points - 1.0)))
     for n in range(1, rounds):
         level = table[n - 1]
-        before = price.copy()
+        before = price.copy()  # of n - 1 later rounds
         for j in range(points - 1, -1, -1):
             b = budget[j]
             if n == 1:
@@ -160,7 +173,7 @@ def _levels(
 @compiled
 def _last_price(b: float, law: FloorTable, terms: LeakageTerms, few: bool) -> float:
     r"""Return :math:`v_1(b) = \mathbb E|F'(b + w_{\min})| = \int H(w) F''(b + w)\, dw`."""
-    total, stride = 0.0, 4
+    total, stride = 0.0, 4  # every fourth floor is enough for the trapezoidal rule
     last = (law.share.size - 1) // stride * stride
     for i in range(0, last + 1, stride):
         w = np.exp(law.start + i * law.step)
@@ -180,7 +193,10 @@ def _with_all_spent(
     terms: LeakageTerms,
     few: bool,
 ) -> float:
-    """Add to a price of b what it gains by floors so low that this round spends all of b."""
+    r"""Add the integral over floors so low that this round spends all of b, where :math:`\Lambda_n(s) = |F'(s)|`.
+
+    These are the w with b + w below ``level[0]``, the level of the smallest budget.
+    """
     lowest = np.exp(law.start)
     width = level[0] - b - lowest
     if width > 0:
@@ -200,7 +216,11 @@ def _with_some_saved(
     law: FloorTable,
     horizon_budget: float,
 ) -> float:
-    """Add to a price of b what it gains by floors at which this round spends a part y of b."""
+    r"""Add the integral over floors at which this round spends a part y of b, as one over y.
+
+    There :math:`w = \ell_{n-1}(b - y) - y` and :math:`\Lambda_n = v_{n-1}(b - y)`, tabulated in ``level``
+    and ``before``.
+    """
     lowest = np.exp(law.start)
     largest_spend = _spend_of_round(lowest, b, level, horizon_budget)
     least_budget = horizon_budget * np.exp(-_STEP * (level.size - 1.0))
@@ -217,7 +237,7 @@ def _with_some_saved(
 
 @compiled
 def _inverse(price: float, guess: float, terms: LeakageTerms, few: bool) -> float:
-    """Return the w at which |F'(w)| is ``price``; NaN if it is not found."""
+    """Return the w at which |F'(w)| is ``price``, searched from ``guess``; NaN if it is not found."""
     search = search_from(guess, 1e-9 * guess)
     for _ in range(100):
         slope, curvature = slopes(search.x, terms, few)
@@ -230,14 +250,16 @@ def _inverse(price: float, guess: float, terms: LeakageTerms, few: bool) -> floa
 
 @inlined
 def _at(b: float, points: int, horizon_budget: float) -> float:
-    """Return the position of a budget among those of a table."""
-    x = np.log(max(b / horizon_budget, 1e-300)) / _STEP + (points - 1)
+    """Return the position of a budget among those of a table, from 0 to points - 1."""
+    x = np.log(max(b / horizon_budget, 1e-300)) / _STEP + (
+        points - 1
+    )  # no logarithm of 0
     return min(max(x, 0.0), points - 1.0)
 
 
 @inlined
 def _curve(values: FloatArray, x: float) -> tuple[float, float]:
-    """Return the value and slope at x of a cubic interpolation of the points around it."""
+    """Return the value and slope at position x of a cubic, whose slopes at the points are central differences."""
     i = min(int(x), values.size - 2)
     u = x - i
     low = values[i]
@@ -253,7 +275,7 @@ def _curve(values: FloatArray, x: float) -> tuple[float, float]:
 
 @inlined
 def _share(floor: float, law: FloorTable) -> float:
-    """Return H of a floor."""
+    """Return H(floor), linear between the floors of the table."""
     x = (np.log(floor) - law.start) / law.step
     if x < 0:
         return 0.0
@@ -267,7 +289,7 @@ def _share(floor: float, law: FloorTable) -> float:
 def _spend_of_round(
     floor: float, remaining: float, level: FloatArray, horizon_budget: float
 ) -> float:
-    r"""Return the y in 0 ... b with :math:`w_{\min} + y = \ell(b - y)`, or else the nearer end."""
+    r"""Return the spend y in 0 ... b with :math:`w_{\min} + y = \ell(b - y)`, or else the nearer end; b remains."""
     if floor >= _curve(level, _at(remaining, level.size, horizon_budget))[0]:
         return 0.0
     if floor + remaining <= level[0]:

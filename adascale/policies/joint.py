@@ -1,4 +1,4 @@
-"""Who sends and how loudly, chosen together at one price of noise."""
+"""Joint: devices that send and their receive scaling, chosen together at one price of noise."""
 
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
@@ -13,8 +13,9 @@ from adascale.policies.selection import Selecting, check_equal_weights, rank_of
 from adascale.problem import RoundLeakage, scaling
 from adascale.scenario import Scenario
 
-_GRID = np.geomspace(1e-6, 1e8, 8192)  # in units of w / sigma^2
-_ADAPTATION = 0.1  # per round that spends twice what it should
+# noise energies at which the slope of the leakage is tabulated, in units of the least ``unit_energy``
+_GRID = np.geomspace(1e-6, 1e8, 8192)
+_ADAPTATION = 0.1  # increase of the logarithm of the price after a round that takes twice its share of the total
 
 
 class JointState(NamedTuple):
@@ -22,7 +23,9 @@ class JointState(NamedTuple):
 
     scenario: Scenario
     log_price: FloatArray
+    r""":math:`\ln\lambda` of every instance."""
     remaining: FloatArray
+    """Noise energy left for all later rounds together; inf if the price is given."""
     later: int
     """Number of rounds after the one to decide."""
     energy: FloatArray
@@ -89,10 +92,11 @@ class Joint(Selecting):
         for t in range(rounds):
             eta_t, senders_t = _best(state, gain[..., t : t + 1])
             noise = state.scenario.noise_scale / eta_t[..., 0]
-            share = state.remaining / (state.later + 1)
-            change = np.clip(_ADAPTATION * (noise / share - 1), -1, 1)
+            even_share = state.remaining / (state.later + 1)
+            change = np.clip(_ADAPTATION * (noise / even_share - 1), -1, 1)
             state = state._replace(
                 log_price=state.log_price + change,
+                # something is always left, so that the share of a round is not 0
                 remaining=np.maximum(state.remaining - noise, 0.01 * state.remaining),
                 later=max(state.later - 1, 0),
             )
@@ -117,15 +121,17 @@ class Joint(Selecting):
         low = np.full(batch, state.log_slope[-1])
         high = np.full(batch, state.log_slope[0])
 
-        def noise(log_price: FloatArray) -> FloatArray:
+        def total_at(log_price: FloatArray) -> FloatArray:
+            """Compute the total noise energy, the mean over rounds, which falls in the price."""
             eta, _ = _best(state._replace(log_price=log_price), scaled)
             return scenario.noise_scale * (1 / eta).mean(axis=-1)
 
-        if (noise(high) > total).any():
-            raise BudgetNotReached(f"total must be at least {noise(high)}, got {total}")
-        for _ in range(60):
+        least = total_at(high)
+        if (least > total).any():
+            raise BudgetNotReached(f"total must be at least {least}, got {total}")
+        for _ in range(60):  # to the last digit
             middle = (low + high) / 2
-            over = noise(middle) > total
+            over = total_at(middle) > total
             low = np.where(over, middle, low)
             high = np.where(over, high, middle)
         return cls(np.exp(high))
@@ -135,15 +141,19 @@ def _best(state: JointState, gain: FloatArray) -> tuple[FloatArray, BoolArray]:
     """Return eta (..., T) and senders (..., M, T) for scaled gains (..., M, T), at the price of the state."""
     scenario = state.scenario
     M = scenario.num_devices
-    share = np.arange(1, M + 1)[:, None] / M  # axis -2 is the number K of senders
+    share = (
+        np.arange(1, M + 1)[:, None] / M
+    )  # kappa; axis -2 is for the number K of senders
     log_price = state.log_price[..., None, None]
+    # in u = kappa^2 w, kappa f(u) + lambda u / kappa^2 is least where |f'(u)| = lambda / kappa^3
     log_slope = log_price - 3 * np.log(share)
-    wish = np.interp(-log_slope, -state.log_slope, np.log(state.energy))
+    # negative, because np.interp wants ascending points
+    log_energy = np.interp(-log_slope, -state.log_slope, np.log(state.energy))
     floor = scenario.floor(-np.sort(-gain, axis=-2))
-    received = np.maximum(np.exp(wish), floor)
+    received = np.maximum(np.exp(log_energy), floor)
     leakage = share * RoundLeakage(scenario)(received) / M
     value = leakage + np.exp(log_price) * received / share**2
-    best = value.argmin(axis=-2)[..., None, :]
+    best = value.argmin(axis=-2)[..., None, :]  # K - 1
 
     def of_best(array: FloatArray) -> FloatArray:
         every = np.broadcast_to(array, value.shape)

@@ -25,8 +25,13 @@ class LearnState(HorizonState):
     """The floors seen, and the last water level."""
 
     runs: FloatArray
-    """Floors and their sums, shape (instances, 2, t): a sorted run per bit of t, longest first."""
-    moments: FloatArray  # a row per instance, from which the coherence is estimated
+    """The t floors seen, in sorted runs, and their sums within each run, shape (instances, 2, t).
+
+    The lengths of the runs are the powers of 2 that add up to t, the longest first: so a floor is added, and the floors
+    below a level are counted, without sorting all of them again.
+    """
+    moments: FloatArray
+    """What :func:`~adascale.policies.resolve.next_coherence` remembers of the floors seen, shape (instances, 6)."""
     level: FloatArray
 
 
@@ -70,7 +75,7 @@ class Learn(CompiledPolicy):
             share = (np.arange(self.weight) + 0.5) / self.weight
             assumed = quantiles(self.prior, share)
         instances = np.broadcast_shapes(np.shape(budget), assumed.shape[:-1])
-        runs = _twice(in_rows(assumed, instances, assumed.shape[-1]))
+        runs = _with_sums(in_rows(assumed, instances, assumed.shape[-1]))
         for row in runs:
             for number in range(1, assumed.shape[-1] + 1):
                 _add(row, number)
@@ -85,7 +90,7 @@ class Learn(CompiledPolicy):
         *batch, rounds = floor.shape
         rows = in_rows(floor, batch, rounds)
         moments = state.moments.copy()
-        runs = np.concatenate([state.runs, _twice(rows)], axis=-1)
+        runs = np.concatenate([state.runs, _with_sums(rows)], axis=-1)
         remaining = in_rows(state.remaining, batch)
         level = in_rows(state.level, batch)
         hard = self.budget_mode == "hard"
@@ -107,17 +112,19 @@ class Learn(CompiledPolicy):
 
 class _Options(NamedTuple):
     hard: bool
+    """Whether the budget is a hard constraint, not met on average."""
     margin: float
+    """The safety margin; 0 on average."""
     num_frozen: float
-    """Number of rounds at the end whose level is frozen."""
+    """Number of rounds at the end whose level is frozen; 0 with a hard constraint."""
     imaginary: int
-    """Number of imaginary rounds among the floors seen."""
+    """Number of imaginary rounds in the divisor, 0 with a prior."""
     coherence: float
     """0 if it is estimated from the floors seen."""
 
 
-def _twice(floor: FloatArray) -> FloatArray:
-    """Return rows of floors, and room for their sums."""
+def _with_sums(floor: FloatArray) -> FloatArray:
+    """Return floors, shape (instances, n), with room for their sums, shape (instances, 2, n)."""
     return np.repeat(floor[:, None], 2, axis=1)
 
 
@@ -131,14 +138,14 @@ def _spend(
     level: FloatArray,
     options: _Options,
 ) -> FloatArray:
-    """Return what each round of every row spends, and update the arrays; ``seen`` has room for its floors."""
+    """Return what each round of every row spends, and update ``runs``, whose last entries are the floors to add."""
     spend = np.empty(floor.shape)
     before = runs.shape[2] - floor.shape[1]
     for i in range(floor.shape[0]):
         for t in range(floor.shape[1]):
             w = floor[i, t]
-            n = later - t + 1
-            number = before + t + 1
+            n = later - t + 1  # rounds left, with this one
+            number = before + t + 1  # floors seen, with this one
             coherence = options.coherence
             if coherence == 0:
                 coherence = next_coherence(moments[i], floor[i, t : t + 1])
@@ -169,11 +176,12 @@ def _level(
     remaining: float,
     start: float,
 ) -> float:
-    r"""Return :math:`\ell` with :math:`a \sum_i \max(\ell - w_i, 0) + c \max(\ell - w_t, 0) = b`, from a guess on.
+    r"""Return the :math:`\ell` with :math:`a \sum_i \max(\ell - w_i, 0) + c \max(\ell - w_t, 0) = b`.
 
-    Here a is the ``share``, c how often this floor is ``counted``, and b what is ``remaining``.
+    Here a is the ``share``, c how often this ``floor`` is ``counted``, and b what is ``remaining``.
     """
-    # Newton's steps on a convex, piecewise linear function: from the second on they decrease to the root's piece
+    # Newton's steps on a convex, piecewise linear function: after the first one, levels decrease until they are on the
+    # piece of the root
     highest = floor + remaining / counted  # with this floor alone
     level: float = min(start, highest)
     for turn in range(number + 3):
@@ -197,6 +205,7 @@ def _below(runs: FloatArray, number: int, level: float) -> tuple[int, float]:
     """Return the number of floors below a level, and their sum, by binary search in every run."""
     below, total = 0, 0.0
     while number > 0:
+        # the last run is as long as the lowest bit of number, without which it begins
         first = number & (number - 1)
         last_below = first
         step = number - first
@@ -213,7 +222,10 @@ def _below(runs: FloatArray, number: int, level: float) -> tuple[int, float]:
 
 @compiled
 def _add(runs: FloatArray, number: int) -> None:
-    """Add the last of ``number`` floors to the runs: merge runs of equal length."""
+    """Add the last of ``number`` floors to the runs of an instance: merge the last two runs while they are as long.
+
+    The row of sums serves as the place to merge, and then gets the sums of the new run.
+    """
     floor = runs[0]
     sums = runs[1]
     size = 1

@@ -17,11 +17,15 @@ from adascale.problem import RoundLeakage, kinds_that_may_leak_most
 from adascale.rootfind import solve
 from adascale.scenario import Scenario
 
-_RESERVE = 4.0  # multiple of the level to which later rounds may have to go
-_SIGMAS = 0.05, 1e9  # noise multipliers between which a level is
-_CLOSE = 1e-3, 5e-3  # relative distance from epsilon of the last plan, and of the first
-_SLOPE = 1.25  # of ln epsilon against that of its estimate
-_NARROW = 1e-5  # ratio of levels, less 1, at which the bound of epsilon jumps
+# multiple of the level at which the rounds after a block must be able to keep within epsilon
+_RESERVE = 4.0
+# smallest and largest noise multiplier that a level may give to the kind of device with the least of them
+_SIGMAS = 0.05, 1e9
+# how far a plan may stay below the target, in ln epsilon: the last plan, and the first one
+_CLOSE = 1e-3, 5e-3
+_SLOPE = 1.25  # of ln epsilon against its estimate, before two points of it are known
+# in the logarithm of the level: if a narrower bracket has no level close to the target, epsilon jumps there
+_NARROW = 1e-5
 
 Plan = Callable[[float], FloatArray]
 """The noise energies of all rounds at a level."""
@@ -52,12 +56,12 @@ class PrivacyBudget(OnlinePolicy):
         w_0, \dots, w_{t-1}, \quad \max(\ell, w_{\min,t}), \quad
         m \text{ rounds at } \max(\ell, W), \qquad m = n - 1 + \varrho \ln n
 
-    has an epsilon of at most the target for every device, where W has the distribution of the floors.  It holds for a
-    block of :math:`\lfloor n / 2 \rfloor` rounds, so that there are about :math:`\log_2 T` plans.  Later floors may be
-    lower than W.  So the level is raised, if necessary, until a block at :math:`\ell` and the rest at :math:`4 \ell`,
-    without any floor, has at most the target.  More noise never raises epsilon, hence every block ends within the
-    target on every channel, as the next one can always go to :math:`4 \ell`.  The :math:`\varrho \ln n` further rounds
-    are a margin for floors that turn out lower than those of the distribution.
+    has an epsilon of at most the target for every device, where W has the distribution of the floors.  This level stays
+    for a block of :math:`\lfloor n / 2 \rfloor` rounds, so there are about :math:`\log_2 T` plans.  Later floors may be
+    lower than W.  So the level is raised, if necessary, until the plan with a block at :math:`\ell` and the rest at
+    :math:`4 \ell`, without any floor, keeps within the target.  More noise never raises epsilon, hence every block ends
+    within the target on every channel, as the next one can always go to :math:`4 \ell`.  The :math:`\varrho \ln n`
+    further rounds are a margin for floors that turn out lower than those of the distribution.
 
     Without a distribution, W is one of the floors seen or, with weight 1 / (t + 2), an imaginary round without a floor.
     A block then has at most t rounds.
@@ -92,7 +96,7 @@ class PrivacyBudget(OnlinePolicy):
             check_law("law", self.law)
 
     def start(self, scenario: Scenario, budget: FloatArray) -> PrivacyBudgetState:
-        # of the budget, which is not spent, the shape alone matters
+        # a policy with an epsilon spends no noise budget: its shape alone matters
         instances = np.broadcast_shapes(
             np.shape(budget), () if self.law is None else self.law.batch_shape
         )
@@ -121,8 +125,8 @@ class PrivacyBudget(OnlinePolicy):
         return replace(after, w=_appended(state.w, w)), w
 
     def _levels(self, state: PrivacyBudgetState, block: int) -> FloatArray:
-        """Compute the level of a block for every instance."""
-        expected = self._expected(state)
+        """Compute the level of a block of so many rounds for every instance."""
+        expected = self._later_floors(state)
         multiples = np.repeat([1.0, _RESERVE], [block, state.later + 1 - block])
         levels = np.empty(state.level.shape)
         search = _Search(self, state)
@@ -136,8 +140,8 @@ class PrivacyBudget(OnlinePolicy):
                     levels[i] = search.least_level(guard, float(levels[i]))
         return levels
 
-    def _expected(self, state: PrivacyBudgetState) -> FloatArray:
-        """Return the floors that a plan has after this round, shape (..., m), with m rounded up."""
+    def _later_floors(self, state: PrivacyBudgetState) -> FloatArray:
+        """Return the floors that a plan expects after this round, shape (..., m), at m quantiles; m is rounded up."""
         later = state.later
         m = math.ceil(later + self.safety_margin * math.log(later + 1))
         share = (np.arange(m) + 0.5) / max(m, 1)
@@ -150,11 +154,12 @@ class PrivacyBudget(OnlinePolicy):
 
 
 def _expected_plan(decided: FloatArray, floors: FloatArray) -> Plan:
+    """Return the plan with the noise of the rounds decided, and the level or the floor in the others."""
     return lambda level: np.concatenate([decided, np.maximum(level, floors)])
 
 
 def _guarded_plan(decided: FloatArray, multiples: FloatArray) -> Plan:
-    """Return the plan without any floor: on every channel the rounds can have at least its noise."""
+    """Return the plan at multiples of the level, whatever the floors: rounds can have its noise on every channel."""
     return lambda level: np.concatenate([decided, level * multiples])
 
 
@@ -165,7 +170,7 @@ def _appended(rounds: FloatArray, new: FloatArray) -> FloatArray:
 def _root(
     falling: Callable[[float], float], value: float, low: float, high: float
 ) -> float:
-    """Find where a falling function has a value, or the end that is nearest."""
+    """Find where a falling function is ``value`` between ``low`` and ``high``, or else the end that comes nearest."""
     if falling(low) <= value:
         return low
     if falling(high) >= value:
@@ -186,10 +191,11 @@ class _Search:
         largest = self.unit_energy.max()
         self.log_limits = [math.log(largest * sigma**2) for sigma in _SIGMAS]
         last, first = _CLOSE
+        # an early plan may be coarser, since later ones make up for it
         self.close = max(first * (state.later + 1) / T, last)
 
     def excess(self, w: FloatArray) -> float:
-        """Compute ln of the largest epsilon of a device after these rounds, relative to the target."""
+        """Compute ln(epsilon / target) after these rounds, for the device with the largest epsilon."""
         policy = self.policy
         epsilon = max(
             float(epsilon_by(policy.accountant, float(q), sigma, policy.delta))
@@ -198,9 +204,10 @@ class _Search:
         return math.log(max(epsilon, 1e-300) / policy.epsilon)
 
     def least_level(self, plan: Plan, start: float) -> float:
-        """Find the least level whose plan has at most the target, and more than that less ``close`` in ln epsilon.
+        """Find a level whose plan has at most the target, and whose ln epsilon is at most ``close`` below it.
 
-        The search is for x, the logarithm of the level.
+        The search is for x, the logarithm of the level.  Epsilon is slow to compute, and its estimate is fast: the next
+        x is where the estimate has the value that a straight line predicts for the target.
         """
 
         def estimate(x: float) -> float:
@@ -221,14 +228,16 @@ class _Search:
             estimated = estimate(x)
             with np.errstate(all="ignore"):
                 secant = np.divide(excess - last_excess, estimated - last_estimated)
-            if 0.3 < secant < 9:
+            if (
+                0.3 < secant < 9
+            ):  # else the two points are too close together, or at a jump
                 slope = float(secant)
             last_excess = excess
             last_estimated = estimated
             aim = estimated - (excess + self.close / 2) / slope
             last_x = x
             x = _root(estimate, aim, low, high)
-            # the secant has run into an end that is known already
+            # the prediction has run into a point that is known already
             if x == last_x or (x in (low, high) and x not in self.log_limits):
                 x = (low + high) / 2
         if low == highest:
@@ -238,7 +247,7 @@ class _Search:
         return math.exp(high)
 
     def _estimate(self, w: FloatArray) -> float:
-        r"""Estimate ln of the epsilon by the central limit theorem, :math:`\mu^2/2 + \mu \sqrt{-2 \ln \delta}`."""
+        r"""Estimate ln epsilon by the central limit, :math:`\varepsilon = \mu^2/2 + \mu \sqrt{-2 \ln \delta}`."""
         # mu^2 of a sampled round, q^2 (exp(s) - 1) for s = 1 / sigma^2, which is never above that of one with q = 1;
         # exp(700) does not overflow
         s = self._sigmas(w) ** -2.0
@@ -249,4 +258,5 @@ class _Search:
         return math.log(mu * (0.5 * mu + tail))
 
     def _sigmas(self, w: FloatArray) -> FloatArray:
+        """Return the noise multipliers of each kind in rounds with these noise energies, shape (kinds, rounds)."""
         return np.sqrt(w / self.unit_energy[:, None])

@@ -18,10 +18,11 @@ from adascale.scenario import Scenario
 
 
 class State(NamedTuple):
-    """The scenario, and the threshold or level of every instance."""
+    """What :class:`Truncated` and :class:`Best` know before a round, which does not change."""
 
     scenario: Scenario
     value: FloatArray
+    """The threshold, or the level, of every instance."""
 
 
 class Selection(NamedTuple):
@@ -76,8 +77,9 @@ class Selection(NamedTuple):
         weight = np.broadcast_to(s.relative_weight, s.num_devices)
         size = np.broadcast_to(s.weighted_batch_size, s.num_devices)[:, None]
         root = np.sqrt(s.noise_share * self.noise_energy / (2 * s.num_parameters))
-        root = (weight @ self.senders) / s.clip_norm * root
-        sigma = size * root[..., None, :] / np.sqrt(self.exposure)
+        # without weights, weight is 1 for every device, and their sum is K_t
+        scale = (weight @ self.senders) / s.clip_norm * root
+        sigma = size * scale[..., None, :] / np.sqrt(self.exposure)
         return np.where(self.senders, sigma, np.inf)
 
     def rdp(self) -> FloatArray:
@@ -117,7 +119,7 @@ def rank_of(gain: FloatArray) -> IndexArray:
 
 
 def check_equal_weights(scenario: Scenario) -> None:
-    """Raise an ``InvalidInput`` if devices have weights, since the mean of those that send is one of equal weights."""
+    """Refuse a scenario with weights, as a policy that chooses who sends gives equal weights to those that do."""
     if scenario.weights is not None:
         raise InvalidInput(
             "weights must not be given if a policy chooses who sends", "weights"
@@ -125,7 +127,7 @@ def check_equal_weights(scenario: Scenario) -> None:
 
 
 def choice(policy: "Selecting", when: str, state: Any, gain: FloatArray) -> Any:
-    """Return the next state, eta and senders that a policy decides; say ``when`` it failed if it does."""
+    """Return the next state, eta and senders that a policy decides; an error says ``when`` it failed."""
     with NamedFailures(policy, when):
         decision = policy.decide(state, gain)
     check_parts(policy, when, decision, ("the next state", "eta", "senders"))
@@ -255,20 +257,23 @@ class Truncated(Selecting):
         scaled = scenario.scaled_gain(gain)
         total = check.positive("total", total)
         *outer, M, T = scaled.shape
-        # how much (M / K)^2 of a round rises where its weakest device drops out, the next one, ...
+        # how much (M / K)^2 of a round rises where its weakest device drops out, the next one, ..., the last one
         rises = np.append(np.diff((M / np.arange(M, 0.0, -1)) ** 2), np.inf)
         ranked = np.sort(scaled, axis=-2)
         order = np.argsort(ranked.reshape(*outer, M * T), axis=-1)
         edge = np.take_along_axis(ranked.reshape(order.shape), order, axis=-1)
-        rise = rises[order // T]
+        rise = rises[
+            order // T
+        ]  # of M x T gains, numbered device by device in the order of their ranks
         risen = np.insert(rise[..., :-1], 0, 0, axis=-1)
+        # A for a threshold up to each gain, below which weaker ones have dropped out
         A = 1 + np.cumsum(risen, axis=-1) / T
         threshold = scenario.noise_scale / scenario.x_max * A / total[..., None]
         within = threshold <= edge
         if not within.any(axis=-1).all():
             least = (threshold / edge).min(axis=-1) * total
             raise BudgetNotReached(f"total must be at least {least}, got {total}")
-        # the first of them, as A does not fall
+        # the first of them is the least, as A does not fall
         return cls(np.min(threshold, axis=-1, where=within, initial=np.inf))
 
 
