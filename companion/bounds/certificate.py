@@ -5,6 +5,7 @@ causal policy leaks.  Both obey a recursion in n.  A convex polygon on a grid of
 bound on its error, stays above the first and below the second (:prf:ref:`thm-certificate`).
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -18,12 +19,8 @@ from adascale.scenario import FloatArray, Scenario
 from companion.bounds.causal import both_slopes
 
 _ROUNDING = 1e-11  # outward, relative to the sum of the sizes of all terms; leaked() errs by 7e-13
-# of the law with the scale 1: largest -H'', H' and H''
-_DIP, _STEEP, _BEND = (
-    0.42,
-    0.5414,
-    2.55,
-)
+_LAW = RayleighFloors(1.0)  # of floors in units of their scale
+_DIP, _STEEP, _BEND = 0.42, 0.5414, 2.55  # its largest -H'', H' and H''
 
 
 class CertifiedRegret(NamedTuple):
@@ -49,56 +46,50 @@ def certify_regret(
     round allows for rounding and the interpolated :math:`\Phi` by 1e-11 of the sum of the sizes of all terms.
     """
     scale = float(distribution.scale)
-    widest = float(distribution.level(nu)) / (45 * scale)
+    budget = nu / scale
+    in_units = replace(scenario, clip_norm=scenario.clip_norm / np.sqrt(scale))
+    floors = Floors(RoundLeakage(in_units))
+    level = float(_LAW.level(budget))
     nodes = [0.0]  # from 0 to beyond the budget, denser near 0
-    while nodes[-1] <= rounds * nu / scale:
-        nodes.append(nodes[-1] + min(widest, 1 / 256 + nodes[-1] / 200))
-    grid = scale * np.array(nodes)
-    floors = Floors(RoundLeakage(scenario), RayleighFloors(scale), scale)
+    while nodes[-1] <= rounds * budget:
+        nodes.append(nodes[-1] + min(level / 45, 1 / 256 + nodes[-1] / 200))
+    grid = np.array(nodes)
     above, below = floors.last_round(grid)
-    price = float(floors.leaked(distribution.level(nu)))
+    price = float(floors.leaked(level))
     regret = np.empty((rounds, 2))
     for n in range(1, rounds + 1):
         if n > 1:
-            end = min(int(np.searchsorted(grid, (3 * n + 16) * nu)) + 1, grid.size)
+            end = int(np.searchsorted(grid, (3 * n + 16) * budget)) + 1
             above[:end] = floors.above(above[:end], grid[:end], n, safety_margin)
-            above[end:] = above[end - 1]  # what is left to leak falls in b
+            above[end:] = above[:end][-1]  # what is left to leak falls in b
             below = floors.below(below, grid)
         regret[n - 1] = [
-            np.interp(n * nu, grid, bound) - n * price for bound in (above, below)
+            np.interp(n * budget, grid, bound) - n * price for bound in (above, below)
         ]
     return CertifiedRegret(*regret.T)
 
 
 class Floors:
-    """The recursions for Rayleigh floors on a grid."""
+    """The recursions for Rayleigh floors on a grid, all noise energies in units of the floors' scale."""
 
-    def __init__(
-        self, leakage: RoundLeakage, law: RayleighFloors, scale: float
-    ) -> None:
-        self.F, self.law, self.scale = leakage, law, scale
+    def __init__(self, leakage: RoundLeakage) -> None:
+        self.F = leakage
         # the integral of |F'| H above the edges, by Gauss's rule between them; far above the last F falls as 1/w
-        edges, (node, mass) = (
-            np.geomspace(scale / 60, 1e6 * scale, 4_001),
-            np.polynomial.legendre.leggauss(8),
-        )
-        half = np.diff(edges)[:, None] / 2
-        x = edges[:-1, None] + half * (1 + node)
-        cells = (half * mass * -leakage.slope(x) * law.cdf(x)).sum(axis=1)
-        beyond = -leakage.slope(edges[-1]) * edges[-1]
-        self.edges, self.value = (
-            edges,
-            np.append(cells[::-1].cumsum()[::-1], 0.0) + beyond,
-        )
-        self.x, self.weight = (
-            x[:2_000].ravel(),
-            (half * mass)[:2_000].ravel() * law.cdf(x[:2_000]).ravel(),
-        )
-        self.first, second = both_slopes(leakage, edges)
-        H = law.cdf(edges)
-        slope, bend = self.first * H, second * H + self.first * H * scale / edges**2
+        self.edges = np.geomspace(1 / 60, 1e6, 4_001)
+        node, mass = np.polynomial.legendre.leggauss(8)
+        half = np.diff(self.edges)[:, None] / 2
+        x = self.edges[:-1, None] + half * (1 + node)
+        weight = half * mass * _LAW.cdf(x)
+        cells = (weight * -leakage.slope(x)).sum(axis=1)
+        beyond = -leakage.slope(self.edges[-1]) * self.edges[-1]
+        self.value = np.append(cells[::-1].cumsum()[::-1], 0.0) + beyond
+        self.x, self.weight = x[:2_000].ravel(), weight[:2_000].ravel()
+        self.first, second = both_slopes(leakage, self.edges)
+        H = _LAW.cdf(self.edges)
+        self.density = H / self.edges**2
+        bend = second * H + self.first * self.density
         self.spline = scipy.interpolate.BPoly.from_derivatives(
-            edges, np.column_stack([self.value, slope, bend])
+            self.edges, np.column_stack([self.value, self.first * H, bend])
         )
         # the largest F'' from there on: it may rise
         self.second = np.maximum.accumulate(second[::-1])[::-1]
@@ -113,120 +104,85 @@ class Floors:
         near = np.array([self.weight @ -self.F.slope(self.x + budget) for budget in b])
         far = self.F(self.edges[2_000] + b)
         bend = np.array([self.mean_curvature(budget) for budget in b[:-1]])
-        below = (1 - _ROUNDING) * (near + self.law.cdf(self.edges[2_000]) * far)
-        return (1 + _ROUNDING) * (near + far), self._lowered(below, bend, b)
+        below = (1 - _ROUNDING) * (near + _LAW.cdf(self.edges[2_000]) * far)
+        return (1 + _ROUNDING) * (near + far), _lowered(below, bend, b)
 
     def mean_curvature(self, b: float) -> float:
-        """Return E F''(W + b)."""
-        density = self.scale / self.edges**2 * self.law.cdf(self.edges)
-        return (
-            float(
-                np.trapezoid(
-                    np.interp(self.edges + b, self.edges, self.second) * density,
-                    self.edges,
-                )
-            )
-            * 1.001
-        )
-
-    def _lowered(self, image, bend, b):
-        """Return a polygon below a convex function with these values at the nodes and F'' at most ``bend`` in cells."""
-        need = bend * np.diff(b) ** 2 / 8
-        return hull(image - np.maximum(np.append(need, 0), np.append(0, need)), b)
+        """Return E F''(W + b), or slightly more."""
+        second = np.interp(self.edges + b, self.edges, self.second)
+        return 1.001 * float(np.trapezoid(second * self.density, self.edges))
 
     def above(self, U: FloatArray, b: FloatArray, n: int, margin: float) -> FloatArray:
         """Bound the policy's leakage over n rounds from above, given such a polygon for n - 1 rounds."""
         h = np.diff(b)
         m = n - 1 + margin * np.log(n)
-        x = np.append(0.0, self.law.level(b[1:] / m))
-        H = self.law.cdf(x[1:])
+        x = np.append(0.0, _LAW.level(b[1:] / m))
+        H = _LAW.cdf(x[1:])
         F = np.append(np.inf, self.F(x[1:]))
         slope = np.append(-np.inf, self.F.slope(x[1:]))
         # rate: H'/H
         dx = np.append(np.inf, 1 / (m * H))
-        rate = np.append(np.inf, self.scale / x[1:] ** 2)
-        bend = (
-            _DIP / self.scale**2 * (1 + dx[:-1]) ** 2
-            + _STEEP / self.scale * rate[:-1] * dx[:-1] ** 2
-        )
+        rate = np.append(np.inf, x[1:] ** -2.0)
+        bend = _DIP * (1 + dx[:-1]) ** 2 + _STEEP * rate[:-1] * dx[:-1] ** 2
         G = -np.diff(U) / h
-        inner = (
-            rate[1:-1] / (m * (1 + m * H[:-1])) * np.maximum(-slope[1:-1] - G[1:], 0)
-        )
-        two = (
-            np.maximum(G[1:] + slope[2:], 0)
-            * rate[1:-1]
-            / (1 + dx[2:])
-            / (1 + m * H[:-1]) ** 2
-        )
+        under = np.maximum(-slope[1:-1] - G[1:], 0)
+        inner = under * rate[1:-1] / (m * (1 + m * H[:-1]))
+        over = np.maximum(G[1:] + slope[2:], 0)
+        two = over * rate[1:-1] / (1 + dx[2:]) / (1 + m * H[:-1]) ** 2
         # the level below which |F'| exceeds the first slope
         cheap = np.searchsorted(self.first, -G[0])
         least = min(self.edges[max(cheap - 1, 0)], x[1])
-        first = max(G[0] + slope[1], 0) * self.scale / least**2 / (1 + dx[1])
-        image, largest = _image(
-            U,
-            x,
-            F,
-            self.leaked(x),
-            bend,
-            np.concatenate([[0], two, [0]]),
-            b,
-            self.scale,
-        )
+        first = max(G[0] + slope[1], 0) / least**2 / (1 + dx[1])
+        beyond = self.leaked(x)
+        two = np.concatenate([[0], two, [0]])
+        image, largest = _image(U, x, F, beyond, bend, two, b)
         z = x[1] + b[1] - b[1:]  # the floor below which less than a step is left
         short = np.flatnonzero(z > 0) + 1
         z = z[z > 0]
-        image[short] += (
-            self.law.cdf(z) * (U[0] - F[1] - U[1] + self.F(z))
-            + self.value[0]
-            - self.leaked(z)
-        )
+        gain = _LAW.cdf(z) * (U[0] - F[1] - U[1] + self.F(z))
+        image[short] += gain + self.value[0] - self.leaked(z)
         image[0] = n * self.value[0] * (1 + _ROUNDING)
         largest[short] = np.maximum(largest[short], first)
         need = np.append(np.inf, (inner + largest[1:-1]) * h[1:] ** 2 / 8)
         need = np.minimum(need, np.maximum(image[:-1] - image[1:], 0))
-        return _convex(image + np.maximum(np.append(need, 0), np.append(0, need)), b)
+        return _convex(image + _at_nodes(need), b)
 
     def below(self, U: FloatArray, b: FloatArray) -> FloatArray:
         """Bound the least leakage over n rounds from below, given such a polygon for n - 1 rounds."""
-        price = -np.diff(U) / np.diff(b)
-        start = np.exp(
-            np.interp(
-                -np.log(np.maximum(price, 1e-300)),
-                -np.log(-self.first),
-                np.log(self.edges),
-            )
-        )
+        price = np.maximum(-np.diff(U) / np.diff(b), 1e-300)
+        start = np.interp(-price, self.first, self.edges)
         x = level_of(price, start, self.F.terms)
         second = np.interp(x, self.edges, self.second) * 1.001
-        image, bend = _least(
-            U,
-            x,
-            self.F(x),
-            second,
-            np.append(self.value[0], self.leaked(x)),
-            b,
-            self.scale,
-        )
+        beyond = np.append(self.value[0], self.leaked(x))
+        image, bend = _least(U, x, self.F(x), second, beyond, b)
         # floors at which all is spent: |F'(W + b)| H(W) in steps
         for k in np.flatnonzero(x[0] > b[:-1]):
             W = np.linspace(0, x[0] - b[k], 257)[1:]
             if k:  # with nothing left the node has all of it
-                image[k] += np.sum(self.law.cdf(W[:-1]) * -np.diff(self.F(W + b[k])))
+                image[k] += np.sum(_LAW.cdf(W[:-1]) * -np.diff(self.F(W + b[k])))
             second = np.interp(W[:-1] + b[k], self.edges, self.second)
-            bend[k] += np.sum(second * np.diff(self.law.cdf(W))) * 1.001 + second[
-                0
-            ] * self.law.cdf(W[0])
-        return self._lowered(image, bend[:-1], b)
+            bend[k] += np.sum(second * np.diff(_LAW.cdf(W))) * 1.001
+            bend[k] += second[0] * _LAW.cdf(W[0])
+        return _lowered(image, bend[:-1], b)
+
+
+def _at_nodes(of_cells):
+    """Return the larger value of the cells at both sides of each node."""
+    return np.maximum(np.append(of_cells, 0), np.append(0, of_cells))
+
+
+def _lowered(image, bend, b):
+    """Return a polygon below a convex function with these values at the nodes and F'' at most ``bend`` in cells."""
+    return hull(image - _at_nodes(bend * np.diff(b) ** 2 / 8), b)
 
 
 @njit(cache=True, nogil=True)
 def level_of(price: FloatArray, x: FloatArray, terms: LeakageTerms) -> FloatArray:
-    """Return the levels at which |F'| is the price, by Newton's method on its logarithm."""
+    """Return the levels at which |F'| is the price > 0, by Newton's method on its logarithm from near ``x``."""
     for k in range(price.size):
         for _ in range(20):
             first, second = slopes(x[k], terms, False)
-            step = first / second / x[k] * np.log(-first / max(price[k], 1e-300))
+            step = first / second / x[k] * np.log(-first / price[k])
             x[k] *= np.exp(-min(max(step, -0.5), 0.5))
             if abs(step) < 1e-14:
                 break
@@ -234,32 +190,27 @@ def level_of(price: FloatArray, x: FloatArray, terms: LeakageTerms) -> FloatArra
 
 
 @njit(cache=True, nogil=True)
-def _image(
-    U,
-    x,
-    F,
-    Phi,
-    bend,
-    two,
-    b,
-    scale,
-):
+def _below(w):
+    """Return the share of floors below w."""
+    return np.exp(-1 / w) if w > 0 else 0.0
+
+
+@njit(cache=True, nogil=True)
+def _image(U, x, F, Phi, bend, two, b):
     """Return the policy's recursion at the nodes from the second on, but for the first cell; the largest ``two``."""
     out = np.empty(x.size)
     largest = np.zeros(x.size)
     for k in range(1, x.size):
         total, largest[k] = U[k] + Phi[k], two[k]
         size = total
-        upper = np.exp(-scale / x[k])
+        upper = _below(x[k])
         for i in range(k - 1, 0, -1):
             if x[i + 1] + b[i + 1] - b[k] <= 0:
                 break
             largest[k] = max(largest[k], two[i])
-            W = x[i] + b[i] - b[k]
-            lower = np.exp(-scale / W) if W > 0 else 0.0
-            mean = min(
-                upper, (upper + lower) / 2 + (b[i + 1] - b[i]) ** 2 / 12 * bend[i]
-            )
+            lower = _below(x[i] + b[i] - b[k])
+            above = (b[i + 1] - b[i]) ** 2 / 12 * bend[i]
+            mean = min(upper, (upper + lower) / 2 + above)
             total += (F[i] + U[i] - F[i + 1] - U[i + 1]) * mean
             size += (F[i] + U[i]) * mean
             upper = lower
@@ -268,15 +219,7 @@ def _image(
 
 
 @njit(cache=True, nogil=True)
-def _least(
-    U,
-    x,
-    F,
-    second,
-    Phi,
-    b,
-    scale,
-):
+def _least(U, x, F, second, Phi, b):
     """Return the optimum's recursion and a bound on its curvature, but for floors at which all is spent."""
     out = np.empty(U.size)
     bend = np.zeros(U.size)
@@ -284,28 +227,25 @@ def _least(
         total = U[k] + Phi[k]
         size = total
         if 0 < k < x.size:  # floors that begin to spend between this node and the next
-            bend[k] = second[k - 1] * (
-                np.exp(-scale / x[k]) - np.exp(-scale / x[k - 1])
-            )
+            bend[k] = second[k - 1] * (_below(x[k]) - _below(x[k - 1]))
         for i in range(k - 1, -1, -1):
             # what is left lies between nodes i and i + 1, at the level x[i], for floors from a to z
             z = x[i] + b[i + 1] - b[k]
             a = x[i] + b[i] - b[k]
             if z <= 0:
                 break
-            upper = np.exp(-scale / z)
-            lower = np.exp(-scale / a) if a > 0 else 0.0
+            upper = _below(z)
+            lower = _below(a)
             width = min(z - a, z)
             mean = (upper + lower) / 2
-            if a < scale / 2:
-                mean = max(lower, mean - _BEND * width * width / (12 * scale * scale))
+            if a < 0.5:
+                mean = max(lower, mean - _BEND * width * width / 12)
             total += (U[i] - U[i + 1]) / (b[i + 1] - b[i]) * width * mean
             size += U[i] * mean
             bend[k] += second[i] * (upper - lower)
             if i > 0 and a > 0:  # node i is left, at levels between x[i - 1] and x[i]
-                a = x[i - 1] + b[i] - b[k]
                 upper = lower
-                lower = np.exp(-scale / a) if a > 0 else 0.0
+                lower = _below(x[i - 1] + b[i] - b[k])
                 total += lower * (F[i - 1] - F[i])
                 size += lower * F[i - 1]
                 bend[k] += second[i - 1] * (upper - lower)
