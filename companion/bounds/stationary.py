@@ -1,7 +1,7 @@
 r"""What holds in the mean under Rayleigh fading: independent rounds, and correlated ones (:ref:`chap-guarantees`)."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 from scipy.integrate import cumulative_simpson
 
@@ -63,22 +63,22 @@ def stationary_queue_bound(
 
 def correlated_regret_bound(
     leakage: RoundLeakage,
-    scale: ArrayLike,
-    budget: Real,
+    scale: float,
+    budget: float,
     penalty: float,
     rounds: int,
-    lag: int | NDArray[np.int64] = 0,
-    mixing: float | FloatArray = 0.0,
-) -> FloatArray:
-    r"""Bound the expected regret over correlated rounds, in nats, by any lag (:prf:ref:`thm-correlated`).
+    mixing: FloatArray,
+) -> float:
+    r"""Bound the expected regret over correlated rounds, in nats, by the best lag (:prf:ref:`thm-correlated`).
 
-    ``lag`` is :math:`\tau`, and ``mixing`` the strong-mixing coefficient :math:`\chi(\tau + 1) \le 1/4` across it.  For
-    independent rounds both are 0; for blocks of b equal rounds they are :math:`b - 1` and 0.
+    ``mixing`` has the strong-mixing coefficient :math:`\chi(\tau + 1) \le 1/4` across each lag
+    :math:`\tau = 0, 1, \dots`.  For independent rounds it is 0 from :math:`\tau = 0` on, for blocks of b equal rounds
+    from :math:`\tau = b - 1` on.
     """
     level = stationary_level(scale, budget)
-    nu = budget
-    over = level - nu
-    longest = np.maximum(-penalty * leakage.slope(nu) - nu, 0)
-    waiting = np.minimum(lag * over * longest, (lag * over) ** 2 / 2) / rounds
-    squares = stationary_spread(scale, budget) / 2 + lag * level * nu + waiting
-    return (squares + mixing * level * longest) / penalty
+    longest = np.maximum(-penalty * leakage.slope(budget) - budget, 0)
+    lag = np.arange(mixing.size)
+    gained = lag * (level - budget)
+    waiting = np.minimum(gained * longest, gained**2 / 2) / rounds
+    squares = stationary_spread(scale, budget) / 2 + lag * level * budget + waiting
+    return float(np.min(squares + mixing * level * longest) / penalty)

@@ -57,7 +57,7 @@ def certificate_tables() -> tuple[pd.DataFrame, pd.DataFrame]:
         }
         rows.append(row)
         if margin == 2:
-            bounds = {"nu": nu, "T": T, "A": A} | certified._asdict()
-            order = ["nu", "T", "A", "optimum", "policy"]
-            shorter.append(pd.DataFrame(bounds)[order].query("T in @HORIZONS"))
+            bounds = {"nu": nu, "T": T, "A": A}
+            bounds |= {"optimum": certified.optimum, "policy": certified.policy}
+            shorter.append(pd.DataFrame(bounds).query("T in @HORIZONS"))
     return pd.DataFrame(rows), pd.concat(shorter)

@@ -6,6 +6,8 @@ together.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -67,7 +69,7 @@ def gauss_markov_floors(
 
 
 def compare(
-    kinds: Mapping[str, tuple[FloatArray, float | FloatArray]],
+    kinds: Mapping[str, tuple[FloatArray, FloatArray]],
     scale: float,
     budget: float,
     penalties: Sequence[float],
@@ -75,28 +77,29 @@ def compare(
 ) -> pd.DataFrame:
     r"""Measured regret beside the bound for independent rounds and the one for correlated ones.
 
-    ``regret, low, high`` are AdaScale's mean leakage over that of the stationary level, in nats a round, whose
-    expectation :prf:ref:`thm-regret-iid` and :prf:ref:`thm-correlated` bound; it is at least the expected regret.
-    ``kinds`` has floors by name, realisations times rounds, each with the coefficients :math:`\chi(1), \chi(2), \dots`
-    of their mixing: the least bound over the lags :math:`\tau = 0, 1, \dots` is taken.
+    ``regret`` is AdaScale's mean leakage over that of the stationary level, in nats a round, whose expectation
+    :prf:ref:`thm-regret-iid` and :prf:ref:`thm-correlated` bound; it is at least the expected regret.  ``high`` is the
+    upper end of its 95 % interval.  ``kinds`` has floors by name, realisations times rounds, each with the
+    coefficients :math:`\chi(1), \chi(2), \dots` of their mixing.
     """
     rows = []
     level = stationary_level(scale, budget)
-    for name, (floor, mixing) in kinds.items():
-        lag = np.arange(np.size(mixing))
-        steady = leakage(np.maximum(level, floor))
-        for penalty in penalties:
-            energy, _ = adascale_energies(floor, budget, penalty, leakage)
-            regret = interval(np.mean(leakage(energy) - steady, axis=-1))
-            free = float(stationary_regret_bound(scale, budget, penalty))
-            least = correlated_regret_bound(
-                leakage, scale, budget, penalty, floor.shape[-1], lag, mixing
-            ).min()
-            rows.append((name, penalty, *regret, free, float(least)))
-    return pd.DataFrame(
-        rows,
-        columns=["rounds", "V", "regret", "low", "high", "independent", "correlated"],
-    )
+    for (name, (floor, mixing)), penalty in product(kinds.items(), penalties):
+        energy, _ = adascale_energies(floor, budget, penalty, leakage)
+        over = leakage(energy) - leakage(np.maximum(level, floor))
+        regret = interval(np.mean(over, axis=-1))
+        row = {
+            "rounds": name,
+            "V": penalty,
+            "regret": regret.centre,
+            "high": regret.high,
+            "independent": stationary_regret_bound(scale, budget, penalty),
+            "correlated": correlated_regret_bound(
+                leakage, scale, budget, penalty, floor.shape[-1], mixing
+            ),
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def block_table(
@@ -134,30 +137,28 @@ def block_table(
         hard = c * value.log_coefficient
         predicted = (steady + hard * np.log(T / c)) / (steady + hard)
         causal = policies.DynamicProgramme(law=law).schedule(of_blocks)
-        energies = {BLOCK_OPTIMUM: np.repeat(causal, c, axis=-1)}
-        for name, policy in {
-            "ReSolve, hard": policies.ReSolve(law=law, budget_mode="hard"),
-            "ReSolve, coherence known, hard": policies.ReSolve(
-                law=law, budget_mode="hard", coherence=c
-            ),
-            "ReSolve, coherent, hard": policies.ReSolve(
-                law=law, budget_mode="hard", coherence=SEEN
-            ),
-            "Learn, hard": policies.Learn("hard"),
-            "Learn, coherence known, hard": policies.Learn("hard", coherence=c),
-            "Learn, coherent, hard": policies.Learn("hard", coherence=SEEN),
+        resolve = partial(policies.ReSolve, law=law, budget_mode="hard")
+        learn = partial(policies.Learn, "hard")
+        online = {
+            "ReSolve, hard": resolve(),
+            "ReSolve, coherence known, hard": resolve(coherence=c),
+            "ReSolve, coherent, hard": resolve(coherence=SEEN),
+            "Learn, hard": learn(),
+            "Learn, coherence known, hard": learn(coherence=c),
+            "Learn, coherent, hard": learn(coherence=SEEN),
             "EqualAlloc": policies.EqualAlloc(),
-        }.items():
-            energies[name] = policy.schedule(problem)
+        }
+        energies = {BLOCK_OPTIMUM: np.repeat(causal, c, axis=-1)}
+        energies |= {name: policy.schedule(problem) for name, policy in online.items()}
         for name, energy in energies.items():
             columns = {
+                "block": c,
+                "policy": name,
+                "nu": budget,
+                "seed": seeds,
                 "cost": (energy - floor).mean(axis=-1) / budget,
                 "ratio": leakage(energy).sum(axis=-1) / best,
             }
-            rows.append(
-                pd.DataFrame(
-                    {"block": c, "policy": name, "nu": budget, "seed": seeds} | columns
-                )
-            )
+            rows.append(pd.DataFrame(columns))
         rows.append(rows[-1].assign(policy=BLOCK_PREDICTED, cost=1.0, ratio=predicted))
     return pd.concat(rows, ignore_index=True)

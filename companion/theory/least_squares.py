@@ -78,39 +78,35 @@ def empirical_constants(features: FloatArray, labels: FloatArray) -> Constants:
 
     Features (M, n, d) and labels (M, n); every device's samples must span all d directions.
     """
-    n = features.shape[1]
+    _, n, d = features.shape
     hessian = np.einsum("mid,mie->mde", features, features) / n
     moment = np.einsum("mid,mi->md", features, labels) / n
-    best = np.linalg.solve(hessian, moment[..., None])[..., 0]
+    best = np.linalg.solve(hessian, moment[..., None])
+    residual = (features @ best)[..., 0] - labels
+    square = np.sum(features**2, axis=-1)
+    inverse = np.linalg.inv(hessian)
+    quartic = np.einsum("mi,mid,mie->mde", square, features, features) / n
+    tilted = np.einsum("mi,mid->md", square * residual, features) / n
+    A1, A2 = _dominate(
+        inverse @ quartic @ inverse - np.eye(d),
+        np.einsum("mde,me->md", inverse, tilted),
+        np.mean(square * residual**2, axis=1),
+    )
     mean = hessian.mean(axis=0)
     minimiser = np.linalg.solve(mean, moment.mean(axis=0))
-    residual = np.einsum("mid,md->mi", features, best) - labels
-    square = np.sum(features**2, axis=-1)
-    quadratics = []
-    for m, inverse in enumerate(np.linalg.inv(hessian)):
-        quartic = np.einsum("i,id,ie->de", square[m], features[m], features[m]) / n
-        r = inverse @ np.mean((square[m] * residual[m])[:, None] * features[m], axis=0)
-        quadratics.append(
-            (
-                inverse @ quartic @ inverse - np.eye(len(r)),
-                r,
-                np.mean(square[m] * residual[m] ** 2),
-            )
-        )
-    A1, A2 = _dominate(quadratics)
     tilt = (hessian - mean) @ np.linalg.inv(mean)
     shift = hessian @ minimiser - moment
-    P = np.einsum("mde,mdf->ef", tilt, tilt) / len(tilt)
-    r = np.einsum("mde,md->e", tilt, shift) / len(tilt)
-    C1, C2 = _dominate([(P, r, np.mean(np.sum(shift**2, axis=1)))])
+    C1, C2 = _dominate(
+        np.einsum("mde,mdf->ef", tilt, tilt) / len(tilt),
+        np.einsum("mde,md->e", tilt, shift) / len(tilt),
+        np.mean(np.sum(shift**2, axis=1)),
+    )
     f_star = np.mean((features @ minimiser - labels) ** 2) / 2
     return Constants(np.linalg.eigvalsh(hessian).max(), A1, A2, C1, C2, float(f_star))
 
 
-def _dominate(quadratics):
+def _dominate(P, r, c):
     """Slope and offset of an isotropic quadratic above all of v'Pv + 2 r'v + c."""
-    slope = 1.25 * max(np.linalg.eigvalsh(P).max() for P, _, _ in quadratics)
-    offset = max(
-        c + r @ np.linalg.pinv(slope * np.eye(len(r)) - P) @ r for P, r, c in quadratics
-    )
-    return slope, offset
+    slope = 1.25 * np.linalg.eigvalsh(P).max()
+    rest = np.linalg.pinv(slope * np.eye(r.shape[-1]) - P)
+    return slope, np.max(c + np.einsum("...d,...de,...e->...", r, rest, r))

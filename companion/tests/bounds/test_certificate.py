@@ -11,7 +11,9 @@ from adascale.channel import RayleighFloors
 from adascale.problem import RoundLeakage
 from companion.bounds.certificate import Floors
 
-F = RoundLeakage(replace(Scenario.mnist(), clip_norm=5.0))  # in units of a scale of 1/25
+F = RoundLeakage(
+    replace(Scenario.mnist(), clip_norm=5.0)
+)  # in units of a scale of 1/25
 LAW = RayleighFloors(1.0)
 
 
