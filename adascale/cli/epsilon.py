@@ -231,14 +231,17 @@ def _columns(texts: dict[str, int]) -> Choose:
 
 
 def _without_restarts(path: Path) -> bytes:
-    """Read a file; of what ``adascale stream`` writes besides one answer per round, blank lines are left."""
+    """Read a file, with blank lines for what ``adascale stream`` writes besides one answer per round.
+
+    These are errors, and the headers and answers that a later start writes again.  Lines keep their numbers.
+    """
     header, *lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
     if b"senders" in header:
         raise ValueError(
             f"{path}: not every device sends; use epsilon of the stream, or of 'adascale schedule'"
         )
-    fields = ",".join(adascale.streaming.Answer._fields[:-1]).encode()
-    if header.startswith(fields) and b"budget_left" in header:
+    begin = ",".join(adascale.streaming.Answer._fields[:3]).encode()
+    if header.startswith(begin) and b"epsilon_mean" in header:
         answered = {header}
         for i, line in enumerate(lines):
             if line in answered or line.startswith(b"error,"):

@@ -55,6 +55,8 @@ def test_answers_of_all_starts_of_a_stream_are_read(of_stream):
     assert totals == of_stream(f"{HEADER}\n{FIRST}{SECOND}")
     assert totals["rounds"] == 2
     assert of_stream(f"\ufeff{text}") == totals
+    of_epsilon = text.replace("budget_left,", "").replace(",1,1,1,", ",1,1,")
+    assert of_stream(of_epsilon) == totals
 
 
 EVENTS = [(0.01, 1.0, 500), (0.02, 1.5, 1)]
