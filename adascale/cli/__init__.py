@@ -51,7 +51,11 @@ _EXTRAS = {
 
 
 class Stop(KeyboardInterrupt):
-    """SIGTERM or Ctrl-C; a subclass, because Python may exit with a code of its own after a plain one was handled."""
+    """SIGTERM or Ctrl-C.
+
+    A plain ``KeyboardInterrupt`` that has passed an ``exec`` of text, as in dataclasses, makes Python exit with 130,
+    although it is handled; one of a subclass does not.
+    """
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -61,6 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
     141 if the reader of standard output has gone.
     """
     words = sys.argv[1:] if arguments is None else arguments
+    # code that calls this function keeps its signal handlers, and Numba
     options = argparse.Namespace(own_process=arguments is None)
     signals: list[int] = []
 
@@ -82,7 +87,7 @@ def main(arguments: list[str] | None = None) -> int:
                     sys.stdout.flush()  # here, where a failure can still be reported
         except (Exception, KeyboardInterrupt) as error:
             if signals or isinstance(error, KeyboardInterrupt):
-                # an import that is stopped raises an error of its own
+                # a stopped import raises an error of its own, so the signals count; without one it was a plain Ctrl-C
                 _say(words, f"stopped{_how_to_resume(options)}")
                 return 128 + [*signals, signal.SIGINT][0]
             return _failed(words, options, error)
@@ -128,23 +133,27 @@ def _failed(words: list[str], options: argparse.Namespace, error: Exception) -> 
 
 
 def _by_options(reason: str, error: Exception, options: argparse.Namespace) -> str:
-    """Call arguments in a message by the options that give them."""
+    """Replace arguments in a message, where "must" or "is" follows, by the options that give them.
+
+    The argument that the error names stands first if its option is not in the message.
+    """
     argument = getattr(error, "argument", None)
     if argument is None:
         return reason
+    # those that were given, and the two whose absence may be the error
     options_of = {
         name: f"--{name.replace('_', '-')}"
         for name, value in vars(options).items()
         if value not in (None, False) or name in ("transmit_power", "sensitivity")
     }
-    if "--nu" in options_of.values():
-        options_of["budget"] = "--nu"
+    if "nu" in options_of:
+        options_of["budget"] = "--nu"  # as the library calls it
     reason = re.sub(
         r"(?<![-\w])\w+(?= must | is )",
         lambda match: options_of.get(match[0], match[0]),
         reason,
     )
-    option = options_of.get(argument, "")
+    option = options_of.get(argument, "")  # without one, the message stays
     return reason if option in reason else f"argument {option}: {reason}"
 
 
@@ -153,6 +162,7 @@ def _say(words: list[str], text: str) -> None:
     command = next((f"{word}: " for word in words if word in COMMANDS), "")
     line = " ".join(f"adascale {command}{text}".split())
     if len(line) > _MOST_CHARACTERS:
+        # its end says what was expected
         line = f"{line[: _MOST_CHARACTERS - 400]} ... {line[-395:]}"
     common.say(line)
 

@@ -5,9 +5,9 @@ the table as .csv, .md and .tex (for booktabs), a figure for each scenario, and 
 
 A policy reaches W where the floors are below it. Epsilons are geometric means over the realisations that it reaches: in
 each, epsilon is proven and holds for every device, and mean epsilon is the mean over devices, which is no guarantee.
-Ratios to Optimal, with a 95 % t interval, over those that both reach, if its noise is not above W. At -6 dB, the
-server can cancel all but -6 dB of the noise. --policy my_module:MyPolicy adds your policy, as in 'adascale leakage'.
---train adds the scenario digits, with the test accuracy (many minutes; extra: learn).
+Ratios to Optimal, with a 95 % t interval, are over those that both reach and in which the policy has no more noise than
+W. At -6 dB, the server can cancel all but -6 dB of the noise. --policy my_module:MyPolicy adds your policy, as in
+'adascale leakage'. --train adds the scenario digits, with the test accuracy (many minutes; extra: learn).
 
 example:
   adascale benchmark --version 1 --out benchmark
@@ -39,7 +39,9 @@ THREAT = """Threat: an honest server with one receive chain that cannot cancel n
 everything else known."""
 
 _INTERFERENCE = -6.0  # dB of the noise that a stronger server cannot cancel
-_LEAST_NOISE = 1.001  # times W: more noise would be no fair ratio, and W is met to 1e-9
+_MOST_NOISE = (
+    1.001  # times W: more would make a ratio unfair, and what is tuned meets W to 1e-9
+)
 
 
 def add_options(parser: Parser) -> None:
@@ -99,7 +101,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _find_methods(names: dict[str, str], more: list[str]) -> dict[str, "Method"]:
-    """Return the methods of a version by their names in the tables, and more methods."""
+    """Return the methods of a version, whose ``names`` stand for labels in the tables, and ``more`` by their names."""
     find_method = adascale.comparison.find_method
     methods = {label: find_method(name)[1] for name, label in names.items()}
     added = dict(map(find_method, more))
@@ -115,7 +117,11 @@ def _rows(
     version: dict[str, Any],
     executor: Any,
 ) -> "pd.DataFrame":
-    """Return a row for every total, policy and realisation of a scenario."""
+    """Return a row for every total, policy and realisation of a scenario, which is a ``setting`` of the version.
+
+    ``ratio`` is to the first policy of the version, ``exposed`` the epsilon if the server can cancel most of the noise,
+    and ``accuracy`` is NaN without a training.
+    """
     from adascale.workers import map_tasks
 
     preset = adascale.presets.load(setting["preset"])
@@ -139,15 +145,15 @@ def _rows(
     keys = ["target_total", "seed"]
     optimum = rows[rows["policy"] == next(iter(methods))].set_index(keys)["epsilon"]
     ratio = rows["epsilon"] / rows.join(optimum.rename("optimum"), on=keys)["optimum"]
-    rows["ratio"] = ratio.where(rows["total"] <= _LEAST_NOISE * rows["target_total"])
+    rows["ratio"] = ratio.where(rows["total"] <= _MOST_NOISE * rows["target_total"])
     rows["exposed"] = exposed["epsilon"]
     rows["accuracy"] = np.nan
     if "training" in setting:
-        few = rows[(rows["seed"] < version["trainings"]) & rows["epsilon"].notna()]
+        is_trained = (rows["seed"] < version["trainings"]) & rows["epsilon"].notna()
         training = setting["training"]
-        trained = partial(_accuracy, scenario, channel, methods, training)
-        accuracies = map_tasks(trained, few.to_dict("records"), executor)
-        rows.loc[few.index, "accuracy"] = [*accuracies]
+        train = partial(_accuracy, scenario, channel, methods, training)
+        records = rows[is_trained].to_dict("records")
+        rows.loc[is_trained, "accuracy"] = [*map_tasks(train, records, executor)]
     return rows.sort_values("target_total", kind="stable")
 
 
@@ -159,6 +165,7 @@ def _accuracy(
 
     seed, method = row["seed"], methods[row["policy"]]
     draw = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
+    # one that chooses who sends gets the total, which may be below the floor, so that there is no nu
     budget = 1.0 if method.chooses_senders else row["nu"]
     min_gain = scenario.min_gain(draw.gain)
     problem = adascale.Problem(scenario, min_gain, budget, draw.exposure)
@@ -171,8 +178,8 @@ def _accuracy(
 
 
 def _table(rows: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the table of a scenario as text."""
-    keys = {"dataset": "scenario", "target_total": "W"}
+    """Return the table of a scenario as text: over the realisations, a row per total and policy."""
+    headings = {"dataset": "scenario", "target_total": "W"}
     by = ["dataset", "target_total", "policy", "kind", "knows"]
 
     def centre(values: "pd.Series") -> float:
@@ -192,7 +199,7 @@ def _table(rows: "pd.DataFrame") -> "pd.DataFrame":
     if rows["accuracy"].notna().any():
         columns["accuracy"] = ("accuracy", "mean")
     table = rows.groupby(by, sort=False).agg(**columns).reset_index()
-    return table.rename(columns=keys).map(_text)
+    return table.rename(columns=headings).map(_text)
 
 
 def _text(value: Any) -> str:
@@ -202,7 +209,7 @@ def _text(value: Any) -> str:
 
 
 def _interval(values: "pd.Series") -> "Interval":
-    """Return the geometric mean of the values that are there, and of three or more its 95 % interval."""
+    """Return the geometric mean of the values that are not NaN, and of three or more its 95 % interval, else NaN."""
     from adascale.statistics import Interval, log_interval
 
     there = values.dropna()

@@ -27,7 +27,7 @@ BUDGET_MODES = {
 def choose(
     options: Namespace, scenario: adascale.Scenario, trace: Trace | None = None
 ) -> tuple[str, adascale.Policy, str]:
-    """Return the name and the policy for ``scenario.num_rounds`` rounds, and one of :data:`BUDGET_MODES`.
+    """Return the name and the policy for ``scenario.num_rounds`` rounds, and a description in :data:`BUDGET_MODES`.
 
     ``trace`` is the past, or with ``options.hindsight`` the trace on which the policy is evaluated, as in the paper's
     protocol.
@@ -38,11 +38,11 @@ def choose(
         if options.epsilon is None
         else guarantee_epsilon(options)
     )
-    is_fixed = method.chooses_senders or method.policy.needs_epsilon
-    needs_budget = not is_fixed or not method.needs.isdisjoint({"future", "epsilon"})
-    if (options.nu is None) == (options.epsilon is None) and (
-        options.nu is not None or needs_budget
-    ):
+    spends_nu = not (method.chooses_senders or method.policy.needs_epsilon)
+    # a policy that does not spend nu needs a target only to find a parameter that was not given
+    needs_target = spends_nu or not method.needs.isdisjoint({"future", "epsilon"})
+    targets = [value for value in (options.nu, options.epsilon) if value is not None]
+    if len(targets) > 1 or (needs_target and not targets):
         raise ValueError("exactly one of --nu and --epsilon must be given")
     if "epsilon" in method.needs:
         raise ValueError(f"--policy {options.policy} needs --epsilon in place of --nu")
@@ -60,7 +60,7 @@ def _read_past(
     other: Trace | None,
     hindsight: bool,
 ) -> Trace:
-    """Read the trace of ``--past``, unless another option gives one."""
+    """Read the trace of ``--past``; refuse it if another option gave the ``other`` trace."""
     if other is not None:
         name = "--hindsight" if hindsight else "--split"
         raise ValueError(f"--past cannot be combined with {name}")
@@ -68,12 +68,16 @@ def _read_past(
 
 
 def _find(options: Namespace, hindsight: bool) -> tuple[str, Method]:
-    """Return the label and the method of the policy, built from the distribution of the past where it can be."""
+    """Return the label and the method of ``--policy``.
+
+    A class with ``from_law`` is built from the distribution of the channel, where it could also be tuned on rounds to
+    come, unless ``hindsight`` asks for these.
+    """
     options.policy = options.policy or ("adascale" if hindsight else "learn")
     name, method = adascale.comparison.find_method(options.policy)
     kind, _ = adascale.registry.parse_options(options.policy)
     own = method.policy
-    if ":" in kind and own.label:
+    if ":" in kind and own.label:  # your own class, called as it wants
         name = own.label + name.removeprefix(own.__name__)
     has_law = hasattr(method.policy, "from_law")
     if has_law and "future" in method.needs and not hindsight:
@@ -121,17 +125,17 @@ def _build(
     trace: Trace | None,
     hindsight: bool,
 ) -> Any:
-    """Build the policy, from what it needs of the trace."""
+    """Build the policy for a noise budget, or None, from what it needs of the trace."""
     if trace is not None:
         method = adascale.comparison.with_past(method, scenario, trace, hindsight)
         if method.chooses_senders and nu is not None:
-            past = trace.min_gain[-scenario.num_rounds :]
+            past = trace.min_gain[-scenario.num_rounds :]  # on which it is tuned
             nu += scenario.floor(past).mean()  # a total noise energy
     return method.build(adascale.comparison.Known(scenario, nu))
 
 
 def _budget_mode(policy: Any, method: Method, hindsight: bool) -> str:
-    """Return the key in :data:`BUDGET_MODES` of how a policy that was built so meets the budget."""
+    """Return the key in :data:`BUDGET_MODES` of how a policy that this method has built meets the budget."""
     mode = policy.budget_mode
     if "future" in method.needs:
         mode = "past"

@@ -113,7 +113,10 @@ def find_channel(name: str) -> adascale.ChannelModel:
 
 
 def accountant_name(options: Namespace) -> str:
-    """Return the name of the accountant, by default of the one that ``--epsilon`` means."""
+    """Return the name of the accountant: by default exact if an epsilon is guaranteed, else renyi.
+
+    Where several policies are compared, ``options.policy`` is a list, and only ``--epsilon`` counts.
+    """
     means_exact = options.epsilon is not None or "epsilon=" in (options.policy or "")
     has_orders = getattr(options, "orders", None) is not None
     default = "exact" if means_exact and not has_orders else "renyi"
@@ -156,12 +159,13 @@ def noting_orders() -> Iterator[None]:
     with collected(OrdersTooFew, too_few):
         yield
     if too_few:
+        # better is None where it was not computed
         worst = max(too_few, key=lambda w: w.epsilon / (w.better or math.inf))
         note(str(worst))
 
 
 def spending_note(policy: str, least: float, most: float, target: str = "nu") -> str:
-    """Return a note on what a policy spends, in multiples of the target."""
+    """Return a note on what a policy spends: from ``least`` to ``most``, in multiples of the target."""
     low, high = f"{least:.4g}", f"{most:.4g}"
     multiples = high if low == high else f"{low} to {high}"
     spent = "nothing" if high == "0" else f"{multiples} times {target}"
@@ -169,7 +173,7 @@ def spending_note(policy: str, least: float, most: float, target: str = "nu") ->
 
 
 def no_noise_note(policy: str, epsilon: float) -> str:
-    """Return a note on an epsilon that is no constraint."""
+    """Return a note on an epsilon that a policy meets even at full power, so without more noise than the floor."""
     return f"full power keeps epsilon = {epsilon:g}: {policy} adds no noise"
 
 
@@ -189,7 +193,7 @@ def input_files(option: str, name: str) -> dict[str, Path | None]:
 
 
 def reading(options: Namespace) -> Reading:
-    """Return the form of a trace that the options give."""
+    """Return the form of a trace that the options give; refuse options for files where there is no file."""
     path = getattr(options, "gains", getattr(options, "past", None))
     for name in ("round_time", "axes", "variable"):
         if path is None and getattr(options, name) is not None:
@@ -220,6 +224,7 @@ def with_less_protection(
     """Return the scenario in which a part of the noise protects: ``decibels`` of all, as ``--interference`` says."""
     if decibels is None:
         return scenario
+    # 0 if it would be more than all, or is below the smallest double
     part = scenario.noise_power * 10 ** (decibels / 10) if decibels <= 0 else 0.0
     if part == 0:
         raise ValueError(
@@ -239,6 +244,7 @@ def read_scenario(
     from adascale.files import TABLES, read_toml
 
     presets = adascale.presets
+    # what is neither a preset nor a file is loaded as a preset, whose error lists them
     if (
         name in presets.names()
         or not Path(name).is_file()

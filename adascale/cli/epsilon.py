@@ -44,12 +44,18 @@ from adascale.files import json_text
 from adascale.tables import Choice, Choose, read_table
 from adascale.text import short, to_number
 
+# columns of a schedule that are read or checked, and what a stream also writes
 _COLUMNS = ("eta", "min_gain", "floor", "noise_energy")
 _IGNORED = ("budget_left", "epsilon", "epsilon_mean")
-_MOST_KINDS = 20  # of devices, for means: some seconds
-_REPEATED = 10_000_000  # most rounds of the Renyi accountant at one rate
-# Without compiled code the Renyi accountant takes a tenth of a second up to here, a third of what Numba's import takes.
-_FAST_ROUNDS, _FAST_KINDS, _FAST_COMMAS = 5000, 12, 36
+_MOST_KINDS = (
+    20  # of devices, up to which each has its epsilon, for means: some seconds
+)
+_REPEATED = (
+    10_000_000  # most rounds that are written out for the Renyi accountant: 80 MB
+)
+# Without compiled code the Renyi accountant takes a tenth of a second up to this many rounds at one rate, or pairs of
+# rate and noise multiplier: a third of what Numba's import takes. Twelve rows have at most 36 commas.
+_FAST_ROUNDS, _FAST_PAIRS, _FAST_COMMAS = 5000, 12, 36
 
 
 def add_options(parser: Parser) -> None:
@@ -111,8 +117,10 @@ def run(options: argparse.Namespace) -> None:
     if number_of_kinds > 1:
         totals["device"] = device.first
     totals |= worst | {"renyi": max(kind["renyi"] for kind in bounds)}
+    # these two stand last but for the setting
     is_certified, ends = totals.pop("certified"), totals.pop("ends")
     totals |= {"certified": is_certified, "ends": ends}
+    # the setting counts only the rounds that leak
     totals |= adascale.accounting.setting(device.rounds) | {"rounds": rounds}
     if 1 < len(kinds) == number_of_kinds:
         weights = [kind.number for kind in kinds]
@@ -179,6 +187,7 @@ def _kinds_of_schedule(options: argparse.Namespace) -> tuple[list[_Kind], int]:
     kinds = []
     for i in chosen.tolist():
         with np.errstate(over="ignore", divide="ignore"):
+            # where nothing is sent, the rate is 0, and any noise multiplier will do
             squared = scenario.noise_scale / eta / leakage.unit_energy[i]
             sigma = np.sqrt(np.where(sent, squared, 1.0))
         rounds = np.column_stack([sent * leakage.rate[i], sigma, np.ones(eta.size)])
@@ -199,6 +208,7 @@ def _read_eta(
         common.note(
             f"{path} has no column {marks.COLUMN}, so that only its numbers were checked against the scenario"
         )
+    # our own files begin with round 0, others may with 1
     common.note(marks.check_rounds(table, scenario, (0,) if texts else (0, 1)))
     eta = table.column("eta", lambda x: (x >= 0) & (x < np.inf), "finite and >= 0")
     if "min_gain" in table.names:
@@ -212,7 +222,7 @@ def _read_eta(
 
 
 def _columns(texts: dict[str, int]) -> Choose:
-    """Return the choice of columns; ``texts`` gets what the rows say that they were made with, in order."""
+    """Return the choice of columns; as a table has only numbers, ``texts`` gets the marks of rows, numbered."""
 
     def choose(names: list[str]) -> Choice:
         others = [name for name in names if name != marks.COLUMN]
@@ -251,7 +261,7 @@ def _without_restarts(path: Path) -> bytes:
 
 
 def _is_short(options: argparse.Namespace) -> bool:
-    """Guess, before slow imports, that there are few kinds of rounds: by commas, two or three per row."""
+    """Guess, before slow imports, that there are few rows: by commas, at most three per row."""
     commas = 3 * len(options.event or [])
     if options.file is not None:
         commas += options.file.read_bytes().count(b",")
@@ -259,14 +269,18 @@ def _is_short(options: argparse.Namespace) -> bool:
 
 
 def _renyi(rounds: FloatArray, delta: float) -> float:
-    """Compute epsilon by the Renyi conversion at Opacus' orders, for rates that may differ."""
+    """Compute epsilon by the Renyi conversion at Opacus' orders, for rates that may differ.
+
+    Rounds at one rate, if they are few or differ much, are written out for the accountant of schedules, which looks at
+    few orders.  Otherwise each pair of rate and noise multiplier is computed once, at every order.
+    """
     accounting = adascale.accounting
     rate, sigma, repetitions = rounds[rounds[:, 0] > 0].T
     if rate.size == 0:
         return 0.0
     pairs, place = np.unique(np.stack([rate, sigma]), axis=1, return_inverse=True)
     total = repetitions.sum()
-    is_varied = pairs.shape[1] > _FAST_KINDS and total <= _REPEATED
+    is_varied = pairs.shape[1] > _FAST_PAIRS and total <= _REPEATED
     if (rate == rate[0]).all() and (is_varied or total <= _FAST_ROUNDS):
         repeated = np.repeat(sigma, repetitions.astype(int))
         return float(accounting.schedule_epsilon(rate[0], repeated, delta).epsilon)

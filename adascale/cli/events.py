@@ -58,12 +58,12 @@ def add_search(parser: Parser) -> None:
 
 
 def events_from(options: argparse.Namespace) -> Any:
-    """Return the events of the options and of the file."""
+    """Return the events of the file and of the options, as rows of rate, noise multiplier and count."""
     if options.file is None and options.columns:
         raise ValueError("--columns needs a FILE")
     if options.file is None and not options.event:
         raise ValueError("give the mechanisms by FILE or --event")
-    rows = [(*event, 1.0)[:3] for event in options.event or []]
+    rows = [(*event, 1.0)[:3] for event in options.event or []]  # 1 without a count
     if options.file is None:
         return rows
     columns = _to_columns(options.columns) if options.columns else None
@@ -74,7 +74,10 @@ def events_from(options: argparse.Namespace) -> Any:
 def print_bound(
     options: argparse.Namespace, quantity: str, up: bool = True, **parameters: float
 ) -> None:
-    """Print the upper bound of a quantity that the accountant computes, or its lower one, and the interval."""
+    """Print the upper bound, or unless ``up`` the lower one, of a quantity of the accountant, and the interval.
+
+    ``quantity`` names a function of :mod:`adascale.accounting` of the events and, in this order, the ``parameters``.
+    """
     common.leave_out_numba(options)
     events = events_from(options)
     interval = getattr(adascale.accounting, quantity)(events, *parameters.values())
@@ -85,7 +88,7 @@ def print_bound(
 def print_interval(
     options: argparse.Namespace, events: Any, interval: Any, **first: Any
 ) -> None:
-    """Print ``first`` the safe bound and what was asked, then the interval."""
+    """Print the safe bound and what was asked, which are ``first``, then the interval and what else belongs to it."""
     accounting = adascale.accounting
     setting = accounting.setting(events)
     ends = interval.ends if options.json else ", ".join(interval.ends)
@@ -101,14 +104,14 @@ def print_interval(
 
 
 def search(options: argparse.Namespace, find: Any) -> tuple[Any, Any]:
-    """Return the events, and what a search of the accountant finds for the epsilon of the options."""
+    """Return the events, and what ``find``, a search of the accountant, returns for the epsilon of the options."""
     common.leave_out_numba(options)
     events = events_from(options)
     return events, find(events, options.epsilon, options.delta, options.fixed)
 
 
 def rounded(options: argparse.Namespace, value: float, up: bool = True) -> float:
-    """Return a bound for printing, rounded outwards unless all digits are printed."""
+    """Return a bound for printing, rounded up or down to six digits, or as it is if --json prints all digits."""
     if options.json:
         return value
     return adascale.accounting.interval.round_outward(value, up)

@@ -59,13 +59,14 @@ if TYPE_CHECKING:
     from adascale.comparison import Method
     from adascale.presets import Preset
 
-TARGETS = ("nu", "total", "epsilon")
+TARGETS = ("nu", "total", "epsilon")  # of adascale.leakage_table, each an option
 MOST_REALISATIONS = 1_000_000  # each is a row of the table for every policy and nu
 
 ON_A_TRACE = ("Optimal", "AdaScale", "Learn:budget_mode=hard", "EqualAlloc")
 """The policies that are compared on a trace by default."""
 REALISATIONS = 20
 
+# labels of classes that need more than their own
 _RECONSTRUCTED = {"LyapunovPowerControl": "Shi et al., reconstructed, no RIS"}
 
 
@@ -155,7 +156,7 @@ def run(options: argparse.Namespace) -> None:
         "accountant": options.accountant,
         "target": target,
     }
-    table.insert(2, "label", table["policy"].map(labels))
+    table.insert(2, "label", table["policy"].map(labels))  # after dataset and policy
     table[marks.COLUMN] = marks.mark(preset.scenario, options.interference, **made_with)
     reached = table.dropna(subset=["cost"])
     if reached.empty:
@@ -164,13 +165,14 @@ def run(options: argparse.Namespace) -> None:
             f"no policy can meet --{target} in any realisation: "
             f"{', '.join(methods)} at {target} = {listed}; nothing was written"
         )
+    # by default the reference is optimal, even if that is not compared and has no label
     _write(options, table, target, labels.get(reference, reference))
 
 
 def _write(
     options: argparse.Namespace, table: "pd.DataFrame", target: str, reference: str
 ) -> None:
-    """Print the means or all numbers, write the files, and print notes."""
+    """Print the means or all numbers, write the files, and print notes; ``reference`` is a label."""
     from adascale.files import json_text
 
     level_column = "nu" if target == "nu" else f"target_{target}"
@@ -208,6 +210,7 @@ def _check(options: argparse.Namespace) -> None:
             f"--realisations must be 1 ... {MOST_REALISATIONS}, got {number}"
         )
     if options.gains is None:
+        # the options of a trace are the fields of Reading
         defaults = vars(adascale.channel.Reading()) | {"split": None}
         for name, default in defaults.items():
             if getattr(options, name) != default:
@@ -233,7 +236,10 @@ def _draws(
 def _blocks(
     options: argparse.Namespace, preset: "Preset"
 ) -> tuple[adascale.Scenario, "ChannelModel", range, "Trace | None"]:
-    """Read the trace; return the scenario with the rounds of a block, the blocks, their numbers and the past."""
+    """Read the trace; return the scenario with the rounds of a block, the blocks, their numbers and the past.
+
+    There are as many blocks as --realisations, or as many of T rounds as fit, at least one; they have equal length.
+    """
     scenario = preset.scenario
     trace = common.read_trace(options.gains, options, scenario, options.split)
     if trace.gain is None:
@@ -259,7 +265,7 @@ def _blocks(
 
 
 def _find_methods(options: argparse.Namespace) -> tuple[dict[str, "Method"], str]:
-    """Return the methods by label, and the label of the reference."""
+    """Return the methods by name, and the name of the reference, which is compared only if it was given."""
     find_method = adascale.comparison.find_method
     default = adascale.comparison.PAPER if options.gains is None else ON_A_TRACE
     policies = options.policy or default
@@ -273,7 +279,10 @@ def _find_methods(options: argparse.Namespace) -> tuple[dict[str, "Method"], str
 
 
 def _labels(methods: dict[str, "Method"]) -> dict[str, str]:
-    """Return what names stand for in tables and figures: the label of the class, and the arguments that are given."""
+    """Return by name what stands in tables and figures: the label of the class, and the arguments that are given.
+
+    Words stand without their keys, as in "Learn, hard".  Methods whose labels are equal keep their names.
+    """
     labels = {}
     for name, method in methods.items():
         registered, arguments = registry.parse_options(name)
@@ -283,8 +292,8 @@ def _labels(methods: dict[str, "Method"]) -> dict[str, str]:
             for key, value in arguments.items()
         ]
         labels[name] = ", ".join([own, *texts])
-    shared = [*labels.values()]
+    every = [*labels.values()]
     return {
-        name: label if shared.count(label) == 1 else name
+        name: label if every.count(label) == 1 else name
         for name, label in labels.items()
     }

@@ -23,11 +23,14 @@ from adascale.text import MOST_SHOWN, short
 COLUMN = "made_with"
 
 _VERSION = "adascale"
-_SAME = 1e-6  # relative, as a table may have been written with fewer digits
+_SAME = 1e-6  # relative difference that is none, as a table may have been written with fewer digits
 
 
 def mark(scenario: Scenario, interference: float | None, **more: object) -> str:
-    """Return the text of the column; ``more`` is what else the table says, such as its policy, without what is None."""
+    """Return the text of the column.
+
+    ``interference`` is in dB, and ``more`` is what else the table says, such as its policy; what is None is left out.
+    """
     values = {
         "scenario": scenario.name,
         "digest": digest(scenario),
@@ -40,22 +43,22 @@ def mark(scenario: Scenario, interference: float | None, **more: object) -> str:
 
 
 def digest(scenario: Scenario) -> str:
-    """Return a digest of what epsilon depends on: neither the name nor the horizon nor the order."""
+    """Return a digest of what epsilon depends on, the same for the same devices: no name, horizon or Renyi order."""
     constants = asdict(replace(scenario, name="any", num_rounds=1, order=2))
     for name, value in constants.items():
-        # devices that do not differ
+        # one number for each device may be given as one for all
         if isinstance(value, tuple) and len({*value}) == 1:
             constants[name] = value[0]
-    # 0 dB, all of the noise
+    # None says that all of the noise protects
     if constants["privacy_noise_power"] == scenario.noise_power:
         constants["privacy_noise_power"] = None
-    if constants["weights"] is None:  # the paper's
+    if constants["weights"] is None:  # as before scenarios could have weights
         del constants["weights"]
     return hashlib.sha256(repr(constants).encode()).hexdigest()[:16]
 
 
 def differences(texts: Iterable[str]) -> str:
-    """Return the first fact in which marks differ, with two of its values; "" if only their versions differ."""
+    """Return the first fact in which marks differ, with two of its values; "" if at most their versions differ."""
     first, *others = map(_facts, texts)
     for facts in others:
         # the digest last: a reader knows the other facts
@@ -70,9 +73,9 @@ def differences(texts: Iterable[str]) -> str:
 def check(
     table: Table, marks: dict[str, int], scenario: Scenario, interference: float | None
 ) -> None:
-    """Raise an ``InvalidFile`` unless all rows were made with one thing, which is this scenario, and are all there.
+    """Raise an ``InvalidFile`` unless all rows have one mark, which is of this scenario, and no row is missing.
 
-    ``marks`` numbers the different texts of the column, whose entries in the table are these numbers.
+    A table has only numbers, so its column has the number that ``marks`` gives to each text.
     """
     texts, column = list(marks), table.names.index(COLUMN)
     two = differences(texts)
@@ -86,6 +89,7 @@ def check(
         message = f"expected {COLUMN} as 'adascale schedule' writes it, got {text}"
         raise table.error(0, message)
     message = ""
+    # short() is for the length alone here, without its quotes
     rounds, number = facts.get("rounds"), len(table.values)
     if facts["digest"] != digest(scenario):
         there = f"{facts.get('scenario')} with interference {facts.get('interference')}"
@@ -103,7 +107,8 @@ def check(
 def check_rounds(
     table: Table, scenario: Scenario, first: tuple[int, ...]
 ) -> str | None:
-    """Raise an ``InvalidFile`` unless the rounds begin with one of ``first``; return a note if they are not T."""
+    """Raise an ``InvalidFile`` unless the rounds begin with one of ``first``; return a note if not all T are there."""
+    # a table without a column round counts as right
     begins = table.places.get("round", np.array(first))[0]
     if begins not in first:
         raise table.error(
@@ -116,7 +121,10 @@ def check_rounds(
 
 
 def check_columns(table: Table, scenario: Scenario) -> None:
-    """Raise an ``InvalidFile`` where a noise energy or a floor is not that of its scaling in this scenario."""
+    """Raise an ``InvalidFile`` where a noise energy or a floor is not that of its scaling in this scenario.
+
+    The noise energy is d sigma_n^2 / eta, and the floor is that at the largest eta, x_max times ``min_gain``.
+    """
     columns = dict(zip(table.names, table.values.T, strict=True))
     pairs = [("noise_energy times eta", "noise_energy", columns["eta"])]
     if "min_gain" in columns:
@@ -126,6 +134,7 @@ def check_columns(table: Table, scenario: Scenario) -> None:
         if name not in columns:
             continue
         energy, scale = columns[name], scenario.noise_scale
+        # infinity times 0 is no number
         is_skipped = (scaling == 0) & (energy == np.inf)
         with np.errstate(over="ignore", invalid="ignore"):
             product = np.where(is_skipped, scale, energy * scaling)
@@ -144,10 +153,12 @@ def _decibels(interference: float | None) -> str:
 
 
 def _plain(value: object) -> str:
+    """Return a value without the blanks and separators that would split a field or a mark."""
     return re.sub(r"[|,;\s\"'#\x00-\x1f\x7f-\x9f]+", "_", str(value))[:MOST_SHOWN]
 
 
 def _facts(text: str) -> dict[str, str]:
+    """Return the names and values in a mark."""
     return {
         name: value
         for name, equals, value in (fact.partition("=") for fact in text.split("|"))

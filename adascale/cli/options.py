@@ -12,7 +12,7 @@ PRESETS = "mnist, cifar10, digits"
 
 
 class _Once(argparse.Action):
-    """Store the value of an option, and refuse a second one."""
+    """Store the value of an option, and refuse a second one; arguments by position come once anyway."""
 
     is_set = False
 
@@ -52,11 +52,12 @@ class Parser(argparse.ArgumentParser):
 
 
 def _names(kind: str) -> str:
+    """Return what can be given for a kind of :data:`adascale.registry.NAMES`, for help."""
     names = ", ".join(registry.names(kind)).lower()
     return f"{names}, or module:Class; parameters as NAME:key=value,key=value"
 
 
-_EXACT = " (default: renyi, or exact with --epsilon)"
+_EXACT = " (default: renyi, or exact with --epsilon)"  # see common.accountant_name
 
 READING = (
     "unit",
@@ -70,7 +71,7 @@ READING = (
     "axes",
     "variable",
 )
-"""The options of gains that were measured."""
+"""The options of measured gains, which are the fields of :class:`adascale.channel.Reading`."""
 
 SHARED: dict[str, dict[str, Any]] = {
     "scenario": {
@@ -195,6 +196,7 @@ SHARED: dict[str, dict[str, Any]] = {
 }
 """The arguments of ``add_argument`` for the options of several commands.
 
+Help that ends in a blank is completed by the command, see :meth:`Parser.share`.
 ``orders`` are arguments of :func:`adascale.accounting.order_grid`, largest first.
 """
 
@@ -207,7 +209,7 @@ def share_causal_policy(parser: Parser) -> None:
 
 
 def share_epsilon(parser: Parser, *more: str) -> None:
-    """Add how epsilon is computed."""
+    """Add how epsilon is computed, and ``more`` shared options."""
     parser.share("accountant", more=_EXACT)
     parser.share("delta", *more)
 
@@ -233,7 +235,7 @@ def _whole(
 
 
 def to_numbers(text: str, least: int, most: int, form: str) -> tuple[float, ...]:
-    """Return finite numbers, ``least`` to ``most``, that are separated by commas."""
+    """Return finite numbers that are separated by commas: ``least`` to ``most`` of them, or an error with the form."""
     values = [to_number(field) for field in text.split(",")]
     numbers = [value for value in values if value is not None and math.isfinite(value)]
     if len(numbers) < len(values) or not least <= len(values) <= most:

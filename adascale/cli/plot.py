@@ -75,7 +75,7 @@ def _check_name(path: Path) -> None:
 
 
 def _check_marks(path: Path, table: "pd.DataFrame", by: tuple[str, ...]) -> None:
-    """Refuse to join rows in one plotted line if they were made with more than different versions."""
+    """Raise an ``InvalidFile`` if rows of one line were made with other scenarios or settings, versions aside."""
     if marks.COLUMN not in table or not {*by} <= {*table}:
         return
     for _, rows in table.groupby(list(by), sort=False) if by else [((), table)]:

@@ -99,6 +99,7 @@ def run(options: argparse.Namespace) -> None:
     observed = trace if options.hindsight else trace.past
     name, policy, budget_mode = causal.choose(options, horizon, observed)
     nu = options.nu
+    # a policy that spends no nu ignores the budget of its problem
     problem = adascale.Problem(scenario, trace.min_gain, 1.0 if nu is None else nu)
     with common.noting_orders():
         measured = adascale.comparison.measure(
@@ -172,7 +173,7 @@ def _notes(
     policy: Any,
     budget_mode: str,
 ) -> Iterator[str]:
-    """Say how the trace was used."""
+    """Say how the trace was used, and what the policy named ``name`` saw of it."""
     rounds = trace.min_gain.size
     if trace.past:
         number = trace.past.min_gain.size

@@ -85,6 +85,7 @@ def run(options: argparse.Namespace) -> None:
     orders = adascale.accounting.DEFAULT_ORDERS
     if options.orders:
         orders = adascale.accounting.order_grid(*options.orders)
+    # a state is refused at another power, with which the same numbers are other gains
     unit = options.unit
     if options.transmit_power is not None:
         unit += f" of {options.transmit_power} sent"
@@ -112,6 +113,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _goes_on(stream: adascale.Stream, last: str) -> str:
+    """Say where a resumed stream goes on; ``last`` is the line of its last answer."""
     text = f"goes on with round {_next(stream)}; the last answer was {last}"
     if stream.pending or stream.finished:
         return text
@@ -119,6 +121,7 @@ def _goes_on(stream: adascale.Stream, last: str) -> str:
 
 
 def _next(stream: adascale.Stream) -> str:
+    """Return the number of the round that is expected; the last one may come again while its answer is pending."""
     if not stream.pending:
         return f"{stream.round}"
     return f"{stream.round}, or {stream.round - 1} if its line comes again"
@@ -137,7 +140,7 @@ class _Server:
         self.stream, self.lines = stream, lines
         self.state, self.made_with = state, made_with
         self.refused = False  # whether the last line was
-        self.noted = set[str]()
+        self.noted = set[str]()  # kinds of notes on gains that were printed
 
     def serve(self) -> None:
         """Answer each line; the answer to a wrong line is an error."""
@@ -150,7 +153,9 @@ class _Server:
             try:
                 answer, trace = self._answer(line)
             except (ValueError, RuntimeError, ArithmeticError) as error:
-                if not self.lines.columns:
+                if (
+                    not self.lines.columns
+                ):  # in the header, without which no line can be read
                     raise
                 self._refuse(common.one_line(error))
                 continue
@@ -170,7 +175,7 @@ class _Server:
             )
 
     def _answer(self, line: bytes) -> tuple[Any, Any]:
-        """Return the answer and what was read; None for a comment or the header."""
+        """Return the answer and the round that was read, None for a skipped one; twice None for a comment or header."""
         comments = line.lstrip().startswith(b"#")
         if not (line.endswith(b"\n") or comments):
             raise ValueError(
@@ -186,7 +191,7 @@ class _Server:
         return self.stream.answer(gain[..., 0], self.lines.place.get("round")), trace
 
     def _refuse(self, reason: str) -> None:
-        """Answer a wrong line."""
+        """Answer a wrong line, after which, unless all rounds are answered, a right one has to follow."""
         self.refused = not self.stream.finished
         message = f"adascale stream: error: {reason}"
         if self.refused:
@@ -198,7 +203,7 @@ class _Server:
         print(f'error,{number},"{ascii_text}"', flush=True)
 
     def _note(self, answer: Any, before: Any, trace: Any) -> None:
-        """Print what is to be known of an answer."""
+        """Print what is to be known of an answer, and each kind of note on gains once, with the first place."""
         numbered = trace is not None and "round" in self.lines.place
         if before is None:
             common.note(f"{self.state} is new, and begins with round 0")

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from adascale.statistics import Interval
 
 EVEN = "EqualAlloc"
+_ROUNDING = 1e-6  # relative excess over a target that is none
 
 
 def notes(policy: str, rows: "pd.DataFrame", target: str) -> Iterator[str]:
-    """Say where a policy missed the target."""
+    """Say where a policy missed the target; ``policy`` is its label, and ``rows`` are all that it has."""
     unmet = int(rows["cost"].isna().sum())
     if unmet:
         yield (
@@ -23,7 +24,7 @@ def notes(policy: str, rows: "pd.DataFrame", target: str) -> Iterator[str]:
         )
     if target == "epsilon":
         over = (rows["epsilon"] / rows["target_epsilon"]).max()
-        if over > 1 + 1e-6:
+        if over > 1 + _ROUNDING:
             yield (
                 f"{policy} has up to {over:.4g} times --epsilon: its parameter is fixed, "
                 "or its epsilon is for the exact accountant and one receive chain"
@@ -32,21 +33,24 @@ def notes(policy: str, rows: "pd.DataFrame", target: str) -> Iterator[str]:
             most = rows.loc[rows["cost"] == 0, "target_epsilon"].max()
             yield common.no_noise_note(policy, most)
         return
-    # without all devices, the noise may be below the floor of all of them
+    # where not all devices send, the total may be below the floor of all, and so the cost below 0: totals are compared
     counts_floor = target == "total" or bool((rows["participation"] < 1).any())
     floor = rows["floor"] * counts_floor
     spent = (rows["cost"] + floor) / (rows["nu"] + floor)
-    if (abs(spent - 1) > 1e-6).any():
+    if (abs(spent - 1) > _ROUNDING).any():
         of = "the total" if counts_floor and target == "nu" else target
         yield common.spending_note(policy, spent.min(), spent.max(), of)
 
 
 def table(rows: "pd.DataFrame", key: str, reference: str) -> "pd.DataFrame":
-    """Return medians, geometric means with their intervals, and ratios to the reference in the same realisations."""
+    """Return medians, geometric means with their intervals, and ratios to the reference in the same realisations.
+
+    ``key`` is the column of the levels (``nu``, ``target_total`` or ``target_epsilon``), and ``reference`` a label.
+    """
     import pandas as pd
 
     compared = ["total", "nu"] if key == "target_epsilon" else ["epsilon"]
-    best = rows[rows["label"] == reference].set_index([key, "seed"])
+    at_reference = rows[rows["label"] == reference].set_index([key, "seed"])
     means = []
     for (policy, level), group in rows.groupby(["label", key], sort=False):
         row = {"policy": policy, **group.iloc[0][["kind", "knows"]]}
@@ -61,7 +65,7 @@ def table(rows: "pd.DataFrame", key: str, reference: str) -> "pd.DataFrame":
         row |= _interval("epsilon", group["epsilon"])
         row["mean epsilon"] = _mean(group["epsilon_mean"])
         for name in compared if policy != reference else []:
-            ratio = (group.set_index([key, "seed"])[name] / best[name]).dropna()
+            ratio = (group.set_index([key, "seed"])[name] / at_reference[name]).dropna()
             if len(ratio) and (ratio > 0).all():
                 heading = f"{name} / {reference}"
                 row[heading] = _mean(ratio)
@@ -70,9 +74,12 @@ def table(rows: "pd.DataFrame", key: str, reference: str) -> "pd.DataFrame":
     return pd.DataFrame(means).fillna("")
 
 
-def advice(table: "pd.DataFrame", key: str) -> Iterator[str]:
-    """Say at each level what adapting gains over an even share, in the same realisations, or why that is unknown."""
-    everyone = table[table["participation"] == 1]
+def advice(reached: "pd.DataFrame", key: str) -> Iterator[str]:
+    """Say at each level what adapting gains over an even share, in the same realisations, or why that is unknown.
+
+    ``reached`` has the rows in which the target was met, and ``key`` is the column of the levels.
+    """
+    everyone = reached[reached["participation"] == 1]
     if EVEN not in {*everyone["policy"]}:
         yield f"what adapting gains is unknown without {EVEN}, an even share, among the policies"
         return
@@ -82,7 +89,10 @@ def advice(table: "pd.DataFrame", key: str) -> Iterator[str]:
 
 
 def _gains(rows: "pd.DataFrame", is_noise: bool) -> list[str]:
-    """Return what Optimal and the best policy that a server can run gain over an even share at one level."""
+    """Return what Optimal and the best policy that a server can run gain over an even share at one level.
+
+    The gain is in total noise energy if ``is_noise``, as where epsilon is the target, else in epsilon.
+    """
     name, what = ("total", "noise") if is_noise else ("epsilon", "epsilon")
     wide = rows.pivot(index="seed", columns="policy", values=name).dropna()
     if EVEN not in wide or wide.empty:
@@ -98,7 +108,10 @@ def _gains(rows: "pd.DataFrame", is_noise: bool) -> list[str]:
 
 
 def _best_to_run(rows: "pd.DataFrame", ratios: "pd.DataFrame", what: str) -> list[str]:
-    """Say which policy that a server can run has least, and whether that is less than an even share."""
+    """Say which policy that a server can run has least of ``what``, and whether that is less than an even share.
+
+    ``ratios`` to the even share have a column per policy and a row per realisation.
+    """
     can_run = [
         str(policy)
         for policy, group in rows.groupby("policy", sort=False)
@@ -107,8 +120,8 @@ def _best_to_run(rows: "pd.DataFrame", ratios: "pd.DataFrame", what: str) -> lis
     if not can_run:
         return []
     which = "among causal policies that keep the budget and let all devices send"
-    best = ratios[min(can_run, key=lambda policy: _of(ratios[policy]).centre)]
-    centre, low, high = _of(best)
+    best = ratios[min(can_run, key=lambda policy: _log_interval(ratios[policy]).centre)]
+    centre, low, high = _log_interval(best)
     if centre >= 1:
         return [f"{which}, none has less than an even share, which will do"]
     label = rows.loc[rows["policy"] == best.name, "label"].iloc[0]
@@ -125,7 +138,7 @@ def _best_to_run(rows: "pd.DataFrame", ratios: "pd.DataFrame", what: str) -> lis
 
 def _can_run(rows: "pd.DataFrame") -> bool:
     """Return whether a server can run the policy without exceeding the budget in any realisation."""
-    is_within = (rows["cost"] <= rows["nu"] * (1 + 1e-6)).all()
+    is_within = (rows["cost"] <= rows["nu"] * (1 + _ROUNDING)).all()
     return bool(is_within and (rows["kind"] == "causal").all())
 
 
@@ -133,12 +146,12 @@ def _mean(values: "pd.Series", is_bound: bool = False) -> str:
     """Return the geometric mean as text; that of upper bounds is rounded up."""
     from adascale.accounting.interval import round_outward
 
-    mean = _of(values).centre
+    mean = _log_interval(values).centre
     return f"{round_outward(mean, up=True, digits=4) if is_bound else mean:.4g}"
 
 
-def _of(values: "pd.Series") -> "Interval":
-    """Return the geometric mean and its interval, which has no ends if a value has none."""
+def _log_interval(values: "pd.Series") -> "Interval":
+    """Return the geometric mean and its interval; with an infinite value the mean is infinite, and the ends are NaN."""
     from adascale.statistics import Interval, log_interval
 
     if math.inf in values.to_numpy():
@@ -150,6 +163,6 @@ def _interval(name: str, values: "pd.Series") -> dict[str, str]:
     """Return the interval of the geometric mean, as a column, if there are enough realisations."""
     if len(values) < 3:
         return {}
-    centre, low, high = _of(values)
+    centre, low, high = _log_interval(values)
     is_finite = 0 < centre < math.inf
     return {f"{name} 95 %": f"{low:.4g} .. {high:.4g}" if is_finite else ""}

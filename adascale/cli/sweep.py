@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _check_files(sweep_file: Path, out: Path) -> None:
-    """Refuse to write a table over an input, or over another table."""
+    """Refuse to write a table over an input, or over another of the four tables that a sweep can write."""
     inputs: dict[str, Path | None] = {"the sweep file": sweep_file}
     common.check_outputs(inputs, {"--out": out})
     for block in read_toml(sweep_file)["runs"]:
@@ -107,16 +107,17 @@ def _reasons(failures: dict[str, str]) -> str:
 
 
 def _beside(out: Path, what: str) -> Path:
+    """Return the path of a file next to the table, as ``NAME-curves.csv``."""
     return out.with_name(f"{out.stem}-{what}{out.suffix}")
 
 
-def _write(tables: tuple[pd.DataFrame, pd.DataFrame], num_runs: int, out: Path) -> None:
-    """Write the tables to ``out``, or next to it if runs are missing."""
+def _write(tables: tuple[pd.DataFrame, pd.DataFrame], num_rows: int, out: Path) -> None:
+    """Write the tables to ``out``, or next to it if there are fewer rows than ``num_rows``, as runs are missing."""
     table, history = tables
     if not len(table):
         return
     partial = _beside(out, "partial")
-    place = out if len(table) == num_runs else partial
+    place = out if len(table) == num_rows else partial
     curves = _beside(place, "curves")
     write_together({curves: history, place: table})
     if place == out:

@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> None:
         common.find_channel(options.channel)  # so that errors name the option
     options.accountant = common.accountant_name(options)
     common.find_accountant(options.accountant)
-    names = ["rounds", "channel", "accountant", "every", "delta"]
+    names = ["rounds", "channel", "accountant", "every", "delta"]  # fields of a run
     names += ["model"] if options.model else []
     changes = {name: getattr(options, name) for name in names}
     specification = importlib.import_module("adascale.runs.specification")
@@ -119,6 +119,7 @@ def _notes(dataset: str, training_run: Any) -> Iterator[str]:
     if training_run.shortened:
         yield f"{scenario.num_rounds} of {preset.num_rounds} rounds; this is the result of a shortened run"
     if scenario.num_parameters != preset.num_parameters:
+        # the file nearest to the data set, as its bases come after it
         files = [
             path.name
             for path, content in preset_chain(dataset)
