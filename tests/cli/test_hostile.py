@@ -245,8 +245,8 @@ def test_names_in_toml_files_call_nothing(folder, command):
     ("check", "allowed", "name"),
     [
         ("_fits", True, "kinds:Empty"),
-        ("_refuse_foreign", None, "wave:open"),
-        ("_refuse_foreign", None, "os:system:command='touch PWNED'"),
+        ("_refuse_standard_library", None, "wave:open"),
+        ("_refuse_standard_library", None, "os:system:command='touch PWNED'"),
     ],
 )
 def test_control_without_a_check_calls_and_imports_are_seen(
