@@ -19,7 +19,11 @@ PER_ROUND = ("noise_energy", "eta", "senders")
 def decide(
     method: Method, problem: Problem, draw: Channel, total: Any, assumed: ChannelModel
 ) -> tuple[Any, FloatArray | Selection]:
-    """Build a policy for one realisation, at its budget or, if it chooses who sends, at a total; also run it."""
+    """Build the policy of a method for the realisation ``draw``, run it, and return it and its schedule.
+
+    It is built for the budget of the problem or, if it chooses who sends, for the ``total``.  ``assumed`` is the model
+    of the channel from which a policy that needs it gets the distribution of the floors.
+    """
     scenario = problem.scenario
     budget = total if method.chooses_senders else problem.budget
     mean_gain = scenario.mean_gain(draw.path_loss)
@@ -32,7 +36,10 @@ def decide(
 def run(
     policy: Policy, problem: Problem, gain: FloatArray | None = None
 ) -> FloatArray | Selection:
-    """Return the noise energies of a policy, or who sends at which scaling if it chooses by gains (..., M, T)."""
+    """Return the schedule of a policy: its noise energies, or a ``Selection`` by ``gain`` if it chooses who sends.
+
+    ``gain`` holds the linear gains of all devices, shape (..., M, T).
+    """
     if not isinstance(policy, Selecting):
         with NamedFailures(policy, "in its schedule"):
             return policy.schedule(problem)
@@ -47,7 +54,7 @@ def run(
 
 def costs(problem: Problem, schedule: FloatArray | Selection) -> dict[str, Any]:
     """Return by name what a schedule of :func:`run` does in each round and what it costs; see :func:`measure`."""
-    mean_floor = problem.min_noise_energy.mean(axis=-1)
+    mean_floor = problem.min_noise_energy.mean(axis=-1)  # of all devices
     if isinstance(schedule, Selection):
         share = schedule.participation
         measured = {

@@ -40,10 +40,11 @@ PAPER = (
 )
 """The policies of the paper's figures, in its order."""
 
-# realisations computed at once; more would only make the progress bar coarser
+# realisations that one task computes; more would only make the progress bar coarser
 _BLOCK = 20
 _TOLERANCE = 1.5e-5  # of ln epsilon, and of the ln nu at which it is reached
-_FARTHEST = 14.0  # largest distance of ln nu from the budget that guarantees epsilon
+_FIRST_STEP = 2.0  # of ln nu, from the budget at which EqualAlloc guarantees epsilon on every channel
+_FARTHEST = 14.0  # largest distance of ln nu from that budget
 _COLUMNS = [
     "cost",
     "floor",
@@ -153,12 +154,12 @@ def leakage_table(
 
 
 def _keys(key: str) -> list[str]:
-    """Return the first columns of a table; ``key`` is that of the target."""
+    """Return the first columns of a table; ``key`` is the column of the target, which may be ``nu`` itself."""
     return ["dataset", "policy", "kind", "knows", *dict.fromkeys(("nu", key)), "seed"]
 
 
 def _label(name: str, method: Method) -> str:
-    """Return what a policy is called in a legend, unless it has a name of its own."""
+    """Return the label of a policy class in a legend, or the name in the table if that is not the name of the class."""
     policy = method.policy
     return (name == policy.__name__ and policy.label) or name
 
@@ -179,7 +180,7 @@ def _in_order(table: "pd.DataFrame", key: str, names: list[str]) -> "pd.DataFram
 def _by_level(
     method: Method, target: str, levels: FloatArray, delta: float
 ) -> list[tuple[Method, FloatArray]]:
-    """Return methods with their levels: one that needs epsilon is another method at each."""
+    """Return pairs of a method and its levels, one for all levels, or one per epsilon if the policy needs epsilon."""
     if target == "epsilon" and "epsilon" in method.needs:
         epsilons = levels.tolist()
         return [(method.guaranteeing(e, delta), np.array([[e]])) for e in epsilons]
@@ -190,14 +191,14 @@ class _Drawn(NamedTuple):
     """R channel realisations, with a row for each on the first axis."""
 
     problem: Problem
-    """At any budget."""
+    """Their floors; its budget, 1, is not used."""
     mean_gain: FloatArray
     gain: FloatArray
     """The gains of all devices, shape (R, M, T); without a policy that needs them, the least of each round."""
     seeds: IndexArray
 
     def rows(self, rows: IndexArray) -> "_Drawn":
-        """Return these realisations, which may repeat."""
+        """Return the realisations with these numbers, which may repeat."""
         scenario, exposure = self.problem.scenario, self.problem.exposure
         if exposure is not None:
             exposure = exposure[rows]
@@ -239,7 +240,7 @@ class _Task(NamedTuple):
     key: str
     """The column of the levels: ``nu, target_total`` or ``target_epsilon``."""
     levels: FloatArray
-    """Levels, shape (K, 1) for each of them in each realisation, or (R,) for one in each realisation."""
+    """Values of the target: shape (K, 1) for all of them in every realisation, or (R,) for one per realisation."""
     accountant: Accountant
     delta: float
     chosen: _Drawn | None = None
@@ -252,7 +253,7 @@ class _Task(NamedTuple):
 
 
 def _measure(task: _Task) -> "pd.DataFrame":
-    r"""Return a row for each level and realisation; cost and leakages are NaN where the target is out of reach.
+    r"""Return a row for each instance, which is a level and a realisation; NaN are costs of targets out of reach.
 
     A policy is built for all instances at once.  Where that fails, the instances are halved until those that cannot
     reach their budget are alone.
@@ -295,7 +296,10 @@ def _measure(task: _Task) -> "pd.DataFrame":
 
 
 def _spend(task: _Task) -> FloatArray:
-    r"""Return the :math:`\nu` of each level, or the total of a method that chooses who sends, (K, 1) or (K, R)."""
+    r"""Return what a method may spend at each level: :math:`\nu`, or a total if it chooses who sends.
+
+    Its shape, (K, 1), (K, R) or that of the levels, broadcasts to the instances.
+    """
     method, levels = task.method, task.levels
     mean_floor = task.drawn.problem.min_noise_energy.mean(axis=-1)
     if task.key == "nu":
@@ -312,7 +316,7 @@ def _has_no_budget(method: Method) -> bool:
 
 
 def _least_spend(task: _Task) -> FloatArray:
-    r"""Find the least :math:`\nu`, or total, at which no device exceeds each epsilon; NaN where there is none."""
+    r"""Find the least :math:`\nu`, or total, at which no device exceeds each epsilon, shape (K, R); NaN without one."""
     from scipy.optimize import elementwise  # slow to import
 
     R = len(task.drawn.mean_gain)
@@ -320,7 +324,7 @@ def _least_spend(task: _Task) -> FloatArray:
     scenario = task.drawn.problem.scenario
     budgets = [EqualAlloc.budget_for(scenario, float(e), task.delta) for e in levels]
     start = np.log(budgets).repeat(R)
-    # rounding and the tolerance exceed no epsilon
+    # below the target by the tolerance, so that neither it nor rounding exceeds an epsilon
     aim = np.log(levels).repeat(R) - _TOLERANCE
     key = "target_total" if task.method.chooses_senders else "nu"
 
@@ -332,17 +336,18 @@ def _least_spend(task: _Task) -> FloatArray:
         with np.errstate(divide="ignore"):
             return bounded(np.log(epsilon) - aim[instance])
 
-    low, high = widen(excess, np.zeros(start.size), 2.0, _FARTHEST)
+    low, high = widen(excess, np.zeros(start.size), _FIRST_STEP, _FARTHEST)
     result = elementwise.find_root(
         excess,
         (low, high),
         args=(np.arange(start.size),),
         tolerances={"fatol": _TOLERANCE, "xatol": _TOLERANCE, "xrtol": 0.0},
     )
+    # where epsilon jumps over its aim, no value is within the tolerance, and the upper end of the bracket is the least
     is_met = result.f_bracket[1] <= 0
     upper_end = np.where(is_met, result.bracket[1], np.nan)
-    # epsilon is met for every nu, or falls below it at a jump
     x = np.where(abs(result.f_x) <= _TOLERANCE, result.x, upper_end)
+    # where even the lowest nu meets it, that is the answer
     x = np.where(result.f_bracket[0] <= 0, low, x)
     return np.exp(start + x).reshape(-1, R)
 

@@ -30,11 +30,11 @@ class Known:
     budget: ArrayLike | None = None
     r""":math:`\nu`, or the total noise energy :math:`W` of a policy that chooses who sends."""
     min_gain: FloatArray | None = None
-    """The rounds on which a parameter is tuned, shape (..., T): those to come, or earlier ones in their place."""
+    r""":math:`h_{\min,t}^2`, shape (..., T), of the rounds for tuning: those to come, or earlier ones."""
     mean_gain: FloatArray | None = None
-    """Mean gains of the devices, shape (..., M)."""
+    """Mean gains of the devices, shape (..., M), see :meth:`~adascale.scenario.Scenario.mean_gain`."""
     gain: FloatArray | None = None
-    """The gains of all devices in these rounds, shape (..., M, T), for a policy that chooses who sends."""
+    """Linear gains of all devices in the same rounds, shape (..., M, T), for a policy that chooses who sends."""
     channel: ChannelModel | Trace | None = None
     """The channel model that the server assumes, or earlier rounds; default Rayleigh."""
 
@@ -80,7 +80,7 @@ class Method:
 
     @property
     def build(self) -> Callable[[Known], Any]:
-        """What builds the policy from what is known."""
+        """The builder of the policy from what is known, as a function of it alone."""
         return partial(self.builder, self)
 
     def guaranteeing(self, epsilon: float, delta: float) -> "Method":
@@ -212,7 +212,7 @@ def as_method(policy: PolicyBuilder, **fixed: Any) -> Method:
 
 
 def of_function(function: PolicyBuilder, _: Method, known: Known) -> Policy:
-    """Call a function of a problem and its mean gains."""
+    """Build the policy by a function of a problem and its mean gains; as a builder, it is given the method as well."""
     return function(known.problem, known.mean_gain)
 
 
@@ -248,7 +248,7 @@ def _tuned_on_draws(draws: int, seed: int, method: Method, known: Known) -> Poli
 
 
 def _of_value(method: Method, value: FloatArray, *mean_gain: FloatArray) -> Policy:
-    """Build the class with a value of its parameter, and the mean gains if it needs them."""
+    """Build the class with a value of the tuned parameter, and the mean gains if it needs them."""
     given = dict(zip(["mean_gain"], mean_gain, strict=False))
     return _construct(method.policy, {method.tuned: value} | given | method.fixed)
 
@@ -279,7 +279,7 @@ def _assuming(
 
 
 def _construct(build: Any, arguments: Arguments) -> Any:
-    """Call a class or a class method of it; say what to declare if an argument does not fit."""
+    """Call a class or a class method of it; if an argument does not fit, the error says what to declare."""
     try:
         return build(**arguments)
     except TypeError as error:
@@ -291,7 +291,7 @@ def _construct(build: Any, arguments: Arguments) -> Any:
 
 
 def statistics(method: Method, known: Known) -> Arguments:
-    """Return what a policy needs of the channel's statistics, by the name of the argument."""
+    """Return the statistics of the channel that a policy needs by name: ``mean_gain``, then ``law``."""
     channel, mean_gain = known.channel or Rayleigh(), known.mean_gain
     needs = method.needs & {"law", "mean_gain"}
     if needs and mean_gain is None and not isinstance(channel, Trace):
@@ -305,7 +305,7 @@ def statistics(method: Method, known: Known) -> Arguments:
 
 
 def reported_parameters(policy: Policy) -> dict[str, Any]:
-    """Return the parameters of a policy that were tuned, or given in their place."""
+    """Return the tuned parameters of a policy or, if it chooses who sends, the first in ``fixed_by``."""
     names = (*policy.tuned, *getattr(policy, "fixed_by", ())[:1])
     values = {name: getattr(policy, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}

@@ -23,14 +23,14 @@ def find_method(name: str) -> tuple[str, Method]:
 
 
 def _check_arguments(label: str, policy: type[Policy], options: Arguments) -> None:
-    """Refuse parameters that a class, or a class method that builds it, does not have, and the lack of one."""
+    """Refuse parameters that neither a class nor a class method that builds it has, and the lack of one needed."""
     own = signature(policy).parameters
     builders = [getattr(policy, name, policy) for name in ("from_law", "of_total")]
     accepted = {**own}
     for builder in builders:
         accepted |= signature(builder).parameters
     if any(one.kind is Parameter.VAR_KEYWORD for one in accepted.values()):
-        return
+        return  # with **options, the class checks them itself
     for name in options.keys() - accepted.keys():
         listed = ", ".join(key for key in own if key not in ("mean_gain", "law"))
         raise ValueError(

@@ -17,10 +17,11 @@ _LAW = {Learn: "prior", PrivacyBudget: "law"}
 def with_past(
     method: Method, scenario: Scenario, past: Trace, is_future: bool = False
 ) -> Method:
-    """Return a method that gets from earlier rounds what it would get from those on which it is evaluated.
+    """Return a method that is given earlier rounds in place of those on which it is evaluated.
 
-    A policy with ``from_law`` is built by it, ``Learn`` starts from the floors seen, and another parameter is tuned on
-    the last earlier rounds, as many as there are to come.  A policy that sees all rounds at once stays as it is.
+    A policy with ``from_law`` is built by it from their floors, ``Learn`` has these floors as its prior, and any other
+    parameter is tuned on the last of them, as many as there are rounds to come.  A policy that sees all rounds at once
+    still does.
 
     Parameters
     ----------
@@ -28,8 +29,8 @@ def with_past(
     scenario : Scenario
     past : Trace
     is_future : bool
-        Whether these are the rounds on which it is evaluated: then a parameter is always tuned, and Learn is told
-        nothing.
+        Whether ``past`` are the very rounds on which it is evaluated, for a comparison with hindsight: then a parameter
+        is always tuned on them, and Learn is given no prior.
     """
     policy, needs = method.policy, method.needs
     if "future" in needs and hasattr(policy, "from_law") and not is_future:
@@ -50,7 +51,7 @@ def with_past(
 
 
 def _from_past(past: Trace, builder: Any, method: Method, known: Known) -> Any:
-    """Build the policy from what earlier rounds say of the channel, the last of them in place of those to come."""
+    """Build the policy with the statistics of the earlier rounds, and the last of them in place of those to come."""
     known = replace(known, mean_gain=past.mean_gain, channel=past)
     if "past" in method.needs:
         rounds = known.scenario.num_rounds

@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+# in units of the mean scaling of the optimum
 _RATES = np.array(
     [0.05, 0.2, 0.5, 0.7, 0.85, 0.95, 1.0, 1.05, 1.15, 1.3, 1.7, 3.0, 6.0]
 )
 # in units of the cubed scaling at the water level
 _PENALTIES = np.geomspace(1e-5, 1e4, 19)
-_ZOOMS = 2
+_ZOOMS = 2  # times that the rates around the best one are made finer
 _TOLERANCE = 1e-9  # largest relative difference of a cost from its budget
 _TOGETHER = 16  # pairs computed at once, so that roots and quotients are vectorised
 
@@ -106,22 +107,23 @@ def match_lyapunov(
 
 def _least_epsilon(pairs: "pd.DataFrame", batch: tuple[int, ...]) -> "pd.DataFrame":
     """Return the row of each instance with its smallest epsilon."""
-    lanes = np.arange(math.prod(batch))
-    best = pairs.loc[pairs.groupby("lane")["epsilon"].idxmin()].set_index("lane")
-    missed = np.setdiff1d(lanes, best.index)
+    instances = np.arange(math.prod(batch))
+    best = pairs.loc[pairs.groupby("instance")["epsilon"].idxmin()]
+    best = best.set_index("instance")
+    missed = np.setdiff1d(instances, best.index)
     if missed.size:
         instance = of_instance(int(missed[0]), batch)
         raise BudgetNotReached(
             f"no pair of V and rate brings the cost{instance} to its budget"
         )
-    return best.loc[lanes]
+    return best.loc[instances]
 
 
 def _rates_between(pairs: "pd.DataFrame", best: FloatArray) -> FloatArray:
     """Return four rates per instance: at thirds of the way from its best rate to the next lower and higher ones."""
     thirds = np.array([1, 2]) / 3
     finer = []
-    tried_rates = pairs.groupby("lane")["relative_rate"].unique()
+    tried_rates = pairs.groupby("instance")["relative_rate"].unique()
     for tried, middle in zip(tried_rates, best, strict=True):
         rates = np.sort(tried)
         rates = np.concatenate([rates[:1] / 2, rates, rates[-1:] * 2])
@@ -161,7 +163,7 @@ def _pairs_at_budget(
         warnings.simplefilter("ignore", OrdersTooFew)
         epsilon = crossing.epsilon(w)
     columns = {
-        "lane": i,
+        "instance": i,
         "penalty": penalty,
         "rate": rate,
         "relative_rate": relative[i, j],
@@ -210,36 +212,37 @@ def crossings(
 @njit(cache=True, nogil=True, error_model="numpy")
 def mean_inverse(
     caps: FloatArray,
-    scale: FloatArray,
-    lane: IndexArray,
+    weight: FloatArray,
+    instance: IndexArray,
     penalty: FloatArray,
     rate: FloatArray,
 ) -> FloatArray:
     r"""Return the mean of :math:`1/\eta_t` of Shi et al. for N pairs, shape (N,), with :math:`Q_0 = 0`.
 
-    ``caps`` has a row per instance, and ``scale`` is :math:`r^{-t}`.
+    ``caps``, shape (instances, T), are the largest scalings, ``weight`` is :math:`r^{-t}`, and each pair of ``penalty``
+    and ``rate`` is for the instance with the number in ``instance``.
     """
-    mean = np.empty(lane.size)
+    mean = np.empty(instance.size)
     rounds = caps.shape[1]
     V = np.ones(_TOGETHER)
-    step = np.ones(_TOGETHER)
+    eta_bar = np.ones(_TOGETHER)
     cap = np.ones(_TOGETHER)
     queue = np.zeros(_TOGETHER)
     total = np.zeros(_TOGETHER)
-    for first in range(0, lane.size, _TOGETHER):
-        count = min(_TOGETHER, lane.size - first)
+    for first in range(0, instance.size, _TOGETHER):
+        count = min(_TOGETHER, instance.size - first)
         for n in range(_TOGETHER):  # slices would take 4 s more to compile
             queue[n], total[n] = 0.0, 0.0
         for n in range(count):
-            V[n], step[n] = penalty[first + n], rate[first + n]
+            V[n], eta_bar[n] = penalty[first + n], rate[first + n]
         for t in range(rounds):
             for n in range(count):
-                cap[n] = caps[lane[first + n], t]
+                cap[n] = caps[instance[first + n], t]
             for n in range(_TOGETHER):
-                eta = math.sqrt(V[n] * scale[t] / queue[n])
+                eta = math.sqrt(V[n] * weight[t] / queue[n])
                 eta = eta if eta < cap[n] else cap[n]
                 total[n] += 1 / eta
-                longer = queue[n] + eta - step[n]
+                longer = queue[n] + eta - eta_bar[n]
                 queue[n] = longer if longer > 0 else 0.0
         for n in range(count):
             mean[first + n] = total[n] / rounds

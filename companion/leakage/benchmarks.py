@@ -106,13 +106,13 @@ def choices_table(
     gain = channel.draw(scenario.num_devices, scenario.num_rounds, seeds).gain
     problem = Problem(scenario, scenario.min_gain(gain), np.array(levels)[:, None])
     matched = match_lyapunov(problem)
-    by_lane = matched.pairs.groupby("lane")["epsilon"]
+    by_lane = matched.pairs.groupby("instance")["epsilon"]
     multiples = matched.penalty / matched.rate**3
     kindest = by_lane.min().to_numpy()
     ratios = {"worst pair on the grid": by_lane.max().to_numpy()}
     for r in (0.999, 0.99):
         pairs = match_lyapunov(problem, contraction=r).pairs
-        ratios[f"r = {r:g}"] = pairs.groupby("lane")["epsilon"].min().to_numpy()
+        ratios[f"r = {r:g}"] = pairs.groupby("instance")["epsilon"].min().to_numpy()
     for name, multiple in (
         ("queue filled at the start", multiples),
         ("filled, and V = 30 η̄³", 30.0),

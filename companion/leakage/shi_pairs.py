@@ -43,9 +43,11 @@ def pair_table(problem: Problem, matched: LyapunovMatch) -> pd.DataFrame:
     pairs = matched.pairs
     optimal = problem.epsilon(Optimal().schedule(problem)).ravel()
     return pairs.assign(
-        nu=np.broadcast_to(problem.budget, problem.batch_shape).ravel()[pairs["lane"]],
+        nu=np.broadcast_to(problem.budget, problem.batch_shape).ravel()[
+            pairs["instance"]
+        ],
         relative_penalty=pairs["penalty"] / pairs["rate"] ** 3,
-        over=pairs["epsilon"] / optimal[pairs["lane"]],
+        over=pairs["epsilon"] / optimal[pairs["instance"]],
     )
 
 

@@ -21,9 +21,9 @@ def matched():
 
 def test_every_pair_costs_the_budget(matched):
     problem, match = matched
-    assert {*match.pairs.lane} == set(range(4))
+    assert {*match.pairs.instance} == set(range(4))
     for pair in match.pairs.iloc[::7].itertuples():
-        k, r = np.unravel_index(int(pair.lane), problem.batch_shape)
+        k, r = np.unravel_index(int(pair.instance), problem.batch_shape)
         alone = Problem(problem.scenario, problem.min_gain[r], problem.budget[k, 0])
         # the rough part of the curve amplifies a last digit; the tolerance is 1e-9
         assert lyapunov_cost(alone, pair.penalty, pair.rate) == pytest.approx(
@@ -36,13 +36,13 @@ def test_the_kindest_pair_is_chosen(matched):
     assert match.penalty.shape == match.rate.shape == problem.batch_shape
     w = policies.LyapunovPowerControl(match.penalty, match.rate).schedule(problem)
     np.testing.assert_allclose(problem.cost(w) / problem.budget, 1, rtol=1e-9)
-    epsilon = match.pairs.groupby("lane").epsilon
+    epsilon = match.pairs.groupby("instance").epsilon
     np.testing.assert_allclose(problem.epsilon(w).ravel(), epsilon.min(), rtol=1e-9)
     # the control: which pair is taken matters
     assert (epsilon.max() > 2 * epsilon.min()).all()
 
 
-def test_a_rate_out_of_all_reach_is_named_lane_and_all():
+def test_a_rate_out_of_all_reach_is_named_instance_and_all():
     with pytest.raises(
         tuning.BudgetNotReached,
         match=r"no pair .* the cost of instance \(0, 0\) to its budget",
