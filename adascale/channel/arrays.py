@@ -35,7 +35,8 @@ def read_array(data: bytes, path: str, scenario: Scenario, reading: Reading) -> 
         kinds = {"linear": "iufc", "csi": "c"}.get(reading.unit, "iuf")
         if array.dtype.kind not in kinds or not array.size:
             raise ValueError(f"got {array.dtype} of shape {array.shape}")
-        values = _one_gain(_in_order(array, reading.axes, scenario), scenario, reading)
+        ordered = _in_order(array, reading.axes, scenario)
+        values = _one_gain(ordered, scenario, reading)
     except Exception as error:  # each of the libraries raises many different errors
         reason = " ".join(str(error).split())
         message = f"cannot be read as numbers ({reading.unit}): {reason}"
@@ -108,7 +109,10 @@ def _variable(arrays: dict[str, Array], name: str | None) -> Array:
 
 
 def _in_order(array: Array, axes: str | None, scenario: Scenario) -> Array:
-    """Return the array with one axis for each of :data:`AXES`, in this order; equal ones are joined."""
+    """Return the array with the seven axes of :data:`AXES`, in this order.
+
+    ``axes`` are their names, with commas.  Axes of the same name are joined, and an axis without one has the size 1.
+    """
     devices, shape = scenario.num_devices, array.shape
     names = []
     if axes is not None:
@@ -118,6 +122,7 @@ def _in_order(array: Array, axes: str | None, scenario: Scenario) -> Array:
     if len(names) != array.ndim:
         expected = f"--axes must say what each axis is, of {', '.join(AXES)}"
         raise ValueError(f"got shape {shape} for {devices} devices; {expected}")
+    # the axes of the array that become each axis of the result: none, one or more
     places = [[i for i, name in enumerate(names) if name == axis] for axis in AXES]
     sizes = [math.prod(shape[i] for i in place) for place in places]
     if sizes[1] != devices:
@@ -126,7 +131,7 @@ def _in_order(array: Array, axes: str | None, scenario: Scenario) -> Array:
 
 
 def _one_gain(array: Array, scenario: Scenario, reading: Reading) -> FloatArray:
-    r"""Return one value per round and device, shape (T, M), in the unit of the array.
+    r"""Return one value per round and device, shape (T, M), in the unit of an array with the axes of :data:`AXES`.
 
     .. math:: |h_m|^2 = \min_n \sum_a \Big\lvert \sum_p h_{m,n,a,p} \Big\rvert^2
 
@@ -139,6 +144,7 @@ def _one_gain(array: Array, scenario: Scenario, reading: Reading) -> FloatArray:
         raise ValueError("got real numbers, but paths add up only as complex ones")
     decibels = reading.unit in DECIBELS and max(array.shape[2:]) > 1
     sign = -1 if reading.unit == "loss" else 1
+    # each step removes the last axis: paths, transmit antennas, even-subcarriers, subcarriers, receive antennas
     amplitude = array.astype(complex).sum(axis=-1)
     with np.errstate(all="ignore"):
         power = amplitude.real

@@ -12,7 +12,7 @@ from adascale.channel.model import Channel, ChannelModel, Seeds
 from adascale.checks import ComplexArray, FloatArray
 from adascale.scenario import Scenario
 
-# a matrix product of this shape makes _LONG * _SHORT rounds of a sum of waves
+# a product of matrices with _LONG rows and _SHORT columns makes _LONG * _SHORT rounds of a sum of waves
 _LONG, _SHORT = 32, 16
 
 
@@ -149,14 +149,15 @@ def waves(
 ) -> ComplexArray:
     r"""Draw a sum of waves as in :class:`Jakes`; ``turns`` is :math:`f_D \Delta`."""
     angle = rng.random(paths)
-    height = complex_normal(rng, paths) / np.sqrt(paths)
+    amplitude = complex_normal(rng, paths) / np.sqrt(paths)
     omega = 2j * np.pi * turns * np.cos(2 * np.pi * angle)
-    # products have a fixed shape, so that a round does not depend on how many follow
+    # round start + n has the waves e^{omega start} e^{omega n}; products have a fixed shape, so that the last digit of
+    # a round does not depend on how many follow
     steps = _LONG * _SHORT
     start = np.arange(0, num_rounds, steps)[:, None] + np.arange(0, steps, _SHORT)
-    long = height * np.exp(omega * start[..., None])
-    short = np.exp(omega[:, None] * np.arange(_SHORT))
-    return (long @ short).reshape(-1)[:num_rounds]
+    at_start = amplitude * np.exp(omega * start[..., None])
+    onwards = np.exp(omega[:, None] * np.arange(_SHORT))
+    return (at_start @ onwards).reshape(-1)[:num_rounds]
 
 
 def draw(

@@ -16,8 +16,9 @@ from adascale.checks import FloatArray, IndexArray
 from adascale.errors import InvalidInput
 from adascale.scenario import Scenario
 
-# FadingFloors tabulates this many levels from H = 1e-14 to 1 - H = 1e-8
+# FadingFloors tabulates this many levels, the knots, from H = 1e-14 to 1 - H = 1e-8
 _KNOTS, _LEAST, _MOST = 600, 1e-14, 1e-8
+# Gauss-Legendre quadrature on (0, 1)
 _NODES = (np.polynomial.legendre.leggauss(5)[0] + 1) / 2
 _WEIGHTS = np.polynomial.legendre.leggauss(5)[1] / 2
 
@@ -66,12 +67,12 @@ class FloorLaw:
         start : array_like, optional
             Start of the search.
 
-        A mean cost that is rounded more coarsely gives a level to a relative 1e-10.
+        If the mean cost has so few digits that this cannot be reached, the level is to a relative 1e-10.
 
         Raises
         ------
         RuntimeError
-            If it is beyond floating point, or ``cdf``, ``mean_cost`` and ``quantile`` contradict each other.
+            If the level overflows or underflows, or ``cdf``, ``mean_cost`` and ``quantile`` contradict each other.
         """
         budget = np.asarray(budget, dtype=float)
         rounds = np.asarray(rounds, dtype=float)
@@ -81,8 +82,8 @@ class FloorLaw:
             later = np.where(rounds > 0, 2 * budget / rounds + self.quantile(0.5), most)
             highest = np.minimum(most, later)
             level = highest if start is None else np.minimum(start, highest)
-            # Newton's steps on a convex function: from above they never reach beyond the root, from below one does
-            for turn in range(1000):
+            # Newton's steps on a convex function: from above the root they stay above it, and from below one gets there
+            for turn in range(1000):  # a few are enough unless digits are lost
                 spent = rounds * self.mean_cost(level)
                 slope = rounds * self.cdf(level)
                 if floor is not None:
@@ -91,14 +92,16 @@ class FloorLaw:
                 over = spent - budget
                 step = np.where(slope > 0, over / slope, -np.inf)
                 done = (np.abs(over) <= 1e-13 * budget) | (budget == 0)
-                # a mean cost may be rounded more coarsely than the level
+                # the last steps may be rounding errors of a mean cost that has fewer digits than the level
                 close = 4e-16 if turn < 900 else 1e-10
                 done |= np.abs(step) <= close * level
-                done |= (level == most) & (over <= 0)  # up to rounding, the root
+                done |= (level == most) & (
+                    over <= 0
+                )  # there this round alone spends b, up to rounding
                 done &= np.isfinite(level)
                 if done.all():
                     return np.where(budget > 0, level, 0.0)
-                # in case the median is wrong
+                # the bound is too low if the median is wrong, as that of a distribution of your own may be
                 short = (level == highest) & (over < 0)
                 highest = np.where(short, np.minimum(2 * highest, most), highest)
                 level = np.where(done, level, np.minimum(level - step, highest))
@@ -109,12 +112,14 @@ class FloorLaw:
 
     def draw(self, rng: np.random.Generator, *shape: int) -> FloatArray:
         """Draw independent floors; the result has the shape ``(*batch_shape, *shape)``."""
+        # a share of 0 has no quantile
         share = np.clip(rng.random((*self.batch_shape, *shape)), 1e-300, None)
         front, back = range(len(self.batch_shape)), range(len(shape), share.ndim)
         floor = self.quantile(np.moveaxis(share, front, back))
         return np.ascontiguousarray(np.moveaxis(floor, back, front))
 
     def _row(self, value: FloatArray) -> IndexArray:
+        """Return which distribution, numbered along flattened leading axes, each entry of a value is for."""
         number = np.arange(math.prod(self.batch_shape)).reshape(self.batch_shape)
         return np.broadcast_to(
             number, np.broadcast_shapes(value.shape, self.batch_shape)
@@ -178,13 +183,16 @@ class FadingFloors(FloorLaw):
         _check_survival(survival)
         self.batch_shape, self._survival = gain.shape[:-1], survival
         unit = scenario.noise_scale / scenario.x_max
+        # the mean floor that each device alone would cause, shape (distributions, M)
         self._rows = unit / gain.reshape(-1, gain.shape[-1])
+        # knots are in equal steps of ln w
         self._start = self._where(np.log(_LEAST))
         end = self._where(np.log1p(-_MOST))
         self._step = (end - self._start) / (_KNOTS - 1)
         start, step = self._start[:, None], self._step[:, None]
         knots = start + step * np.arange(_KNOTS)
         self._log_cdf = self._log_product(knots)
+        # g, the integral of H, between neighbouring knots
         inner = knots[:, :-1, None] + step[..., None] * _NODES
         log_inner = self._log_product(inner.reshape(len(knots), -1))
         density = np.exp(log_inner.reshape(inner.shape) + inner)
@@ -194,6 +202,7 @@ class FadingFloors(FloorLaw):
         power = np.maximum((log_cdf[:, 1] - log_cdf[:, 0]) / self._step, 0)
         first = np.exp(log_cdf[:, 0] + knots[:, 0]) / (1 + power)
         spent = np.cumsum(np.column_stack([first, pieces]), axis=1)
+        # ln g between knots is a cubic with the slopes w H / g at both ends
         slope = step * (np.exp(log_cdf + knots) / spent)
         number = np.arange(_KNOTS)
         spline = interpolate.CubicHermiteSpline(number, np.log(spent).T, slope.T)
@@ -212,6 +221,7 @@ class FadingFloors(FloorLaw):
 
     def _where(self, target: float) -> FloatArray:
         """Return ln w of every row at which ln H is ``target``."""
+        # the target is within a factor of e^60 of a typical floor
         middle = np.log(self._rows.sum(axis=1))
         low, high = middle - 60.0, middle + 60.0
         for _ in range(60):
@@ -221,9 +231,10 @@ class FadingFloors(FloorLaw):
         return high
 
     def _at(self, level: ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Return :math:`g` and :math:`H` at levels that broadcast against the leading axes."""
+        """Return g and H at levels that broadcast against the leading axes."""
         level = np.asarray(level, dtype=float)
         row = self._row(level)
+        # position of the level among the knots: u is how far it is beyond the knot below
         x = (np.log(level) - self._start[row]) / self._step[row]
         knot = np.clip(x, 0, _KNOTS - 2).astype(np.intp)
         u = np.clip(x - knot, 0, 1)

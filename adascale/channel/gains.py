@@ -88,6 +88,7 @@ def read_gains(
     num_rounds = len(rounds.values)
     start = 0
     if split is not None:
+        # not one more because of the rounding of, for example, 0.1 * 30
         start = math.ceil(check.fraction("split", split) * num_rounds - 1e-9)
     if start == num_rounds:
         got = f"got {split:g} of {start} rounds in {path}"
@@ -106,7 +107,7 @@ def read_gains(
 def _read_entries(
     path: str, scenario: Scenario, reading: Reading
 ) -> tuple[Entries, list[str]]:
-    """Return the values of a file one by one, and a note if it may be truncated."""
+    """Return the values of a file one by one, and a note, or none, if it may be truncated."""
     data = Path(path).read_bytes()
     is_table = not is_array(data)
     for name in ("axes", "variable") if is_table else ("columns",):
@@ -171,7 +172,7 @@ class GainLines(Lines):
 def _check_missing(
     rounds: Rounds, share: FloatArray, reading: Reading, line: int = 0
 ) -> None:
-    """Refuse a trace in which these shares of the values of each link are missing, if that is too much."""
+    """Refuse a trace if too many values are missing; ``share`` of them is missing in each link, shape (M,)."""
     most = reading.max_gaps
     worst = int(share.argmax())
     if share.mean() > most:
@@ -189,9 +190,10 @@ def _check_missing(
 def _filled(
     rounds: Rounds, reading: Reading, before: FloatArray | None = None
 ) -> FloatArray:
-    """Return the values without gaps; the row before is ``before``."""
+    """Return the values without gaps, shape (T, M); ``before`` holds the row before the first one, shape (1, M)."""
     values = rounds.values
     if reading.sensitivity is not None:
+        # with csi, values are squared but the sensitivity is not
         least = reading.sensitivity ** (2 if reading.unit == "csi" else 1)
         is_weaker = values > least if reading.unit == "loss" else values < least
         rounds.require(
@@ -217,9 +219,9 @@ def _linear_gains(
             gain = -values if reading.unit == "loss" else values - sent
             gains = 10 ** (gain / 10)
         scaled = gains
-        if rounds.links != ["min_gain"]:
+        if rounds.links != ["min_gain"]:  # which is scaled already
             scaled = gains * scenario.power_share / scenario.batch_second_moment
-    if reading.unit == "dbm":
+    if reading.unit == "dbm":  # 0 is what loggers write without a measurement
         possible = (gains < 1) & (values != 0)
         rounds.require(possible, f"not 0, and less than {sent:g} dBm")
     unit = scenario.noise_power / np.max(scenario.max_power)
@@ -251,6 +253,7 @@ def _notes(rounds: Rounds, gains: FloatArray, reading: Reading) -> list[str]:
     notes += rounds.note(missing, f"{lost}, and {filler} replaces each")
     heard = np.where(missing, np.inf, gains)
     least = heard.min(axis=0)
+    # a link that is often at its least value, far below all others, may have a code for no value
     is_least = heard == least
     second = np.where(is_least, np.inf, heard).min(axis=0)
     often = is_least.sum(axis=0) > 2
@@ -268,7 +271,7 @@ def _columns(
     links: dict[str, int] | None = None,
     each_device: bool = False,
 ) -> Choose:
-    """Return the choice of columns; ``links``, if given, gets the names in the long form, in their order."""
+    """Return the choice of columns; ``links``, if given, allows the long form, and gets the numbers of the links."""
     unit = reading.unit
 
     def choose(names: list[str]) -> Choice:
@@ -310,5 +313,5 @@ def _number(links: dict[str, int], name: str) -> float:
 
 
 def _to_value(convert: Callable[[str], float | None], field: str) -> float | None:
-    """Return the number in a field, NaN where it is missing, or None."""
+    """Return the number in a field, NaN if it says that there is none, or None if it cannot be read."""
     return math.nan if field.strip().lower() in _MISSING else convert(field)

@@ -3,7 +3,6 @@
 Each device has its own random stream, so that more rounds or devices extend a realisation without change.
 """
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -23,7 +22,10 @@ from adascale.text import shown
 Seeds = int | Sequence[int] | range
 """One seed, or a sequence with one per realisation."""
 
+# seed, and number of rounds, of the draws from which a distribution of floors is estimated
 _LAW_SEED, _LAW_ROUNDS = 20_000_017, 20_000
+# rounds per realisation there if a model defines ``draw``, by which a shadow, for example, lasts for a realisation
+_SHORT = 20
 
 
 class Channel(NamedTuple):
@@ -94,7 +96,7 @@ class ChannelModel:
             check.one_of(name, getattr(self, name), *values)
         for name, (low, high) in self.limits.items():
             value = getattr(self, name)
-            if isinstance(getattr(type(self), name), int):
+            if isinstance(getattr(type(self), name), int):  # the default of the field
                 value = check.whole(name, value, int(low), int(high))
             else:
                 value = check.number(name, value, low, high)
@@ -152,11 +154,11 @@ class ChannelModel:
             unit = np.stack([self._fade(rng, _LAW_ROUNDS) for rng in generators])
             power = unit.real**2 + unit.imag**2
         else:
-            seeds = range(_LAW_SEED, _LAW_SEED + _LAW_ROUNDS // 20)
-            channel = self.draw(num_devices, 20, seeds)
+            seeds = range(_LAW_SEED, _LAW_SEED + _LAW_ROUNDS // _SHORT)
+            channel = self.draw(num_devices, _SHORT, seeds)
             unit_power = channel.gain * channel.path_loss[..., None]
             power = np.moveaxis(unit_power, 0, 1).reshape(num_devices, -1)
-        return np.maximum(power, np.finfo(float).tiny)
+        return np.maximum(power, np.finfo(float).tiny)  # a gain of 0 has no floor
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         r"""Draw realisations :math:`h_{m,t} = f_{m,t} / \sqrt{\mathrm{PL}_m}` with the fading :math:`f_{m,t}`.
@@ -199,6 +201,7 @@ class ChannelModel:
         return np.stack(min_gain), np.stack(path_loss)
 
     def _fade(self, rng: np.random.Generator, num_rounds: int) -> ComplexArray:
+        """Return what ``fading``, which may be your own, draws, if it is of the right shape and finite."""
         unit = np.asarray(self.fading(rng, num_rounds))
         if unit.shape != (num_rounds,) or not np.isfinite(unit).all():
             expected = f"must return {num_rounds} finite coefficients"
@@ -208,6 +211,7 @@ class ChannelModel:
 
 
 def _checked(seed: Seeds) -> NDArray[np.int_]:
+    """Return seeds as an array of integers >= 0, of shape () for a single one."""
     seeds = np.asarray(seed)
     if seeds.size == 0 or seeds.dtype.kind not in "iu" or (seeds < 0).any():
         expected = "a whole number >= 0 or a sequence of them"
@@ -223,14 +227,15 @@ def each_device(
 ) -> FloatArray:
     """Call ``draw`` with one generator per device, and stack the values to ``(..., M, *shape)``.
 
-    ``purpose`` is a number that keeps two draws of one device apart.
+    ``purpose`` is a number of your own choice, by which the generators differ from those of other draws.
     """
     seeds = np.asarray(seed)
-    values = [
-        draw(np.random.default_rng(np.random.SeedSequence(int(entropy), spawn_key=key)))
+    streams = [
+        np.random.SeedSequence(int(entropy), spawn_key=(device, purpose))
         for entropy in seeds.flat
-        for key in zip(range(num_devices), itertools.repeat(purpose))
+        for device in range(num_devices)
     ]
+    values = [draw(np.random.default_rng(stream)) for stream in streams]
     shape = *seeds.shape, num_devices, *np.shape(values[0])
     return np.array(values, dtype=float).reshape(shape)
 

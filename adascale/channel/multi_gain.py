@@ -30,7 +30,9 @@ TAPS: dict[str, FloatArray] = {
 }
 """Delays over the delay spread, and powers in dB, of each profile (3GPP TR 38.901, tables 7.7.2-1 to 7.7.2-3)."""
 
-_ANTENNAS, _CHUNK, _BEAM_STEPS = 1010, 64, 40
+_ANTENNAS = 1010  # purpose of the draws of further antennas, see :func:`each_device`
+_CHUNK = 64  # rounds in a product of matrices
+_BEAM_STEPS = 40  # of gradient ascent, from each of two starts
 _ENERGY = ("anywhere", "even")
 
 
@@ -40,7 +42,8 @@ def effective_gain(power: FloatArray, energy: str) -> FloatArray:
     .. math:: |h_m|^2_\text{anywhere} = \min_b |h_{m,b}|^2, \qquad
         |h_m|^2_\text{even} = \Big(\frac1B \sum_b |h_{m,b}|^{-2}\Big)^{-1}
 
-    With ``anywhere`` one block may have all the gradient's energy; with ``even`` a public random rotation spreads it.
+    With ``anywhere`` one block may have all the gradient's energy.  With ``even``, a random rotation that everyone
+    knows spreads it over the blocks.
 
     Parameters
     ----------
@@ -82,7 +85,7 @@ class BlockFading(ChannelModel):
 
 @dataclass(frozen=True)
 class TappedDelayLine(ChannelModel):
-    r"""Subcarriers over the echoes of 3GPP TR 38.901, section 7.7.2, profiles A, B and C.
+    r"""Subcarriers that fade with the delayed paths (taps) of 3GPP TR 38.901, section 7.7.2, profiles A, B and C.
 
     .. math:: f_{m,k} = \sum_l a_{m,l}\, e^{-2 \pi i\, k (W/B) \tau_l}, \qquad
         a_{m,l} \sim \mathcal{CN}(0, p_l), \quad \sum_l p_l = 1
@@ -129,7 +132,7 @@ class TappedDelayLine(ChannelModel):
         r"""Draw ``num_rounds`` coefficients of each subcarrier of one device, shape (T, B)."""
         response = self.response()
         # products have one fixed shape, so that the last digit of a round does not depend on how many rounds follow
-        chunks = -(-num_rounds // _CHUNK)
+        chunks = -(-num_rounds // _CHUNK)  # rounded up
         normal = np.zeros((chunks * _CHUNK, 2 * len(response)))
         rng.standard_normal(out=normal[:num_rounds])
         taps = normal.view(complex).reshape(chunks, _CHUNK, -1) / np.sqrt(2)
@@ -165,7 +168,10 @@ class AntennaSelection(Rayleigh):
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         distance, path_loss, first, _ = super().draw(num_devices, num_rounds, seed)
-        shape = num_rounds, 2 * self.antennas - 2
+        shape = (
+            num_rounds,
+            2 * self.antennas - 2,
+        )  # real and imaginary parts of the other antennas
         normal = each_device(
             seed, num_devices, _ANTENNAS, lambda rng: rng.standard_normal(shape)
         )
@@ -206,9 +212,11 @@ class Beamforming(AntennaSelection):
     chains: str = "all"
 
     def _combined(self, antennas: ComplexArray) -> ComplexArray:
-        # real numbers, whose products are the same for any number of rounds: re and im of b^H h are pair @ b
+        # real numbers, because their products do not depend on the number of rounds, to the last digit.  With b as 2 N
+        # real numbers, pair @ b is the real and the imaginary part of b^H h, shape (2, ..., M, T)
         pair = np.stack([antennas, -1j * antennas]).view(float)
         power = antennas.real**2 + antennas.imag**2
+        # gradient ascent from the best antenna alone, and from the mean of the devices' directions
         best = np.eye(self.antennas)[power.min(axis=-3).argmax(axis=-1)].astype(complex)
         mean = (antennas / power.sum(axis=-1, keepdims=True)).sum(axis=-3)
         response, top = pair[..., 0], -np.ones(best.shape[:-1])[..., None, :]
@@ -221,7 +229,7 @@ class Beamforming(AntennaSelection):
                 least = power.min(axis=-2, keepdims=True)
                 response = np.where(least > top, trial, response)
                 top = np.maximum(least, top)
-                # the weakest devices count most
+                # a gradient to which the weakest devices contribute most
                 share = (least / power) ** 2 / power * trial
                 step = (share[..., None] * pair).sum(axis=0).sum(axis=-3)
                 b = b + step / (2 * np.sqrt((step * step).sum(axis=-1, keepdims=True)))

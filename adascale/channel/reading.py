@@ -18,7 +18,7 @@ AXES = (
     "transmit",
     "path",
 )
-"""What an axis may be; every one after the first two becomes one gain, from the last to the third."""
+"""What an axis may be.  Those after the first two are reduced to a single gain, the last of them first."""
 
 
 @dataclass(frozen=True)
@@ -91,13 +91,13 @@ class Reading:
 
     @property
     def sent(self) -> float:
-        """Power in dBm that was sent where the values were received, 0 for gains."""
+        """Power in dBm that was sent for each value received, for one resource element of RSRP; 0 for gains."""
         elements = 12 * self.resource_blocks if self.resource_blocks else 1
         return (self.transmit_power or 0.0) - 10 * math.log10(elements)
 
     @property
     def wanted(self) -> dict[str, str] | None:
-        """The names of the columns to read, in lower case, and what they are called here; None for all."""
+        """The columns to read: from their names in the file, in lower case, to their names here; None for all."""
         if self.columns is None:
             return None
         pairs = [pair.rpartition("=") for pair in self.columns.casefold().split(",")]

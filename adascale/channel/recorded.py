@@ -19,14 +19,14 @@ class Recorded(ChannelModel):
     Parameters
     ----------
     gain : numpy.ndarray, shape (M, N), > 0
-        Linear gains :math:`|h_{m,t}|^2`, as of :func:`read_gains`.  The path losses and the distribution of the floors
-        are those of all of it, so that a policy that plans with them **sees all rounds**.
+        Linear gains :math:`|h_{m,t}|^2`, for example of :func:`read_gains`.  Path losses and the distribution of the
+        floors are those of the whole trace, so that a policy that plans with them **sees all rounds**.
     """
 
     gain: FloatArray
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
-        """Return blocks of the trace, of which ``seed`` has the numbers; their distances are unknown (NaN)."""
+        """Return blocks of the trace, whose numbers are given as ``seed``; their distances are unknown (NaN)."""
         check.between("seed", seed, 0, self.gain.shape[1] // num_rounds - 1)
         rounds = np.asarray(seed)[..., None] * num_rounds + np.arange(num_rounds)
         gain = np.moveaxis(self.gain[:, rounds], 0, -2)

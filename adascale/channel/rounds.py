@@ -1,4 +1,4 @@
-"""The rounds of a measured trace: rows that are counted, or times, which several clocks may have taken."""
+"""The rounds of a measured trace, which are numbered, or follow from times that several clocks may have taken."""
 
 import math
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from adascale.text import short
 IntArray = NDArray[np.int64]
 
 _RECORD = [("value", float), ("link", int), ("when", float), ("line", int)]
-_FARTHEST = 0.25  # of a time from the middle of its round, in rounds
+_FARTHEST = 0.25  # largest distance of a time from the middle of its round, in rounds
 
 
 class Rounds(NamedTuple):
@@ -33,7 +33,7 @@ class Rounds(NamedTuple):
         return error_at(self.path, int(self.lines[t, m]), message)
 
     def text(self, t: int, m: int) -> str:
-        """Name a value, its link, and its round if it has no line."""
+        """Describe a value in a message by its link, and by its round if it has no line."""
         value = self.values[t, m]
         text = "no value" if np.isnan(value) else f"{value:.15g}"
         where = "" if self.lines[t, m] else f" in round {t} (the first is 0)"
@@ -79,13 +79,14 @@ def wide_entries(table: Table, by_time: bool) -> Entries:
 
 
 def long_entries(table: Table, names: Iterable[str], num_devices: int) -> Entries:
-    """Return the values of a table with a row per value; ``names`` are those of the links, by their numbers."""
+    """Return the values of a table with a row per value, which has the number of its link among ``names``."""
     links = sorted(names, key=natural_key)
     if len(links) != num_devices:
         got = f"got {len(links)}: {short(', '.join(links))}"
         raise table.error(-1, f"expected {num_devices} links, {got}")
     value, number, when = table.values.T
     link = np.array([links.index(name) for name in names])[number.astype(int)]
+    # in the order of the file for each link, where its clock must increase
     by_link = np.argsort(link, kind="stable")
     again = (np.diff(when[by_link]) <= 0) & (np.diff(link[by_link]) == 0)
     clock = table.names[2]
@@ -98,7 +99,7 @@ def long_entries(table: Table, names: Iterable[str], num_devices: int) -> Entrie
 
 
 def in_rounds(entries: Entries, round_time: float | None) -> Rounds:
-    """Return the values by round and link."""
+    """Return the values by round and link; with a ``round_time``, rounds follow from the times."""
     path, links, rows, is_time = entries
     number: FloatArray
     if round_time is not None:
@@ -118,6 +119,7 @@ def in_rounds(entries: Entries, round_time: float | None) -> Rounds:
     shape = int(number.max(initial=0)) + 1, len(links)
     values, lines = np.full(shape, np.nan), np.zeros(shape, dtype=int)
     values[place], lines[place] = rows.value, rows.line
+    # of two values in one place, the later one is left
     for i in np.flatnonzero(lines[place] != rows.line)[:1].tolist():
         second = f"a second value of {links[rows.link[i]]} in one round"
         raise error_at(path, rows.line[i], second)
@@ -125,13 +127,14 @@ def in_rounds(entries: Entries, round_time: float | None) -> Rounds:
 
 
 def _records(*columns: Any) -> Any:
+    """Return the ``rows`` of :class:`Entries`."""
     return np.rec.fromarrays(columns, dtype=_RECORD)
 
 
 def _by_round_time(path: str, rows: Any, interval: float) -> FloatArray:
     """Return the numbers, from 0, of the rounds that hold the times of these rows."""
     with np.errstate(all="ignore"):
-        # in rounds; the mean angle of all times finds where the middle of a round is
+        # times in units of a round; as angles on a circle of one round, their mean is the middle of a round
         turns = (rows.when - rows.when.min(initial=math.inf)) / interval
         middle = np.angle(np.exp(2j * np.pi * turns).sum()) / (2 * np.pi)
         number = np.rint(turns - middle)
