@@ -34,7 +34,7 @@ class Finished(NamedTuple):
 
 
 def realisation_of(run: Run) -> tuple[Problem, Channel]:
-    """Return the problem of a run's realisation, and the realisation."""
+    """Return the problem of a run's realisation, and the realisation; without ``nu``, the budget is 1 and ignored."""
     scenario = run.scenario
     draw = run.channel.draw(scenario.num_devices, scenario.num_rounds, run.seed)
     budget = 1.0 if run.nu is None else run.nu * run.budget_factor
@@ -102,15 +102,15 @@ def perform(run: Run, *, device: str = "cpu", **how: Any) -> Finished:
 
 
 def _cost(problem: Problem, schedule: FloatArray | Selection | None) -> dict[str, Any]:
-    """Return the cost and the RDP of a schedule, and the participation where not all devices send."""
+    """Return the cost, the order and the RDP of a schedule, and the participation if the policy chooses who sends."""
     order = {"order": problem.scenario.order}
     if schedule is None:
         return {"cost": None} | order | {"rdp": None}
     share = ["participation", "participation_min"]
     names = ["cost", *share] if isinstance(schedule, Selection) else ["cost"]
     measured = costs(problem, schedule)
-    before = {name: float(measured[name]) for name in names}
-    return before | order | {"rdp": float(measured["rdp"])}
+    first = {name: float(measured[name]) for name in names}
+    return first | order | {"rdp": float(measured["rdp"])}
 
 
 def _device_name(device: str) -> str:

@@ -39,6 +39,7 @@ def write_provenance(table: Path, command: str, *packages: str, **more: Any) -> 
 
 @lru_cache(maxsize=1)
 def _commit() -> str | None:
+    """Return the commit of the repository that this package is in, with ``+`` if files were changed."""
     folder = Path(__file__).parents[2]
     if not (folder / ".git").exists():
         return None
@@ -47,6 +48,7 @@ def _commit() -> str | None:
     status = ["status", "--porcelain", "--untracked-files=no", "--", "."]
     quiet: dict[str, Any] = {"text": True, "stderr": subprocess.DEVNULL}
     try:
+        # the tables that commands write are no change of the code
         changes = subprocess.check_output([*git, *status, ":(exclude)results"], **quiet)
         commit = subprocess.check_output([*git, "rev-parse", "HEAD"], **quiet)
     except (OSError, subprocess.CalledProcessError):

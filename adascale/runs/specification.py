@@ -34,7 +34,7 @@ _DERIVED = {
     "channel",
     "shortened",
 }
-"""Fields of a run and its parts that :func:`make_run` finds itself, so that they are no changes."""
+"""Fields of a run and its parts that are no changes: :func:`make_run` finds them, or has an argument for them."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +116,7 @@ class Run:
         content = {field.name: getattr(self, field.name) for field in fields(self)}
         if self.data_digest is None:
             del content["data_digest"]
+        # without what is None, the address stays when a scenario gets another optional field
         constants = asdict(self.scenario).items()
         content |= {
             "scenario": {key: value for key, value in constants if value is not None},
@@ -201,11 +202,11 @@ def make_run(
 def _changes_by_part(
     changes: dict[str, Any], parts: dict[str, Any]
 ) -> dict[str, dict[str, Any]]:
-    """Return the changes of each part of a run, by the fields that the parts have."""
+    """Return the changes of each part of a run, by the fields that the parts have; refuse those that none has."""
     owners = {
         field.name: part
-        for part, dataclass in parts.items()
-        for field in fields(dataclass)
+        for part, owner in parts.items()
+        for field in fields(owner)
         if field.init and field.name not in _DERIVED
     }
     unknown = changes.keys() - owners.keys()
@@ -221,6 +222,7 @@ def _changes_by_part(
 
 
 def _policy_name(text: str) -> str:
+    """Return the canonical name of a policy with its arguments, or ``NoiseFree``."""
     is_noise_free = re.sub("[-_]", "", text).lower() == NOISE_FREE.lower()
     return NOISE_FREE if is_noise_free else registry.canonical("policies", text)
 
@@ -237,7 +239,10 @@ def _sizes(
 
 @cache
 def _code_digest(kind: str, name: str, loaded: Any) -> str | None:
-    """Return the digest of your own code when this process first loaded it."""
+    """Return the digest of your own code when this process loaded it, as the file may change afterwards.
+
+    The object ``loaded`` is a key of the cache: one that was loaded anew has another digest.
+    """
     return registry.source_digest(kind, name)
 
 

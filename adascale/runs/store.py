@@ -65,7 +65,8 @@ class Store:
             for name in ("epsilon", "epsilon_mean"):
                 row[name] = float(row[name])  # "Infinity" is text in JSON
             texts = pd.read_csv(place / "history.csv", dtype=str)
-            history = texts.astype(float).astype(_WHOLE)  # exactly as written
+            # every field is a number, exactly as written: some of pandas' parsers round
+            history = texts.astype(float).astype(_WHOLE)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"{place} cannot be read ({error}); delete the folder to run it again"
@@ -169,7 +170,7 @@ def _read_checkpoint(path: Path) -> dict[str, Any] | None:
 
 
 def _trained(path: Path, device: str) -> tuple[Trained | None, float]:
-    """Return the training up to the checkpoint and its seconds, to go on under the same conditions only."""
+    """Return the training up to the checkpoint and its seconds; raise ``ValueError`` under other conditions."""
     checkpoint = _read_checkpoint(path)
     if checkpoint is None:
         return None, 0.0
@@ -186,7 +187,7 @@ def _trained(path: Path, device: str) -> tuple[Trained | None, float]:
 
 
 def _conditions(device: str) -> dict[str, Any]:
-    """Return what a training has to share with its checkpoint."""
+    """Return the conditions that a training has to share with its checkpoint, as others could change its last bits."""
     return {
         "device": torch.device(device).type,
         "threads": torch.get_num_threads(),

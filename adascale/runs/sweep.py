@@ -154,7 +154,7 @@ def sweep(
 
 
 def _train(run: Run, *, folder: Path, device: str) -> Finished:
-    """Do a run, wherever this is, in one thread of PyTorch's."""
+    """Do a run, wherever this is, in one thread of PyTorch's, as every process may do one."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -177,10 +177,11 @@ def tables(entries: Iterable[Entry], store: Store) -> tuple[pd.DataFrame, pd.Dat
             curves[run.address] = evaluated[columns]
     if not rows:
         return pd.DataFrame(), pd.DataFrame()
+    # rows differ in the tuned parameters, which stand before the cost, and in the participation, which stands after it
     longest = [*max(rows, key=len)]
     last = longest[longest.index("cost") :]
     every = dict.fromkeys(name for row in rows for name in row)
-    first = [name for name in every if name not in last]  # with all tuned parameters
+    first = [name for name in every if name not in last]
     curve_table = pd.concat(curves, names=["run"]).reset_index("run")
     table = pd.DataFrame(rows, columns=[*first, *last])
     return table, curve_table.reset_index(drop=True)

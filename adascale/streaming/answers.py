@@ -22,7 +22,7 @@ class Answer(NamedTuple):
     """The devices that send, numbered from 1, if the policy chooses them; none of them if the round is skipped."""
 
     def line(self) -> str:
-        """Return the answer as comma-separated text with all digits, and with blanks between the devices."""
+        """Return the answer as comma-separated text with all digits, devices separated by blanks, None left out."""
         texts = [repr(value) for value in self[:-1] if value is not None]
         if self.senders is not None:
             texts.append(" ".join(map(str, self.senders)))

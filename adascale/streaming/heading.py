@@ -1,4 +1,4 @@
-"""The first line of a state: what the stream decides with, by which the state of another one is refused."""
+"""The heading of a stream's file: its policy and settings, by which the file of another stream is refused."""
 
 import hashlib
 import json
@@ -11,11 +11,11 @@ import numpy as np
 from adascale.channel import FloorLaw
 
 FORM = "adascale stream 3"
-_LONGEST = 100  # characters; of a longer value, the heading has the digest
+_LONGEST = 100  # characters of a value; of a longer one, the heading has a digest
 
 
 def heading(policy: Any, settings: dict[str, Any]) -> str:
-    """Return the line: the class of the policy, its parameters and the settings as text."""
+    """Return the line: the class of the policy, its public attributes and the settings as text."""
     names = (
         [field.name for field in fields(policy)]
         if is_dataclass(policy)
@@ -30,7 +30,7 @@ def heading(policy: Any, settings: dict[str, Any]) -> str:
 
 
 def check_heading(path: Path, there: str, here: str) -> None:
-    """Refuse the state of another stream, which has another heading."""
+    """Refuse a file whose heading ``there`` is not that of the stream ``here``, and name the first difference."""
     if not there.startswith(FORM):
         raise ValueError(
             f"{path} is not a stream state of this version: it begins with {there[:40]!r}"
@@ -52,7 +52,10 @@ def _text(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return what JSON can hold instead of a parameter: of a distribution, its quantiles."""
+    """Return what JSON can hold in place of a parameter: of a distribution its quantiles, of other objects the class.
+
+    Quantiles have nine digits, as another machine may round differently.
+    """
     if isinstance(value, FloorLaw):
         probabilities = (np.arange(100) + 0.5) / 100
         return [f"{quantile:.9g}" for quantile in value.quantile(probabilities)]

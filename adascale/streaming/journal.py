@@ -19,15 +19,15 @@ _DONE = b"."
 class Journal:
     """Lines of text after a heading, in a file that no other process can open meanwhile.
 
-    Each line ends in the CRC of all lines so far.  The line after one that is done begins with a dot, which is there as
-    soon as this is known.  A last line without its line break is dropped, as a killed process leaves it.  Lines that
-    are missing at the end, as in an older copy of the file, are not noticed.
+    Each line ends in the CRC of all lines so far.  When a line is :meth:`done`, a dot is written after its line break,
+    so that the next line begins with it.  A last line without its line break, as a killed process leaves it, is
+    dropped.  Lines that are missing at the end, as in an older copy of the file, are not noticed.
 
     Parameters
     ----------
     path : path-like, in an existing folder; a missing file is created, and one that is still empty at the end removed
     heading : str
-        First line of a new file, which is written with the first line that is appended.
+        First line of a new file, written with the first line that is appended; then that of the file, which may differ.
     """
 
     def __init__(self, path: str | os.PathLike[str], heading: str) -> None:
@@ -36,7 +36,7 @@ class Journal:
         """The lines after the heading when the file was opened."""
         self.pending = False
         """Whether the last line is not done yet."""
-        self._place = self.path.absolute()
+        self._place = self.path.absolute()  # the working directory may change
         self._size = self._crc = 0
         self._file = _open_locked(self.path)
         try:
@@ -53,6 +53,7 @@ class Journal:
         data = self._file.read()
         self._size = len(data)
         *lines, rest = data.split(b"\n")
+        # without one whole line, the file must be a heading that is cut off
         if not lines and not _sealed(self.heading, 0)[0].startswith(data):
             raise self._damaged("is no journal", 1)
         for number, line in enumerate(lines, start=1):
@@ -64,6 +65,7 @@ class Journal:
             self.lines.append(text)
         if lines:
             self.heading = self.lines.pop(0)
+        # of what follows the last line break, a dot is kept
         is_done = rest.startswith(_DONE)
         self.pending = bool(self.lines) and not is_done
         self._size += is_done - len(rest)
@@ -91,7 +93,7 @@ class Journal:
         self._crc, self.count, self.pending = crc, self.count + 1, True
 
     def done(self) -> None:
-        """Record that the last line is done."""
+        """Record that the last line is done; it is no longer pending."""
         if self.pending and not self._file.closed:
             self._file.write(_DONE)
             self._size += 1
@@ -122,7 +124,7 @@ def _sealed(text: str, crc: int) -> tuple[bytes, int]:
 
 
 def _open_locked(path: Path) -> BinaryIO:
-    """Open or create a file, lock it, and see to it that its folder has it."""
+    """Open or create a file, lock it, and bring its entry in the folder to the disk."""
     if sys.platform == "win32":
         raise ValueError("a journal needs file locks, which this system does not have")
     with contextlib.ExitStack() as opened:

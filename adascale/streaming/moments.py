@@ -14,10 +14,11 @@ from adascale.scenario import Scenario
 
 
 class Leakage:
-    """The leakage of rounds in a scenario, at the orders that a stream looks at.
+    """The leakage of rounds in a scenario, at the orders of a stream.
 
-    Log-moments have a column per order, and a row per kind of device: those with equal sampling rate and
-    ``unit_energy`` (:class:`~adascale.problem.LeakageTerms`).  If a policy ``selects`` who sends, a row is a device.
+    Log-moments, which are order - 1 times the Rényi leakage, have a column per order, and a row per kind of device:
+    those with equal sampling rate and ``unit_energy`` (:class:`~adascale.problem.LeakageTerms`).  If a policy
+    ``selects`` who sends, a row is a device.
     """
 
     def __init__(
@@ -44,9 +45,8 @@ class Leakage:
         selection = Selection(self._scenario, np.array([eta]), senders[:, None])
         sigma = selection.noise_multiplier[senders, 0]
         inverse = np.zeros(self._unit.size)
-        inverse[self._kind[senders]] = (
-            sigma**-2.0
-        )  # equal rate and unit energy give equal sigma
+        # the senders of a kind have the same sigma
+        inverse[self._kind[senders]] = sigma**-2.0
         moments = self._of_kinds(inverse)[self._kind]
         moments[~senders] = 0.0
         return moments
@@ -60,6 +60,7 @@ class Leakage:
         """Compute the largest epsilon of a device, and the mean, by :eq:`eq:rdp-to-dp` at the best order of each."""
         by_order = moments / (self.orders - 1) + self._conversion
         epsilon = np.maximum(by_order.min(axis=-1), 0.0)
+        # the conversion would give a device that never sent an epsilon above 0
         epsilon = np.where(moments.any(axis=-1), epsilon, 0.0)
         check.finite("epsilon of these rounds, at every order", epsilon)
         largest, mean = over_devices(np.repeat(epsilon, self._count)).values()

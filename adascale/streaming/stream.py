@@ -26,7 +26,7 @@ _SAME = 1e-9  # relative tolerance of a repeated answer, as another machine may 
 
 
 class _Decision(NamedTuple):
-    """What the policy decides in a round."""
+    """What the policy decides in a round: its next state, and eta in watts, 0 if nobody sends."""
 
     state: Any
     eta: float = 0.0
@@ -39,9 +39,11 @@ class _Progress(NamedTuple):
 
     answer: Answer
     state: Any
+    """State of the policy after this round."""
     moments: FloatArray
     """Log-moments of the rounds so far, a row per kind of device (if they select: per device), a column per order."""
     spent: float = 0.0
+    """Sum of the noise energies above the floor."""
     offset: int | None = None
     """The caller's number of a round minus its index here; None before the first number."""
     gain: Any = None
@@ -89,10 +91,12 @@ class Stream:
         arguments: list[Any] = [scenario]
         self._total = 0.0
         if self._spends:
+            # an array for the policy, and one number for the heading
             nu = check.positive("nu", budget)  # type: ignore[arg-type]
             budget = check.number("nu", nu, 0)
             arguments, self._total = [scenario, nu], scenario.num_rounds * budget
         elif not self._selects:
+            # a policy that guarantees an epsilon ignores its budget
             arguments.append(np.ones(()))
         check.finite(f"the budget of all {scenario.num_rounds} rounds", self._total)
         delta = check.fraction("delta", delta)
@@ -142,7 +146,8 @@ class Stream:
         min_gain : float, :math:`h_{\min,t}^2 > 0`, or for a policy that selects array_like, shape (M,)
             Of that one, the linear gains :math:`|h_{m,t}|^2` of all devices.
         number : float, optional
-            The caller's number of this round, which begins at 0 or 1; the last number again gets the same answer.
+            The caller's number of this round, which begins at 0 or 1; the last one with the same gain gets the same
+            answer.
         """
         gain = self._checked(min_gain)
         if number is not None:
@@ -216,7 +221,7 @@ class Stream:
                 f"rounds must be in order: expected round {text}, got {number:g}"
             )
         if self.finished:
-            self.passed_on()
+            self.passed_on()  # as who sends another round has all answers
             name = self.scenario.name
             raise ValueError(
                 f"all {self.scenario.num_rounds} rounds of {name} are answered"
@@ -244,6 +249,7 @@ class Stream:
         eta, senders = float(etas[0]), sending[:, 0]
         if not senders.any():
             return _Decision(state, 0.0, senders)
+        # the limit of a Selection; a little more is rounding
         share = senders.sum() / senders.size
         max_eta = share**2 * self.scenario.x_max * scaled[senders].min()
         if not 0 < eta <= max_eta * (1 + _SAME):
@@ -272,9 +278,12 @@ class Stream:
         return _Progress(answer, state, moments, spent, offset, gain)
 
     def _repeat(self, rounds: list[Any]) -> None:
-        """Decide these rounds again; refuse them if the decisions differ."""
+        """Decide these rounds of the file again; refuse them if a decision differs by more than rounding.
+
+        What was answered counts, not what is decided now.
+        """
         for gain, number, values in rounds:
-            before = _answer(values)
+            before = _read_answer(values)
             where = f"{self._journal.path}: round {before.round}"
             try:
                 decision = self._decide(gain)
@@ -294,7 +303,8 @@ class Stream:
             self._now = now._replace(answer=before)
 
 
-def _answer(values: list[Any]) -> Answer:
+def _read_answer(values: list[Any]) -> Answer:
+    """Return an answer from JSON, which has lists in place of tuples."""
     answer = Answer(*values)
     is_chosen = answer.senders is not None
     return answer._replace(senders=tuple(values[-1])) if is_chosen else answer
