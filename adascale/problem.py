@@ -240,7 +240,10 @@ class Problem:
         return np.broadcast_to(spend, np.broadcast_shapes(spend.shape, instances))
 
     def rdp(self, w: ArrayLike, alpha: float | None = None) -> FloatArray:
-        r"""Compute Rényi leakage :math:`\frac1M \sum_m \sum_t \rho_\alpha(q_m, \sigma_{m,t})` in nats, shape (...)."""
+        r"""Compute Rényi leakage :math:`\frac1M \sum_m \sum_t \rho_\alpha(q_m, \sigma_{m,t})` in nats, shape (...).
+
+        The order :math:`\alpha` is by default that of the scenario.
+        """
         leakage = RoundLeakage(self.scenario, alpha)
         if self.exposure is not None:
             rate = np.ravel(self.scenario.sampling_rate)[:, None]

@@ -47,9 +47,8 @@ def power_law_step(search: Search, ratio: float, decay: float) -> Search:
         low = x
     else:
         high = x
-    if (
-        0.1 < ratio < 10.0 and decay > 1.0
-    ):  # a rational approximation is good enough, and faster
+    # ratio^(1 / decay) - 1, for which a rational approximation is good enough near the root, and faster
+    if 0.1 < ratio < 10.0 and decay > 1.0:
         change = 2 * (ratio - 1) / ((decay - 1) * ratio + decay + 1)
     else:
         change = ratio ** (1 / decay) - 1

@@ -89,9 +89,8 @@ class Scenario:
             self._set("privacy_noise_power", check.number, _NUMBERS[0], most)
         self._set("order", check.order)
         if self.weights is not None:
-            if (
-                np.ndim(self.weights) == 0
-            ):  # one number for all devices, as other parameters may be
+            # one number may stand for all devices in other parameters only
+            if np.ndim(self.weights) == 0:
                 message = (
                     f"weights must be {self.num_devices} numbers, got {self.weights!r}"
                 )
@@ -123,7 +122,8 @@ class Scenario:
 
     @classmethod
     def _of_preset(cls, name: str) -> "Scenario":
-        return from_mapping(cls, read_preset(name)[1]["scenario"])
+        _, tables = read_preset(name)
+        return from_mapping(cls, tables["scenario"])
 
     @classmethod
     def from_toml(cls, path: str | os.PathLike[str]) -> "Scenario":
@@ -215,7 +215,7 @@ class Scenario:
 
     @property
     def noise_share(self) -> float:
-        """:math:`s_n`, the share of the noise power that protects, in (0, 1]: noise multipliers have its root."""
+        """:math:`s_n`, the share of the noise power that protects, in (0, 1]; noise multipliers grow as its root."""
         if self.privacy_noise_power is None:
             return 1.0
         return self.privacy_noise_power / self.noise_power

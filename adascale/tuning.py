@@ -55,9 +55,8 @@ def match_budget(
     """
     check.number("tolerance", tolerance, 1e-300)
     shape = problem.batch_shape[:-1] if averaged else problem.batch_shape
-    draws_axis = (
-        (1,) if averaged else ()
-    )  # of budgets and parameters, which all draws share
+    # of budgets and parameters, which all draws share
+    draws_axis = (1,) if averaged else ()
 
     def in_rows(array: FloatArray, *inner_shape: int) -> FloatArray:
         """Return an array of shape (instances, *inner_shape), whose first axis joins all axes of instances."""
@@ -129,8 +128,9 @@ def match_law(
     floor = draw_floors(scenario, law, draws, seed)
     gain = scenario.noise_scale / (scenario.x_max * floor)
     problem = Problem(scenario, gain, budget[..., None])
-    how: dict[str, Any] = {"guess": guess, "tolerance": tolerance, "averaged": True}
-    return match_budget(policy, problem, *statistics, **how)
+    return match_budget(
+        policy, problem, *statistics, guess=guess, tolerance=tolerance, averaged=True
+    )
 
 
 def _log_guess(guess: Any, whole: Problem, shape: tuple[int, ...]) -> FloatArray:
@@ -170,8 +170,7 @@ def draw_floors(scenario: Scenario, law: FloorLaw, draws: int, seed: int) -> Flo
     check.entries("floors of instances x draws x rounds", *shape)
     streams = np.random.SeedSequence(check.whole("seed", seed, 0)).spawn(draws)
     share = np.stack([np.random.default_rng(stream).random(T) for stream in streams])
-    share = np.maximum(
-        share, 2.0**-54
-    )  # a share of 0, which has no quantile; others are at least 2^-53
+    # a share of 0 has no quantile; all others are at least 2^-53
+    share = np.maximum(share, 2.0**-54)
     floor = law.quantile(share.reshape(*share.shape, *[1] * len(law.batch_shape)))
     return np.ascontiguousarray(np.moveaxis(floor, (0, 1), (-2, -1)))

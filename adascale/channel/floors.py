@@ -95,9 +95,8 @@ class FloorLaw:
                 # the last steps may be rounding errors of a mean cost that has fewer digits than the level
                 close = 4e-16 if turn < 900 else 1e-10
                 done |= np.abs(step) <= close * level
-                done |= (level == most) & (
-                    over <= 0
-                )  # there this round alone spends b, up to rounding
+                # at most, this round alone spends b, up to rounding
+                done |= (level == most) & (over <= 0)
                 done &= np.isfinite(level)
                 if done.all():
                     return np.where(budget > 0, level, 0.0)

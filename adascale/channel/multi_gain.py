@@ -168,10 +168,8 @@ class AntennaSelection(Rayleigh):
 
     def draw(self, num_devices: int, num_rounds: int, seed: Seeds) -> Channel:
         distance, path_loss, first, _ = super().draw(num_devices, num_rounds, seed)
-        shape = (
-            num_rounds,
-            2 * self.antennas - 2,
-        )  # real and imaginary parts of the other antennas
+        # real and imaginary parts of the other antennas
+        shape = num_rounds, 2 * self.antennas - 2
         normal = each_device(
             seed, num_devices, _ANTENNAS, lambda rng: rng.standard_normal(shape)
         )

@@ -238,18 +238,25 @@ def _tuned_on_draws(draws: int, seed: int, method: Method, known: Known) -> Poli
     given = statistics(method, known)
     law = given.pop("law")
     build = partial(_of_value, method)
-    options: Arguments = {
-        "draws": draws,
-        "seed": seed,
-        "guess": method.policy.guess,
-    }
-    what: Any = build, known.scenario, known.budget, law
-    return build(tuning.match_law(*what, *given.values(), **options), *given.values())
+    budget: Any = known.budget
+    value = tuning.match_law(
+        build,
+        known.scenario,
+        budget,
+        law,
+        *given.values(),
+        draws=draws,
+        seed=seed,
+        guess=method.policy.guess,
+    )
+    return build(value, *given.values())
 
 
-def _of_value(method: Method, value: FloatArray, *mean_gain: FloatArray) -> Policy:
+def _of_value(
+    method: Method, value: FloatArray, mean_gain: FloatArray | None = None
+) -> Policy:
     """Build the class with a value of the tuned parameter, and the mean gains if it needs them."""
-    given = dict(zip(["mean_gain"], mean_gain, strict=False))
+    given = {} if mean_gain is None else {"mean_gain": mean_gain}
     return _construct(method.policy, {method.tuned: value} | given | method.fixed)
 
 

@@ -29,7 +29,7 @@ def _check_arguments(label: str, policy: type[Policy], options: Arguments) -> No
     accepted = {**own}
     for builder in builders:
         accepted |= signature(builder).parameters
-    if any(one.kind is Parameter.VAR_KEYWORD for one in accepted.values()):
+    if any(item.kind is Parameter.VAR_KEYWORD for item in accepted.values()):
         return  # with **options, the class checks them itself
     for name in options.keys() - accepted.keys():
         listed = ", ".join(key for key in own if key not in ("mean_gain", "law"))

@@ -47,7 +47,10 @@ class LyapunovMatch(NamedTuple):
 def best_lyapunov(
     problem: Problem, *_: Any, relative_rates: ArrayLike | None = None
 ) -> LyapunovPowerControl:
-    """Return the policy of Shi et al. with the smallest epsilon at delta = 1e-5 (:func:`match_lyapunov`)."""
+    """Return the policy of Shi et al. with the smallest epsilon at delta = 1e-5 (:func:`match_lyapunov`).
+
+    Mean gains, which every function that builds a policy is given, play no role.
+    """
     match = match_lyapunov(problem, relative_rates)
     return LyapunovPowerControl(match.penalty, match.rate)
 

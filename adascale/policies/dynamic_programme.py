@@ -251,9 +251,8 @@ def _inverse(price: float, guess: float, terms: LeakageTerms, few: bool) -> floa
 @inlined
 def _at(b: float, points: int, horizon_budget: float) -> float:
     """Return the position of a budget among those of a table, from 0 to points - 1."""
-    x = np.log(max(b / horizon_budget, 1e-300)) / _STEP + (
-        points - 1
-    )  # no logarithm of 0
+    share = max(b / horizon_budget, 1e-300)  # 0 has no logarithm
+    x = np.log(share) / _STEP + (points - 1)
     return min(max(x, 0.0), points - 1.0)
 
 

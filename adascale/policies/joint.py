@@ -141,9 +141,8 @@ def _best(state: JointState, gain: FloatArray) -> tuple[FloatArray, BoolArray]:
     """Return eta (..., T) and senders (..., M, T) for scaled gains (..., M, T), at the price of the state."""
     scenario = state.scenario
     M = scenario.num_devices
-    share = (
-        np.arange(1, M + 1)[:, None] / M
-    )  # kappa; axis -2 is for the number K of senders
+    # kappa = K / M, with the number K of senders on axis -2
+    share = np.arange(1, M + 1)[:, None] / M
     log_price = state.log_price[..., None, None]
     # in u = kappa^2 w, kappa f(u) + lambda u / kappa^2 is least where |f'(u)| = lambda / kappa^3
     log_slope = log_price - 3 * np.log(share)

@@ -96,9 +96,8 @@ def _scalings(
     eta = np.empty(cap.shape)
     for i in range(cap.shape[0]):
         for t in range(cap.shape[1]):
-            unlimited = math.sqrt(
-                V[i] * weight[t] / queue[i]
-            )  # inf while the queue is empty
+            # infinite while the queue is empty
+            unlimited = math.sqrt(V[i] * weight[t] / queue[i])
             eta[i, t] = min(unlimited, cap[i, t])
             queue[i] = max(queue[i] + eta[i, t] - rate[i], 0.0)
     return eta

@@ -228,9 +228,8 @@ class _Search:
             estimated = estimate(x)
             with np.errstate(all="ignore"):
                 secant = np.divide(excess - last_excess, estimated - last_estimated)
-            if (
-                0.3 < secant < 9
-            ):  # else the two points are too close together, or at a jump
+            # other slopes are of points too close together, or at a jump
+            if 0.3 < secant < 9:
                 slope = float(secant)
             last_excess = excess
             last_estimated = estimated

@@ -262,9 +262,8 @@ class Truncated(Selecting):
         ranked = np.sort(scaled, axis=-2)
         order = np.argsort(ranked.reshape(*outer, M * T), axis=-1)
         edge = np.take_along_axis(ranked.reshape(order.shape), order, axis=-1)
-        rise = rises[
-            order // T
-        ]  # of M x T gains, numbered device by device in the order of their ranks
+        # order // T is the rank of a gain in its round, 0 for the weakest
+        rise = rises[order // T]
         risen = np.insert(rise[..., :-1], 0, 0, axis=-1)
         # A for a threshold up to each gain, below which weaker ones have dropped out
         A = 1 + np.cumsum(risen, axis=-1) / T
