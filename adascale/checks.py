@@ -160,7 +160,7 @@ def entries(name: str, *shape: int) -> None:
 
 
 def finite(what: str, *arrays: ArrayLike) -> None:
-    """Require that every entry is finite: of arrays that were computed, so that no argument can be named."""
+    """Require that computed arrays are finite; the error says ``what`` they are, as no one argument is to blame."""
     if not all(np.isfinite(array).all() for array in arrays):
         raise ValueError(f"beyond floating point: {what}")
 

@@ -62,7 +62,7 @@ class RoundLeakage:
         w = check.positive("noise_energy", noise_energy)
         try:
             value = _map_leakage(w.ravel(), self.terms, slope).reshape(w.shape)
-        except ZeroDivisionError:  # w, or w squared in the slope, underflows to 0
+        except ZeroDivisionError:  # in the slope, the square of w underflows to 0
             value = np.full(w.shape, np.inf)
         least = w.min(initial=np.inf)
         check.finite(
@@ -306,9 +306,9 @@ def first_of(bad: BoolArray, values: FloatArray, limits: FloatArray) -> str:
 def scaling(
     noise_energy: FloatArray, floor: FloatArray, max_eta: FloatArray, noise_scale: float
 ) -> FloatArray:
-    r"""Compute :math:`\eta_t = d \sigma_n^2 / w_t`, in which rounding does not exceed or miss the power limit.
+    r"""Compute :math:`\eta_t = d \sigma_n^2 / w_t`, which is exactly ``max_eta`` at the floor, and never above it.
 
-    At the floor it is exactly ``max_eta``; ``noise_scale`` is :math:`d \sigma_n^2`.
+    A quotient alone might be rounded beyond the power limit.  ``noise_scale`` is :math:`d \sigma_n^2`.
     """
     eta = np.minimum(noise_scale / noise_energy, max_eta)
     return np.where(noise_energy > floor, eta, max_eta)

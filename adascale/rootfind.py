@@ -84,8 +84,8 @@ def solve(
 ) -> float:
     """Find where a function crosses 0 between ``low`` and ``high``, by Chandrupatla's method; NaN if it does not.
 
-    SciPy has this method in ``scipy.optimize.elementwise``, which is slow to import.  The root is within a relative
-    ``tolerance``, or is as near to 0 as 1e-300.
+    SciPy has this method in ``scipy.optimize.elementwise``, which is slow to import.  The search ends at a bracket
+    whose width is twice ``tolerance``, relative to the root.
     """
     a = low
     b = high
@@ -148,8 +148,8 @@ def widen(
 ) -> tuple[FloatArray, FloatArray]:
     """Return lower and upper ends, within +- ``limit``, between which many continuous functions change sign.
 
-    Each search goes from ``start``, shape (n,), in steps that begin with ``step`` and grow by half.  It goes where the
-    absolute value falls first, and if it gets to the limit without a root, the other way.  A function without a root
+    Each search goes from ``start``, shape (n,), in steps that begin with ``step`` and grow by half.  First it goes
+    where the absolute value falls, and if there is no root up to the limit, the other way.  A function without a root
     has no change of sign between its ends.
     """
     low = np.array(start, dtype=float, ndmin=1)
@@ -187,8 +187,8 @@ def find_roots(
 ) -> tuple[FloatArray, FloatArray]:
     """Find the roots of many functions between ``low`` and ``high`` by Chandrupatla's method, and the values there.
 
-    A search ends at a value of at most ``tolerance``, or if its bracket has no digit left to gain.  Both results are
-    NaN without a change of sign.  The values of the functions must be finite or NaN (:func:`bounded`).
+    A search ends at a value of at most ``tolerance``, with a bracket that has no digit left to gain, or after 60 steps.
+    Both results are NaN without a change of sign.  The values of the functions must be finite or NaN (:func:`bounded`).
     """
     from scipy.optimize import elementwise  # slow to import
 

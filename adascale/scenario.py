@@ -164,7 +164,7 @@ class Scenario:
             for name, value in asdict(self).items()
             if value is not None
         ]
-        # a value in JSON is one in TOML, which forbids surrogates (written without ensure_ascii) and a bare DEL
+        # values in JSON are values in TOML, but TOML forbids escaped surrogates (so no ensure_ascii) and a bare DEL
         return "".join(lines).replace("\x7f", "\\u007f")
 
     @property

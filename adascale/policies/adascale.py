@@ -200,7 +200,7 @@ def all_rounds(
 def advance(
     search: Search, slope: float, curvature: float, Q: float, least: float
 ) -> Search:
-    """Step towards the w >= ``least``, the floor, at which V F'(w) + Q + w - floor is 0, or to the floor without one.
+    """Step towards the w >= ``least``, the floor, at which V F'(w) + Q + w - floor is 0, or to the floor if none is.
 
     ``slope`` and ``curvature`` are V F' and V F'' at w = max(x, floor).
     """

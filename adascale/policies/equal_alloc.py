@@ -31,7 +31,8 @@ class EqualAlloc(CompiledPolicy):
         r"""Find the budget that guarantees :math:`\varepsilon` for every device, before round 0 and on every channel.
 
         As floors are positive, :math:`w_t \ge \nu`, hence :math:`\varepsilon_m \le \varepsilon(q_m, \sigma_m(\nu), T)`.
-        The noise multiplier with this epsilon is found for each kind of device, and the largest :math:`\nu` is needed.
+        The noise multiplier with this epsilon is found for each kind of device; the largest :math:`\nu` is enough for
+        all.
 
         Parameters
         ----------

@@ -25,7 +25,7 @@ class JointState(NamedTuple):
     log_price: FloatArray
     r""":math:`\ln\lambda` of every instance."""
     remaining: FloatArray
-    """Noise energy left for all later rounds together; inf if the price is given."""
+    """Noise energy left for the round to decide and all later ones together; inf if the price is given."""
     later: int
     """Number of rounds after the one to decide."""
     energy: FloatArray

@@ -25,7 +25,7 @@ class LearnState(HorizonState):
     """The floors seen, and the last water level."""
 
     runs: FloatArray
-    """The t floors seen, in sorted runs, and their sums within each run, shape (instances, 2, t).
+    """The t floors of a prior and of rounds, in sorted runs, and their sums in each run, shape (instances, 2, t).
 
     The lengths of the runs are the powers of 2 that add up to t, the longest first: so a floor is added, and the floors
     below a level are counted, without sorting all of them again.
@@ -114,7 +114,7 @@ class _Options(NamedTuple):
     hard: bool
     """Whether the budget is a hard constraint, not met on average."""
     margin: float
-    """The safety margin; 0 on average."""
+    """The safety margin; 0 if the budget is met on average."""
     num_frozen: float
     """Number of rounds at the end whose level is frozen; 0 with a hard constraint."""
     imaginary: int
@@ -138,7 +138,10 @@ def _spend(
     level: FloatArray,
     options: _Options,
 ) -> FloatArray:
-    """Return what each round of every row spends, and update ``runs``, whose last entries are the floors to add."""
+    """Return what each round of every row spends, and update ``runs, moments, remaining`` and ``level``.
+
+    The last entries of ``runs`` are the floors of these rounds, which are added one by one.
+    """
     spend = np.empty(floor.shape)
     before = runs.shape[2] - floor.shape[1]
     for i in range(floor.shape[0]):
