@@ -253,7 +253,7 @@ class _Task(NamedTuple):
 
 
 def _measure(task: _Task) -> "pd.DataFrame":
-    r"""Return a row for each instance, which is a level and a realisation; NaN are costs of targets out of reach.
+    r"""Return a row for each instance, a level in a realisation; cost and leakages are NaN if it cannot be reached.
 
     A policy is built for all instances at once.  Where that fails, the instances are halved until those that cannot
     reach their budget are alone.
@@ -266,6 +266,7 @@ def _measure(task: _Task) -> "pd.DataFrame":
     R = len(drawn.mean_gain)
     shape = np.broadcast_shapes(spend.shape, (R,))
     spend_of = np.broadcast_to(spend, shape).ravel()
+    # instance k R + r is level k in realisation r; parts are instances that are still to be measured together
     reachable = np.flatnonzero(spend_of > 0)
     parts = [reachable] if reachable.size else []
     tables = [pd.DataFrame(columns=["cost", "epsilon"], dtype=float)]
@@ -306,6 +307,7 @@ def _spend(task: _Task) -> FloatArray:
         return levels + mean_floor if method.chooses_senders else levels
     if task.key == "target_total":
         return levels if method.chooses_senders else levels - mean_floor
+    # a method that guarantees each epsilon, or whose parameter is given, has nothing to spend: any number > 0 will do
     is_fixed = _has_no_budget(method) and "future" not in method.needs
     return levels if is_fixed else _least_spend(task)
 
