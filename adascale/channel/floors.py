@@ -265,7 +265,7 @@ class FadingFloors(FloorLaw):
 
 
 def _check_survival(survival: Callable[[FloatArray], ArrayLike]) -> None:
-    """Check that a function is one minus a distribution function."""
+    """Refuse a function that is clearly not one minus a distribution function, by its values at 400 points."""
     share = np.asarray(survival(np.geomspace(1e-12, 1e3, 400)), dtype=float)
     falls = share.shape == (400,) and (np.diff(share) <= 1e-12).all()
     if not (falls and 0.99 <= share[0] <= 1 + 1e-12 and 0 <= share[-1] <= 0.01):

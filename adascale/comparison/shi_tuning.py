@@ -129,6 +129,7 @@ def _rates_between(pairs: "pd.DataFrame", best: FloatArray) -> FloatArray:
     tried_rates = pairs.groupby("instance")["relative_rate"].unique()
     for tried, middle in zip(tried_rates, best, strict=True):
         rates = np.sort(tried)
+        # the best rate may be the lowest or the highest one
         rates = np.concatenate([rates[:1] / 2, rates, rates[-1:] * 2])
         at = np.searchsorted(rates, middle)
         low = middle - rates[at - 1]

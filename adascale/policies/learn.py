@@ -155,8 +155,9 @@ def _spend(
             _add(runs[i], number)
             if n > options.num_frozen:
                 counted = min(coherence, n)
-                decays = np.log(max(n / coherence, 1.0))
-                m = n - counted + options.margin * (1 + coherence) / 2 * decays
+                # of the rounds left that count as independent
+                log_rounds = np.log(max(n / coherence, 1.0))
+                m = n - counted + options.margin * (1 + coherence) / 2 * log_rounds
                 share = m / (number + options.imaginary)
                 level[i] = _level(
                     runs[i], number, w, counted, share, remaining[i], level[i]

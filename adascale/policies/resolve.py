@@ -89,9 +89,10 @@ class ReSolve(OnlinePolicy):
             coherence = np.reshape(coherences, np.shape(floor))
         if hard or n > self.hold * state.scenario.num_rounds:
             counted = np.minimum(coherence, n)
-            decays = np.log(np.maximum(n / coherence, 1.0))
+            # of the rounds left that count as independent
+            log_rounds = np.log(np.maximum(n / coherence, 1.0))
             margin = self.safety_margin if hard else 0.0
-            later = n - counted + margin * (1 + coherence) / 2 * decays
+            later = n - counted + margin * (1 + coherence) / 2 * log_rounds
             level = state.law.shared_level(
                 state.remaining / counted, floor, later / counted, level
             )

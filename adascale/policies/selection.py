@@ -226,6 +226,7 @@ class Truncated(Selecting):
         self, scenario: Scenario, accountant: Accountant = RENYI, delta: float = 1e-5
     ) -> FloatArray:
         r"""Compute the largest :math:`\varepsilon` of a device that sends in all T rounds, which no channel exceeds."""
+        # the noise energy w_0 of a sender is the floor of rounds whose weakest gain is the threshold
         threshold = self.start(scenario).value[..., None]
         gain = threshold.repeat(scenario.num_rounds, axis=-1)
         everyone = Problem(scenario, gain, 1.0)
