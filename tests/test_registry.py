@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from adascale import registry
-from companion.theory import optimal_cvxpy
+from companion.training.weighted_optimal import WeightedOptimal
 
 
 def test_every_name_is_found_and_named_back():
@@ -21,13 +21,10 @@ def test_every_name_is_found_and_named_back():
 
 
 def test_own_code_is_found_by_its_module():
-    name = registry.name_of("policies", optimal_cvxpy.OptimalCvxpy)
-    assert name == "companion.theory.optimal_cvxpy:OptimalCvxpy"
-    assert registry.find("policies", name) == (
-        name,
-        "OptimalCvxpy",
-        optimal_cvxpy.OptimalCvxpy,
-    )
+    name = registry.name_of("policies", WeightedOptimal)
+    assert name == "companion.training.weighted_optimal:WeightedOptimal"
+    found = registry.find("policies", name)
+    assert found == (name, "WeightedOptimal", WeightedOptimal)
 
 
 @pytest.mark.parametrize(
