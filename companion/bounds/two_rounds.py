@@ -28,12 +28,10 @@ def two_round_delta(
     s1, s2 = (float(sigma) ** -2 for sigma in noise_multiplier)
     root = math.sqrt(s2)
 
-    def place(y):
-        return (np.log((y - 1 + q) / q) + s2 / 2) / root
-
-    end = float(place(strike / (1 - q)))  # beyond it every e^{L_1} counts
-    other = strike / (1 - q + q * np.exp(np.linspace(-30, 60, 181)))
-    edges = np.r_[place(other[other > 1 - q]), end, np.arange(-10, 10 + root, 0.5)]
+    # beyond it every e^{L_1} counts, and below it the price bends
+    end = (math.log((strike / (1 - q) - 1 + q) / q) + s2 / 2) / root
+    near = end - np.geomspace(1e-6, 20 + root, 50)
+    edges = np.r_[near, end, np.arange(-10, 10 + root, 0.25)]
     edges = np.unique(np.clip(edges, -10, end))
     half = np.diff(edges)[:, None] / 2
     x = edges[:-1, None] + half * (1 + _GAUSS[0])
