@@ -70,20 +70,17 @@ def filled_lyapunov(
     of the realisation, :math:`\tau` being their :func:`capped_level` at the rate.
     """
 
-    def build(rate, multiple, *caps):
-        relative = multiple[..., 0]
-        rest = capped_level(caps[0], rate) if caps else rate
-        return LyapunovPowerControl(
-            relative * rate**3, rate, initial_queue=relative * rate**3 / rest**2
-        )
+    def build(rate, multiple, caps):
+        penalty = multiple[..., 0] * rate**3
+        rest = capped_level(caps, rate) if capped else rate
+        return LyapunovPowerControl(penalty, rate, initial_queue=penalty / rest**2)
 
     if multiple is None:
         match = match_lyapunov(problem)
         multiple = match.penalty / match.rate**3
-    multiples = np.broadcast_to(multiple, problem.batch_shape)[..., None]
-    constants = (
-        multiples,
-        np.broadcast_to(problem.max_eta, (*problem.batch_shape, problem.num_rounds)),
-    )[: 1 + capped]
+    lanes = problem.batch_shape
+    multiples = np.broadcast_to(multiple, lanes)[..., None]
+    caps = np.broadcast_to(problem.max_eta, (*lanes, problem.num_rounds))
     guess = problem.eta(Optimal().schedule(problem)).mean(axis=-1)
-    return build(match_budget(build, problem, *constants, guess=guess), *constants)
+    rate = match_budget(build, problem, multiples, caps, guess=guess)
+    return build(rate, multiples, caps)

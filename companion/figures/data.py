@@ -26,15 +26,11 @@ def drawn_data(figure: Figure) -> pd.DataFrame:
     for number, axes in enumerate(figure.axes, 1):
         panel = _panel(number, axes)
         for series, kind, points in _series(axes):
-            part = pd.DataFrame(
-                points, columns=COLUMNS[3 : 3 + points.shape[1]]
-            ).reindex(columns=COLUMNS[3:])
-            parts.append(
-                part.assign(panel=panel, series=series, drawn_as=kind)[COLUMNS]
-            )
+            part = pd.DataFrame(points, columns=COLUMNS[3 : 3 + points.shape[1]])
+            parts.append(part.assign(panel=panel, series=series, drawn_as=kind))
     if not parts:
         return pd.DataFrame(columns=COLUMNS)
-    table = pd.concat(parts, ignore_index=True)
+    table = pd.concat(parts, ignore_index=True).reindex(columns=COLUMNS)
     return table.dropna(axis="columns", how="all")
 
 

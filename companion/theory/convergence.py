@@ -248,31 +248,26 @@ def reuse_breaks(samples: int, batch_second_moment: float) -> int:
     return int(T[holds[-1]]) + 1 if holds.size else int(T[0])
 
 
-def server_decay(
-    zeta: float, batch_size: float = 1.0, dataset_size: float = 100.0
-) -> int:
+def server_decay(zeta: float, variance: float = 0.99) -> int:
     r"""From how many rounds on weight decay :math:`\zeta` by the server breaks the bound: one device and dimension.
 
     All samples are equal, and the moments of :math:`e_t = (1 + \zeta)\theta_t - 1` are known from
 
     .. math:: e_{t+1} = (1 - \lambda (1 + \zeta) - \lambda \delta_t)\, e_t + \zeta \lambda \delta_t, \qquad e_0 = -1
 
-    with :math:`\lambda = 1 / (4 (1 + \zeta))` and :math:`\delta_t = |\mathcal B_t| / B - 1`, of variance
-    :math:`(1 - q)/B`.  The right side is 4 over the number of rounds, whatever :math:`\zeta` is.
+    with :math:`\lambda = 1 / (4 (1 + \zeta))` and :math:`\delta_t = |\mathcal B_t| / B - 1`, whose variance
+    :math:`(1 - q)/B` is that of batches of one sample of a hundred.  The right side is 4 over the number of rounds,
+    whatever :math:`\zeta` is.
     """
-    variance = (1 - batch_size / dataset_size) / batch_size
     rate = 1 / (4 * (1 + zeta))
-    # of e and of e squared, in a round
-    mean = 0.75
     keep = 0.75**2 + rate**2 * variance
     rest = rate**2 * zeta**2 * variance / (1 - keep)  # E e^2 in the long run
-    # E e^2 = rest + (1 - rest - push) keep^t + push mean^t
-    push = 2 * rate**2 * zeta * variance / (mean - keep)
+    # E e^2 = rest + first keep^t + push 0.75^t
+    push = 2 * rate**2 * zeta * variance / (0.75 - keep)
+    first = 1 - rest - push
 
     def total(T):
-        decaying = (1 - rest - push) * (1 - keep**T) / (1 - keep) + push * (
-            1 - mean**T
-        ) / (1 - mean)
+        decaying = first * (1 - keep**T) / (1 - keep) + push * (1 - 0.75**T) / 0.25
         return float(T * rest + decaying)
 
     return bisect.bisect_left(range(10**15), True, key=lambda T: total(T) > 4)

@@ -48,11 +48,8 @@ def scaling_table(
     for seed in seeds:
         fading = channel.draw(scenario.num_devices, horizons[-1], seed)
         min_gain = scenario.min_gain(fading.gain)
-        scale = (
-            scenario.noise_scale
-            / scenario.x_max
-            * (1 / scenario.mean_gain(fading.path_loss)).sum()
-        )
+        mean_gain = scenario.mean_gain(fading.path_loss)
+        scale = channel.RayleighFloors.of(scenario, mean_gain).scale
         unit = budget / -float(leakage.slope(stationary_level(scale, budget)))
         for T in horizons:
             problem = Problem(scenario, min_gain[:T], budget)
