@@ -66,10 +66,15 @@ def typical_floors() -> NDArray[np.float64]:
     scenario = SCENARIOS["mnist"]
     codes = loss_codes("rayleigh", 0)[: scenario.num_rounds]
     unit = float(RoundLeakage(scenario).unit_energy[0])
-    scale = scenario.noise_scale / scenario.x_max * scenario.batch_second_moment
-    floor = np.sort(float(scale) * 10 ** (codes / GAIN_STEPS)).reshape(20, -1)
+    floor = np.sort(_floor_scale(scenario) * 10 ** (codes / GAIN_STEPS)).reshape(20, -1)
     leaked = np.expm1(unit / (floor + TYPICAL_BUDGET)).mean(axis=1)
     return unit / np.log1p(leaked) - TYPICAL_BUDGET
+
+
+def _floor_scale(scenario):
+    """Return what a floor is over the gain |h|^2."""
+    scale = scenario.noise_scale / scenario.x_max * scenario.batch_second_moment
+    return float(scale)
 
 
 def explorer_script() -> str:
@@ -80,10 +85,7 @@ def explorer_script() -> str:
             "devices": scenario.num_devices,
             "rate": float(scenario.sampling_rate),
             "unit": float(RoundLeakage(scenario).unit_energy[0]),
-            # a floor is this over the gain |h|^2
-            "floorScale": float(
-                scenario.noise_scale / scenario.x_max * scenario.batch_second_moment
-            ),
+            "floorScale": _floor_scale(scenario),
         }
         for name, scenario in SCENARIOS.items()
     }

@@ -84,6 +84,4 @@ def both_slopes(
     leakage: RoundLeakage, energy: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """F' and F''."""
-    both = np.array([slopes(float(w), leakage.terms, False) for w in np.ravel(energy)])
-    first, second = both.T.reshape(2, *np.shape(energy))
-    return first, second
+    return np.vectorize(lambda w: slopes(w, leakage.terms, False))(energy)

@@ -49,15 +49,11 @@ def block_floors(
     rng: np.random.Generator, scales: ArrayLike, num_blocks: int, num_rounds: int
 ) -> BlockFloors:
     r"""Draw rounds of :math:`J` blocks with independent Rayleigh fading, for devices of the scales :math:`\omega_m`."""
-    worst = np.zeros((num_blocks, num_rounds))
-    means = np.zeros(num_rounds)
-    first = np.zeros(num_rounds)
-    for omega in np.asarray(scales):
-        floor = omega / rng.exponential(size=worst.shape)
-        worst = np.maximum(worst, floor)
-        means = np.maximum(means, floor.mean(axis=0))
-        first = np.maximum(first, floor[0])
-    return BlockFloors(first, worst.max(axis=0), means, worst.mean(axis=0))
+    omega = np.reshape(scales, (-1, 1, 1))
+    floor = omega / rng.exponential(size=(omega.size, num_blocks, num_rounds))
+    worst = floor.max(axis=0)
+    means = floor.mean(axis=1).max(axis=0)
+    return BlockFloors(worst[0], worst.max(axis=0), means, worst.mean(axis=0))
 
 
 def blocks_of(scenario: Scenario) -> int:
