@@ -262,20 +262,9 @@ def _convex(values, b):
     return values
 
 
-@njit(cache=True, nogil=True)
 def hull(values: FloatArray, b: FloatArray) -> FloatArray:
     """Return the lower convex hull of values at nodes, at these nodes."""
-    corners = np.empty(values.size, dtype=np.int64)
-    count = 0
-    for k in range(values.size):
-        while count > 1:
-            i = corners[count - 2]
-            j = corners[count - 1]
-            if (values[j] - values[i]) * (b[k] - b[i]) < (values[k] - values[i]) * (
-                b[j] - b[i]
-            ):
-                break
-            count -= 1
-        corners[count] = k
-        count += 1
-    return np.interp(b, b[corners[:count]], values[corners[:count]])
+    found = scipy.spatial.ConvexHull(np.column_stack([b, values]))
+    below = found.equations[:, 1] < 0
+    corners = np.unique(found.simplices[below])
+    return np.interp(b, b[corners], values[corners])
