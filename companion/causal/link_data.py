@@ -8,7 +8,7 @@ of this repository.
 from collections.abc import Callable
 from itertools import permutations
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -33,6 +33,11 @@ class Realisation(NamedTuple):
     """:math:`|h|^2` of the rounds before them, shape (M, N)."""
     gain: FloatArray
     """:math:`|h|^2` of the evaluated rounds, shape (M, T)."""
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """The columns that name it in a table."""
+        return {"trace": self.trace, "group": self.group, "window": self.window}
 
 
 def cc1000_dbm(counts: FloatArray) -> FloatArray:
@@ -89,19 +94,19 @@ def evidence(gain: FloatArray) -> pd.DataFrame:
     deviations a sample, of readings less their mean over 40 s.
     """
     counts = (-45.5 - 10 * np.log10(gain)) * 1024 / 150
-    spread = counts.std(axis=1)
-    links = _by_pair(counts)
-    mean = links.mean(axis=-1)
-    ways = [each[np.triu_indices(NODES, 1)] for each in (mean, mean.T)]
+    mean = counts.mean(axis=1)
+    ways = _by_pair(mean)
+    upper = np.triu_indices(NODES, 1)
     new = np.diff(counts.reshape(NODES, NODES - 1, -1)).round() != 0
     changed = new.sum(axis=1)
     until, since = _growth_of_differences(counts, changed > 0)
+    spread = scipy.stats.spearmanr(mean, counts.std(axis=1))
     facts = {
         "lowest": counts.min().round(),
         "highest": counts.max().round(),
         "skewed up": np.mean(scipy.stats.skew(counts, axis=1) > 0),
-        "mean and spread": scipy.stats.spearmanr(counts.mean(axis=1), spread).statistic,
-        "both directions": np.corrcoef(ways)[0, 1],
+        "mean and spread": spread.statistic,
+        "both directions": np.corrcoef(ways[upper], ways.T[upper])[0, 1],
         "rows that change": np.mean([block[block > 0].mean() for block in changed]),
         "samples a broadcast": np.mean(counts.shape[1] / np.sum(changed > 0, axis=1)),
         "until": until,
@@ -111,8 +116,8 @@ def evidence(gain: FloatArray) -> pd.DataFrame:
 
 
 def _by_pair(rows):
-    """Arrange the rows of the file by the sender and the receiver, shape (14, 14, samples); NaN for a mote's own."""
-    pairs = np.full((NODES, NODES, rows.shape[1]), np.nan)
+    """Arrange the rows of the file by sender and receiver, shape (14, 14, ...); NaN for a mote's own."""
+    pairs = np.full((NODES, NODES, *rows.shape[1:]), np.nan)
     pairs[~np.eye(NODES, dtype=bool)] = rows
     return pairs
 

@@ -5,8 +5,9 @@ the methods did.  None without the future sees a round before it comes: what it 
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pandas as pd
 from tqdm import tqdm
 
 from adascale import accounting, channel, policies
-from adascale.channel import ChannelModel, EmpiricalFloors, FloorLaw, Rayleigh
+from adascale.channel import Rayleigh
 from adascale.comparison import PolicyBuilder, TunedOnModel
 from adascale.errors import BudgetNotReached
 from adascale.policies import Policy
@@ -57,17 +58,6 @@ _KEYS = ["trace", "group", "window"]
 _STORED = ("cost", "rdp", "epsilon", "exact")
 
 
-@dataclass(frozen=True)
-class Past(ChannelModel):
-    """What is believed by a server that has measured floors before: these, in any order."""
-
-    min_gain: tuple[float, ...] = ()
-
-    def floor_law(self, scenario: Scenario, mean_gain: object) -> FloorLaw:
-        """Return the law of the floors seen."""
-        return EmpiricalFloors.of(scenario, self.min_gain)
-
-
 @cache
 def _reference_floor():
     """Return the median floor of the paper's channel, over rounds and 200 placements of ten devices."""
@@ -87,14 +77,12 @@ def problem_of(measured: Realisation, scale: float = 1.0) -> tuple[Problem, Floa
         num_devices=len(measured.gain),
         num_rounds=measured.gain.shape[1],
     )
-    past = measured.past
-    gain = measured.gain
+    factor = 1.0
     if not np.isnan(scale):
-        median = np.median(scenario.floor(scenario.min_gain(past)))
-        factor = float(median / (scale * _reference_floor()))
-        past = past * factor
-        gain = gain * factor
-    return Problem(scenario, scenario.min_gain(gain), BUDGET), past
+        median = np.median(scenario.floor(scenario.min_gain(measured.past)))
+        factor = float(median) / (scale * _reference_floor())
+    min_gain = scenario.min_gain(factor * measured.gain)
+    return Problem(scenario, min_gain, BUDGET), factor * measured.past
 
 
 def methods(
@@ -106,9 +94,9 @@ def methods(
     mean gains, and ``seen`` the coherence of the floors so far (:func:`~adascale.policies.seen_coherence`).
     """
     mean_gain = past.mean(axis=-1) / scenario.batch_second_moment
-    past_rounds = Past(min_gain=tuple(scenario.min_gain(past).tolist()))
+    assumed = channel.Recorded(gain=past)
 
-    def built(method, assumed=past_rounds):
+    def built(method, assumed=assumed):
         return lambda problem: method(problem, mean_gain, assumed)
 
     first = (
@@ -145,15 +133,16 @@ def links_table(
     rows = []
     # of leakages near 0, too
     account = accounting.RenyiAccountant(tuple(accounting.order_grid(4096, 1.001)))
-    work = [(realisation, scale) for realisation in measured for scale in scales]
+    work = [*product(measured, scales)]
     for realisation, scale in tqdm(work, disable=None, unit="realisation"):
         problem, past = problem_of(realisation, scale)
-        key = dict(zip(_KEYS, realisation[:3], strict=True)) | {"scale": scale}
+        key = realisation.key | {"scale": scale}
         for name, method in methods(problem.scenario, past).items():
+            row = key | {"policy": name}
+            rows.append(row)
             try:
                 w = method(problem).schedule(problem)
             except BudgetNotReached:
-                rows.append(key | {"policy": name})
                 continue
             figures = {
                 "cost": problem.cost(w),
@@ -164,8 +153,7 @@ def links_table(
                 figures["exact"] = problem.epsilon(w, SharpAccountant())
             if name == "Optimal":
                 best = figures | {"cost": BUDGET}
-            ratios = {each: float(figures[each] / best[each]) for each in figures}
-            rows.append(key | {"policy": name} | ratios)
+            row |= {each: float(figures[each] / best[each]) for each in figures}
     return pd.DataFrame(rows)
 
 
@@ -183,19 +171,17 @@ def _links_statistics(measured):
         floor, before = (
             -10 * np.log10(part.min(axis=0)) for part in (gain, realisation.past)
         )
-        rows.append(
-            (
-                *realisation[:3],
-                np.median((10 * np.log10(gain)).std(axis=1)),
-                floor.std(),
-                np.median(floor) - np.median(before),
-                _lag1(10 ** (floor / 10)),
-                (np.diff(gain, axis=1) != 0).any(axis=0).mean(),
-                np.bincount(gain.argmin(axis=0)).max() / gain.shape[1],
-            )
-        )
-    names = "links_spread_db floor_spread_db drift_db lag1 changed same"
-    return pd.DataFrame(rows, columns=[*_KEYS, *names.split()])
+        changed = (np.diff(gain, axis=1) != 0).any(axis=0)
+        row = realisation.key | {
+            "links_spread_db": np.median((10 * np.log10(gain)).std(axis=1)),
+            "floor_spread_db": floor.std(),
+            "drift_db": np.median(floor) - np.median(before),
+            "lag1": _lag1(10 ** (floor / 10)),
+            "changed": changed.mean(),
+            "same": np.bincount(gain.argmin(axis=0)).max() / gain.shape[1],
+        }
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def _lag1(values):
