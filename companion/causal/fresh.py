@@ -7,7 +7,7 @@ realisations.
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 
 from adascale import policies, presets
+from adascale.accounting import Accountant
 from adascale.channel import ChannelModel, Rayleigh
 from adascale.comparison import (
     Method,
@@ -27,7 +28,7 @@ from adascale.comparison.methods import SEED
 from adascale.comparison.shi_tuning import crossings, mean_inverse
 from adascale.errors import BudgetNotReached
 from adascale.policies import LyapunovPowerControl
-from adascale.problem import Problem, RoundLeakage
+from adascale.problem import RENYI, Problem
 from adascale.tuning import draw_floors
 from companion.methods import METHODS
 from companion.results import wide
@@ -57,48 +58,44 @@ def foreseen_lyapunov(
     scenario = problem.scenario
     law = (channel or Rayleigh()).floor_law(scenario, mean_gain)
     shape = np.broadcast_shapes(problem.batch_shape, law.batch_shape)
-    floors = np.broadcast_to(
-        draw_floors(scenario, law, draws, SEED), (*shape, draws, scenario.num_rounds)
-    )
+    floors = draw_floors(scenario, law, draws, SEED)
+    floors = np.broadcast_to(floors, (*shape, *floors.shape[-2:]))
     budget, level = (
         np.broadcast_to(each, shape)
         for each in (problem.budget, law.level(problem.budget))
     )
-    leakage = RoundLeakage(scenario)
-    best = np.empty((2, *shape))
-    for lane in np.ndindex(shape):
-        nu = budget[lane]
-        pairs = _pairs(scenario, floors[lane], nu, level[lane])
-        if not pairs.size:
-            raise BudgetNotReached(
-                f"no pair of V and rate brings the mean cost to nu = {nu:g}"
-            )
-        budgets = np.full((pairs.shape[1], draws), nu)
-        instances = Problem(scenario, scenario.floor(floors[lane]), budgets)
-        w = LyapunovPowerControl(*pairs[..., None]).schedule(instances)
-        best[:, *lane] = pairs[:, leakage(w).mean(axis=(-2, -1)).argmin()]
-    return LyapunovPowerControl(*best)
+    pairs = [
+        _best_pair(scenario, floors[lane], budget[lane], level[lane])
+        for lane in np.ndindex(shape)
+    ]
+    both = np.moveaxis(np.reshape(pairs, (*shape, 2)), -1, 0)
+    return LyapunovPowerControl(*both)
 
 
-def _pairs(scenario, floor, budget, level):
-    """Penalties and rates, shape (2, P), whose mean cost over the draws is the budget."""
+def _best_pair(scenario, floor, budget, level):
+    """Return the penalty and rate that cost the budget on average over the draws, and leak least."""
     caps = scenario.noise_scale / floor
     mean_floor = floor.mean()
-    draws = len(floor)
+    draws, T = floor.shape
     rates = _RATES * np.mean(scenario.noise_scale / np.maximum(level, floor))
     penalties = _PENALTIES * (scenario.noise_scale / level) ** 3
-    weight = np.ones(scenario.num_rounds)
 
     def excess(_, penalty, rate):
         lane = np.tile(np.arange(draws), penalty.size)
-        mean = mean_inverse(
-            caps, weight, lane, np.repeat(penalty, draws), np.repeat(rate, draws)
-        )
-        mean_energy = scenario.noise_scale * mean.reshape(-1, draws).mean(axis=-1)
-        return (mean_energy - mean_floor) / budget - 1
+        pair = np.repeat([penalty, rate], draws, axis=1)
+        mean = mean_inverse(caps, np.ones(T), lane, *pair)
+        energy = scenario.noise_scale * mean.reshape(-1, draws).mean(axis=-1)
+        return (energy - mean_floor) / budget - 1
 
     _, j, penalty = crossings(excess, penalties[None], rates[None], _TOLERANCE)
-    return np.stack([penalty, rates[j]])
+    if not penalty.size:
+        raise BudgetNotReached(
+            f"no pair of V and rate brings the mean cost to nu = {budget:g}"
+        )
+    pairs = np.stack([penalty, rates[j]])
+    tried = Problem(scenario, scenario.floor(floor), np.full((penalty.size, 1), budget))
+    w = LyapunovPowerControl(*pairs[..., None]).schedule(tried)
+    return pairs[:, tried.rdp(w).mean(axis=-1).argmin()]
 
 
 def learn_with_prior(
@@ -150,8 +147,6 @@ TUNED = {
 HINDSIGHT = ", hindsight"
 """Behind the name of a method that is tuned on the realisation."""
 
-_STORED = ("cost", "rdp", "epsilon")
-
 
 def methods() -> dict[str, PolicyBuilder]:
     """Optimal, :data:`CAUSAL`, and :data:`TUNED` with :data:`HINDSIGHT` behind the name."""
@@ -161,10 +156,11 @@ def methods() -> dict[str, PolicyBuilder]:
 
 def causal_table(
     dataset: str,
-    seeds: Iterable[int] = SEEDS,
+    seeds: Sequence[int] = SEEDS,
     budgets: Sequence[float] | None = None,
     policies: Mapping[str, PolicyBuilder] | None = None,
     executor: Executor | None = None,
+    accountant: Accountant = RENYI,
 ) -> pd.DataFrame:
     r"""Return the leakage of methods on fresh realisations of a preset's scenario, a row per policy, level and seed.
 
@@ -172,13 +168,12 @@ def causal_table(
     tables.
     """
     preset = presets.load(dataset)
-    policies = methods() if policies is None else policies
-    levels = preset.levels if budgets is None else budgets
     return leakage_table(
         preset.scenario,
-        levels,
+        budgets or preset.levels,
         seeds,
-        policies,
+        policies or methods(),
+        accountant=accountant,
         progress=sys.stderr.isatty(),
         executor=executor,
     )
@@ -204,4 +199,5 @@ def protocols(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def committed(executor: Executor | None) -> Iterator[pd.DataFrame]:
     """Yield the committed tables, a data set each."""
     for dataset in DATASETS:
-        yield wide(causal_table(dataset, executor=executor), _STORED)
+        table = causal_table(dataset, executor=executor)
+        yield wide(table, ("cost", "rdp", "epsilon"))

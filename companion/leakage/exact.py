@@ -6,16 +6,13 @@ hundred realisations.  Beside the :math:`\varepsilon` of the Rényi conversion s
 methods of the first page, with and without the future, on the fresh realisations of :mod:`companion.causal.fresh`.
 """
 
-import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 
 import numpy as np
 import pandas as pd
 
-from adascale import presets
-from adascale.comparison import PolicyBuilder, leakage_table
-from adascale.problem import RENYI
+from adascale.comparison import PolicyBuilder
 from companion.causal import fresh as causal
 from companion.claims import compare
 from companion.methods import METHODS
@@ -44,30 +41,15 @@ _STORED = ["epsilon", "exact"]
 
 def exact_table(
     dataset: str,
-    seeds: Iterable[int] = SEEDS,
+    seeds: Sequence[int] = SEEDS,
     budgets: Sequence[float] | None = None,
     policies: Mapping[str, PolicyBuilder] = METHODS,
     executor: Executor | None = None,
 ) -> pd.DataFrame:
     r"""Compute the DP leakage of methods by both accountants: ``policy, nu, seed, epsilon, exact``."""
-    preset = presets.load(dataset)
-    seeds = list(seeds)
-    levels = preset.levels if budgets is None else budgets
-    progress = sys.stderr.isatty()
-
-    def leaked(accountant):
-        return leakage_table(
-            preset.scenario,
-            levels,
-            seeds,
-            policies,
-            accountant=accountant,
-            progress=progress,
-            executor=executor,
-        )
-
-    renyi = leaked(RENYI)[[*_KEYS, "epsilon"]]
-    return renyi.assign(exact=leaked(SharpAccountant())["epsilon"])
+    how = dataset, seeds, budgets, policies, executor
+    exact = causal.causal_table(*how, SharpAccountant())["epsilon"]
+    return causal.causal_table(*how)[[*_KEYS, "epsilon"]].assign(exact=exact)
 
 
 def with_exact(table: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
