@@ -45,7 +45,7 @@ def capped_level(
     ``caps`` >= 0 have the shape (..., T), ``mean`` > 0 the shape (...), and ``weight``, :math:`v_t > 0`, one or T.
     """
     low = np.zeros_like(mean)
-    high = np.max(caps / np.asarray(weight), axis=-1)
+    high = low + np.max(caps / np.asarray(weight), axis=-1)
     out_of_reach = caps.mean(axis=-1) < mean
     for _ in range(80):
         level = (low + high) / 2

@@ -70,17 +70,15 @@ class LevelOfThePast(Policy):
         return energy
 
 
-def methods(
-    leakage: RoundLeakage, law: RayleighFloors, budget: float, scenario: Scenario
-) -> dict[str, tuple[Policy, float]]:
+def _methods(leakage, law, scenario):
     """Return each policy for a scenario of T rounds, and its expected growth of regret."""
-    value = level_value(leakage, law, budget)
+    value = level_value(leakage, law, BUDGET)
     T = scenario.num_rounds
     A, spread = float(value.log_coefficient), float(value.spread)
-    approach = float(approach_constant(leakage, law, budget))
+    approach = float(approach_constant(leakage, law, BUDGET))
     penalty = np.sqrt(spread * T / (4 * approach))
-    cold = float(empty_queue_regret(leakage, law, budget, penalty, T))
-    warm = policies.AdaScale.from_law(scenario, budget, law=law, stiffness=30.0)
+    cold = float(empty_queue_regret(leakage, law, BUDGET, penalty, T))
+    warm = policies.AdaScale.from_law(scenario, BUDGET, law=law, stiffness=30.0)
     resolve = partial(policies.ReSolve, law=law, budget_mode="hard")
     growing = A * np.log(T)
     return {
@@ -106,24 +104,27 @@ def growth_table(
     interval; ``predicted``; ``cost``, the mean cost over :math:`\nu`.
     """
     scenario = Scenario.mnist()
-    budget = BUDGET
     leakage = RoundLeakage(scenario)
     law = cell_law(scenario)
-    rows = []
-    value = level_value(leakage, law, budget)
+    value = level_value(leakage, law, BUDGET)
     rng = np.random.default_rng(0)
+    rows = []
     for T in horizons:
-        floor = np.broadcast_to(law.draw(rng, draws, T), (draws, T))
         horizon = replace(scenario, num_rounds=T)
-        problem = Problem(horizon, scenario.floor(floor), budget)
-        by_name = methods(leakage, law, budget, horizon)
+        problem = Problem(horizon, scenario.floor(law.draw(rng, draws, T)), BUDGET)
+        by_name = _methods(leakage, law, horizon)
         for name in only:
             policy, predicted = by_name[name]
             w = policy.schedule(problem)
             total = surplus(leakage, value, problem.min_noise_energy, w).sum(axis=-1)
-            half = 1.96 * total.std(ddof=1) / np.sqrt(draws)
-            cost = problem.cost(w).mean() / budget
-            rows.append((name, T, draws, total.mean(), half, predicted, cost))
-    return pd.DataFrame(
-        rows, columns=["policy", "T", "draws", "regret", "half", "predicted", "cost"]
-    )
+            row = {
+                "policy": name,
+                "T": T,
+                "draws": draws,
+                "regret": total.mean(),
+                "half": 1.96 * total.std(ddof=1) / np.sqrt(draws),
+                "predicted": predicted,
+                "cost": problem.cost(w).mean() / BUDGET,
+            }
+            rows.append(row)
+    return pd.DataFrame(rows)

@@ -3,7 +3,6 @@ r"""Policies that guarantee one epsilon on every channel: their noise, and hosti
 ``python -m companion make hard-noise`` and ``hard-paths``.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -67,7 +66,7 @@ def noise_rows(epsilon: float, seed: int) -> Rows:
 
 _FADE, _CLEAR = 1e3, 1e-6  # floors far above and far below the distribution
 _LATE = np.arange(ROUNDS) >= ROUNDS // 2
-HOSTILE: dict[str, Callable[[FloatArray], FloatArray]] = {
+HOSTILE = {
     "independent": lambda floor: floor,
     "ever weaker": lambda floor: np.sort(floor, axis=-1),
     "deep fades late": lambda floor: np.where(_LATE, _FADE, floor),
@@ -82,12 +81,12 @@ HOSTILE: dict[str, Callable[[FloatArray], FloatArray]] = {
 HOSTILE_TASKS = [*product(HOSTILE, ("known law", "learning"))]
 
 
-def path_rows(kind: str, policy: str, paths: int = PATHS) -> Rows:
+def path_rows(kind: str, policy: str) -> Rows:
     """Yield how much of its Rényi epsilon a policy spends on channels of one kind, at most and at least."""
     scenario = replace(Scenario.mnist(), num_rounds=ROUNDS)
     drawn = channel.draw(scenario.num_devices, 1, 0)
     law = RayleighFloors.of(scenario, scenario.mean_gain(drawn.path_loss))
-    floor = law.draw(np.random.default_rng(0), paths, ROUNDS)
+    floor = law.draw(np.random.default_rng(0), PATHS, ROUNDS)
     min_gain = scenario.noise_scale / (scenario.x_max * HOSTILE[kind](floor))
     problem = Problem(scenario, min_gain, 1.0)
     accountant = RenyiAccountant(order_grid(1e5, 1.01))
@@ -97,7 +96,7 @@ def path_rows(kind: str, policy: str, paths: int = PATHS) -> Rows:
     yield {
         "kind": kind,
         "policy": policy,
-        "paths": paths,
+        "paths": PATHS,
         "most": spent.max(),
         "least": spent.min(),
     }

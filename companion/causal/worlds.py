@@ -112,10 +112,6 @@ MIDDLE = 0.04
 OUTER = (0.01, 0.16)
 BLOCK_SEEDS = range(92_000, 92_040)
 _ROW = ("world", "nu", "seed")
-_STORED = ("cost", "rdp", "epsilon")
-_EXACT_STORED = ("rdp", "exact")
-_BLOCK_ROW = ("nu", "block", "seed")
-_BLOCK_STORED = ("cost", "ratio")
 
 
 def world_table(
@@ -159,12 +155,12 @@ def exact_table(
 def committed(executor: Executor | None) -> Iterator[pd.DataFrame]:
     """Yield the committed tables of blocks and of all worlds."""
     blocks = [block_table(nu, seeds=BLOCK_SEEDS) for nu in (MIDDLE, *OUTER)]
-    yield wide(pd.concat(blocks), _BLOCK_STORED, _BLOCK_ROW)
+    yield wide(pd.concat(blocks), ("cost", "ratio"), ("nu", "block", "seed"))
     worlds = map_tasks(world_table, WORLDS, executor)
-    yield wide(pd.concat(worlds), _STORED, _ROW)
+    yield wide(pd.concat(worlds), ("cost", "rdp", "epsilon"), _ROW)
 
 
 def committed_exact(executor: Executor | None) -> pd.DataFrame:
     """Return the committed table of exact epsilons, a task per world."""
     tables = map_tasks(exact_table, WORLDS, executor)
-    return wide(pd.concat(tables), _EXACT_STORED, _ROW)
+    return wide(pd.concat(tables), ("rdp", "exact"), _ROW)

@@ -39,18 +39,15 @@ def full_power(problem: Problem, w: FloatArray) -> dict[str, FloatArray]:
     at_limit = w <= floor
     optimal = policies.Optimal().schedule(problem) <= floor
     needless = at_limit & ~optimal
-    total = loss.sum(axis=-1)
-    rounds = {
-        "at full power": at_limit,
-        "... under the optimum": optimal,
-        "needlessly": needless,
-    }
+    share = loss / loss.sum(axis=-1, keepdims=True)
+    wasted = share * needless
     return {
-        name: rounds_of_kind.mean(axis=-1) for name, rounds_of_kind in rounds.items()
-    } | {
-        "RDP of needless rounds": (loss * needless).sum(axis=-1) / total,
-        "... of the first ten": (loss * needless)[..., :10].sum(axis=-1) / total,
-        "... of round 0": loss[..., 0] / total,
+        "at full power": at_limit.mean(axis=-1),
+        "... under the optimum": optimal.mean(axis=-1),
+        "needlessly": needless.mean(axis=-1),
+        "RDP of needless rounds": wasted.sum(axis=-1),
+        "... of the first ten": wasted[..., :10].sum(axis=-1),
+        "... of round 0": share[..., 0],
     }
 
 
@@ -59,22 +56,13 @@ def order_table(
 ) -> pd.DataFrame:
     r"""Compute AdaScale's epsilon, tuned at several orders, over that at the first; a row per level and seed."""
     scenario = presets.load(dataset).scenario
+    adascale = {"AdaScale": METHODS["AdaScale"]}
     seeds = list(seeds)
-    tables = {
-        order: leakage_table(
-            replace(scenario, order=order),
-            levels,
-            seeds,
-            {"AdaScale": METHODS["AdaScale"]},
-        )
-        for order in orders
-    }
-    wide = pd.DataFrame(
-        {
-            order: table.set_index(["nu", "seed"])["epsilon"]
-            for order, table in tables.items()
-        }
-    )
+    epsilon = {}
+    for order in orders:
+        table = leakage_table(replace(scenario, order=order), levels, seeds, adascale)
+        epsilon[order] = table.set_index(["nu", "seed"])["epsilon"]
+    wide = pd.DataFrame(epsilon)
     return wide.div(wide[orders[0]], axis=0)
 
 
@@ -87,17 +75,10 @@ def choices_table(
     """
     scenario = presets.load(dataset).scenario
     seeds = list(seeds)
-    by_name = (
-        METHODS
-        | VARIANTS
-        | {CHOICES[2]: TunedOnRealisation(policies.PowerControl, contraction=0.999)}
-    )
-    table = leakage_table(
-        scenario,
-        levels,
-        seeds,
-        {name: by_name[name] for name in ("EstimFuture", "PowerControl", *CHOICES)},
-    )
+    by_name = METHODS | VARIANTS
+    by_name[CHOICES[2]] = TunedOnRealisation(policies.PowerControl, contraction=0.999)
+    chosen = {name: by_name[name] for name in ("EstimFuture", "PowerControl", *CHOICES)}
+    table = leakage_table(scenario, levels, seeds, chosen)
     tables = [
         compare(table, "epsilon", name, name.partition(",")[0]).assign(choice=name)
         for name in CHOICES
@@ -107,30 +88,27 @@ def choices_table(
     problem = Problem(scenario, scenario.min_gain(gain), np.array(levels)[:, None])
     matched = match_lyapunov(problem)
     by_lane = matched.pairs.groupby("instance")["epsilon"]
-    multiples = matched.penalty / matched.rate**3
-    kindest = by_lane.min().to_numpy()
-    ratios = {"worst pair on the grid": by_lane.max().to_numpy()}
+    found = {"worst pair on the grid": by_lane.max()}
     for r in (0.999, 0.99):
         pairs = match_lyapunov(problem, contraction=r).pairs
-        ratios[f"r = {r:g}"] = pairs.groupby("instance")["epsilon"].min().to_numpy()
+        found[f"r = {r:g}"] = pairs.groupby("instance")["epsilon"].min()
     for name, multiple in (
-        ("queue filled at the start", multiples),
+        ("queue filled at the start", matched.penalty / matched.rate**3),
         ("filled, and V = 30 η̄³", 30.0),
     ):
-        ratios[name] = problem.epsilon(
-            filled_lyapunov(problem, multiple=multiple).schedule(problem)
-        ).ravel()
+        filled = filled_lyapunov(problem, multiple=multiple).schedule(problem)
+        found[name] = problem.epsilon(filled).ravel()
     ratios = {
-        f"LyapunovPowerControl, {name}": (ratio / kindest).reshape(problem.batch_shape)
-        for name, ratio in ratios.items()
+        f"LyapunovPowerControl, {name}": epsilon / by_lane.min()
+        for name, epsilon in found.items()
     }
-    by_order = order_table(dataset, levels, seeds, (scenario.order, 32))[32]
-    ratios["AdaScale, order 32"] = by_order.to_numpy().reshape(problem.batch_shape)
+    by_order = order_table(dataset, levels, seeds, (scenario.order, 32))
+    ratios["AdaScale, order 32"] = by_order[32]
     columns = ["choice", "nu", "ratio", "low", "high"]
     rows = [
         (name, nu, *log_interval(row))
         for name, ratio in ratios.items()
-        for nu, row in zip(levels, ratio, strict=True)
+        for nu, row in zip(levels, np.reshape(ratio, problem.batch_shape), strict=True)
     ]
     return pd.concat([*tables, pd.DataFrame(rows, columns=columns)], ignore_index=True)[
         columns

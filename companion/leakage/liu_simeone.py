@@ -24,10 +24,7 @@ class OfflinePowerControl(Policy):
 
     def schedule(self, problem: Problem) -> FloatArray:
         weight = self.contraction ** (-0.5 * np.arange(problem.num_rounds))
-        mean = (
-            np.broadcast_to(self.privacy_budget, problem.batch_shape)
-            / problem.num_rounds
-        )
+        mean = self.privacy_budget / problem.num_rounds
         tau = capped_level(problem.max_eta, mean, weight)
         return problem.noise_energy(
             np.minimum(tau[..., None] * weight, problem.max_eta)

@@ -62,12 +62,11 @@ def published_plan(
         return np.minimum(weights / np.sqrt(square), caps)
 
     low, (high, width) = 0.0, stop
-    while high - low > max(width, np.finfo(float).tiny):
-        middle = (low + high) / 2
-        if not low < middle < high:
-            break
+    middle = high / 2
+    while high - low > width and low < middle < high:
         low, high = (low, middle) if plan(middle).sum() <= budget else (middle, high)
-    return plan((low + high) / 2)
+        middle = (low + high) / 2
+    return plan(middle)
 
 
 def forecast(gain: FloatArray, later: int, rice: float) -> FloatArray:
@@ -199,13 +198,9 @@ def online(
 
 def committed(source: Path) -> pd.DataFrame:
     """Return the committed table, of a clone at :data:`COMMIT`: a row per comparison."""
-    git = subprocess.run(
-        ["git", "-C", str(source), "rev-parse", "HEAD"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    if (head := git.stdout.strip()) != COMMIT:
+    git = ["git", "-C", str(source), "rev-parse", "HEAD"]
+    head = subprocess.check_output(git, text=True).strip()
+    if head != COMMIT:
         raise SystemExit(f"{source} must be at commit {COMMIT}, it is at {head}")
     data = loadmat(source / "generated_Data_dim10.mat")
     contraction = 1 - data["mu"].item() / data["L"].item()

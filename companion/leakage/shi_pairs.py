@@ -83,14 +83,12 @@ def lyapunov_starts(
         },
         "at rest, 30": filled_lyapunov(problem, multiple=30.0, capped=True),
     }
-    caps = np.broadcast_to(problem.max_eta, (*problem.batch_shape, problem.num_rounds))
     optimal = problem.epsilon(Optimal().schedule(problem))
     rows = []
     for name, policy in policies.items():
         ratio = problem.epsilon(policy.schedule(problem)) / optimal
-        level = capped_level(caps, policy.rate)
-        rest = np.asarray(policy.penalty) / level**2
-        fill = np.asarray(policy.initial_queue) / rest
+        rest = policy.penalty / capped_level(problem.max_eta, policy.rate) ** 2
+        fill = policy.initial_queue / rest
         columns = {
             "start": name,
             "nu": np.ravel(problem.budget),

@@ -26,19 +26,6 @@ class SampleCanaries:
     present: BoolArray
     training: Training
 
-    @classmethod
-    def mislabelled(
-        cls, dataset: Dataset, training: Training, count: int, seed: int
-    ) -> "SampleCanaries":
-        """Draw test samples without replacement, each with a wrong label."""
-        rng = stream(seed, AUDIT, PLACES)
-        place = rng.permutation(len(dataset.test_labels))[:count]
-        classes = int(dataset.labels.max()) + 1
-        shift = torch.as_tensor(rng.integers(1, classes, count))
-        wrong = dataset.test_labels[place] + shift
-        present = coins(count, seed)
-        return cls(dataset.test_images[place], wrong % classes, present, training)
-
     def signal(
         self, scenario: Scenario, included: IndexArray, parameters: Tensor
     ) -> Tensor:
@@ -95,10 +82,16 @@ def audit_samples(
     seed: int,
     canaries: int,
 ) -> Audit:
-    """Audit with mislabelled samples; for the parameters see :func:`~adascale.audit.audit_gradients`."""
+    """Audit with mislabelled test samples; for the parameters see :func:`~adascale.audit.audit_gradients`."""
     claim = claimed(problem, w, delta=1e-5, confidence=0.95)
-    samples = SampleCanaries.mislabelled(dataset, training, canaries, seed)
+    rng = stream(seed, AUDIT, PLACES)
+    place = rng.permutation(len(dataset.test_labels))[:canaries]
+    classes = int(dataset.labels.max()) + 1
+    shift = torch.as_tensor(rng.integers(1, classes, canaries))
+    wrong = (dataset.test_labels[place] + shift) % classes
+    present = coins(canaries, seed)
+    samples = SampleCanaries(dataset.test_images[place], wrong, present, training)
     accuracy, last, _ = observe(problem, w, training, dataset, seed, samples)
     return from_losses(
-        "samples", 1, claim, samples.losses(last.parameters), samples.present, accuracy
+        "samples", 1, claim, samples.losses(last.parameters), present, accuracy
     )

@@ -1,7 +1,7 @@
 r"""The threat model as a table: who listens, and what privacy is left, every row computed."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ NEAR, FAR = 10.0, 200.0
 """Metres from the victim to a curious device and to the server. They are the two ends of the paper's cell."""
 
 _OWN_NOISE = "noise that the devices add themselves"
-ROWS: Mapping[str, str] = {
+ROWS = {
     "server": "nothing is lost; a larger budget ν is more noise",
     "model": "nothing is lost",
     "quieter 3 dB": "counting on the least noise that physics allows",
@@ -100,24 +100,18 @@ def listeners_table(
     scenario = Scenario.mnist()
     all_seeds = list(seeds)
     rows = []
-    rate = float(scenario.sampling_rate)
     for nu in budgets:
+        heard = {listener: [] for listener in ROWS}
         cells = realisations(scenario, nu, all_seeds)
-        heard = [
-            heard_better(np.random.default_rng([seed, 18]), cell.fade)
-            for seed, cell in zip(all_seeds, cells, strict=True)
-        ]
+        for seed, (fade, sigma) in zip(all_seeds, cells, strict=True):
+            better = heard_better(np.random.default_rng([seed, 18]), fade)
+            for listener, ratio in better.items():
+                heard[listener].append(sigma / np.sqrt(ratio))
         for listener, restored in ROWS.items():
-            sigma = np.array(
-                [
-                    cell.sigma / np.sqrt(better[listener])
-                    for cell, better in zip(cells, heard, strict=True)
-                ]
-            )
-            if listener != "model":  # which hears what the server does
-                epsilons = sorted(zip(*epsilon_at(rate, sigma), strict=True))
-            median = epsilons[len(epsilons) // 2]
-            rows.append((listener, nu, np.median(sigma), *median, restored))
+            sigmas = np.array(heard[listener])
+            epsilons = epsilon_at(float(scenario.sampling_rate), sigmas)
+            median = sorted(zip(*epsilons, strict=True))[len(sigmas) // 2]
+            rows.append((listener, nu, np.median(sigmas), *median, restored))
     return pd.DataFrame(
         rows, columns=["listener", "nu", "sigma", "epsilon", "beyond", "restored"]
     )

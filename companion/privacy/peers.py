@@ -1,11 +1,8 @@
 """The epsilon of other accountants, asked with our events: Opacus and dp_accounting."""
 
 import warnings
-from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-
-Events = list[tuple[float, float, int]]
 
 
 def _opacus(name, events, delta):
@@ -26,7 +23,7 @@ def _pld(events, delta):
     return float(accountant.get_epsilon(delta))
 
 
-PEERS: dict[str, Callable[[Events, float], float]] = {
+PEERS = {
     "dp-accounting, PLD": _pld,
     "Opacus, PRV": partial(_opacus, "PRVAccountant"),
     "Opacus, Rényi": partial(_opacus, "RDPAccountant"),

@@ -56,7 +56,7 @@ class CorrelatedFedSGD(FedSGD):
         super().__init__(*arguments)
         shape = len(c), self.scenario.num_devices, self.scenario.num_parameters
         self.c = torch.as_tensor(c, dtype=torch.float32)
-        self.sent: list[FloatArray] = []
+        self.sent = []
         self._recent = torch.zeros(shape)  # gradients of devices, newest first
         self._decoded = torch.zeros(shape[::2])  # what the server recovered, too
 
@@ -104,8 +104,6 @@ def _training_rows(seed):
                 "seed": seed,
                 "target": target,
                 "bands": b,
-                "epsilon": epsilon(c, noise, rate),
-                "noise": noise.mean() * unit,
                 "error": error(c, noise) * unit,
                 "sent": sent.mean(),
                 "most": sent.max(),
@@ -143,9 +141,7 @@ def _noise_rows(seed, multiplier, measured):
                 "floors": floors,
                 "multiplier": multiplier,
                 "bands": b,
-                "factor": factor[b],
                 "target": target,
-                "epsilon": epsilon(c, noise, rate),
                 "ratio": error(c, noise) / error(np.ones(1), white),
             }
 

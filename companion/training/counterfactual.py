@@ -7,10 +7,9 @@ round takes the place of the fade's, and what the round spends above its floor s
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from adascale.checks import FloatArray
 from adascale.comparison import find_method
 from adascale.learning import data, train
 from adascale.problem import Problem
@@ -18,10 +17,8 @@ from adascale.runs.execution import problem_of
 from adascale.runs.specification import Run
 from adascale.runs.sweep import read_sweep
 
-Schedule = NDArray[np.float64]
 
-
-def fade_levelled(problem: Problem, w: Schedule) -> tuple[Problem, Schedule]:
+def fade_levelled(problem: Problem, w: FloatArray) -> tuple[Problem, FloatArray]:
     r"""One lane with the (lower) median floor in the round of the largest, and the same :math:`w_t - w_{\min,t}`."""
     # the lower median of the gains
     deepest, median = problem.min_noise_energy.argsort()[[-1, problem.num_rounds // 2]]

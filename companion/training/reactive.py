@@ -59,25 +59,25 @@ def reactive_rows(seed: int) -> Rows:
     for rule, exponent in RULES.items():
         state = digits.federation.start()
         remaining = budget
-        w = np.empty(0)
+        react = 1.0
+        energies = []
         squares = []
         for n, floor in zip(
             range(problem.num_rounds, 0, -1), problem.min_noise_energy, strict=True
         ):
-            recent, all_rounds = (
-                max(float(np.mean(rounds)), 1e-9) if rounds else 1.0
-                for rounds in (squares[-_MEMORY:], squares)
-            )
-            react = min(max((recent / all_rounds) ** exponent, 0.8), 1.25)
-            share = react * remaining / n
             # the margin is more than the error of the table
-            share = min(share, remaining) * (1 - 1e-5)
+            share = min(react * remaining / n, remaining) * (1 - 1e-5)
             energy = max(np.exp(_noise(share, leakage)), floor)
             remaining -= float(leaks(energy)) / problem.scenario.num_devices
             (state,) = digits.run(state, np.array([energy]))
+            energies.append(energy)
             # without momentum, the velocity is what was received
             squares.append(float(state.velocity.square().sum()) - energy / 2)
-            w = np.append(w, energy)
+            recent, all_rounds = (
+                max(np.mean(rounds), 1e-9) for rounds in (squares[-_MEMORY:], squares)
+            )
+            react = np.clip((recent / all_rounds) ** exponent, 0.8, 1.25)
+        w = np.array(energies)
         yield {
             "seed": seed,
             "rule": rule,

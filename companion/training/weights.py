@@ -10,8 +10,7 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import nnls
+from numpy.typing import ArrayLike
 
 from adascale import channel
 from adascale.accounting import RenyiAccountant, order_grid
@@ -109,28 +108,6 @@ def equal_leakage(
     start = np.broadcast_to(np.log(problem.budget), aim.shape)
     log_budget, _ = find_roots(excess, *widen(excess, start, 1.0, 60.0), 1e-12)
     return np.exp(log_budget).reshape(problem.batch_shape)
-
-
-def fitted_weights(
-    later: NDArray[np.int64],
-    response: FloatArray,
-    error: FloatArray,
-    learning_rate: float,
-    rounds: int,
-    momentum: float = 0.0,
-) -> FloatArray:
-    r"""Return weights of the form that :prf:ref:`prop-weights` gives, nearest to measured responses, shape (rounds,).
-
-    Non-negative amounts of 60 curvatures, by least squares in units of the standard errors.  ``response`` is what a
-    unit of noise energy added to the loss when ``later`` rounds came after it.
-    """
-    grid = np.geomspace(
-        0.05 * (1 - momentum) / (learning_rate * rounds), 1.0 / learning_rate, 60
-    )
-    psi = impulse_response(grid, learning_rate, rounds, momentum) ** 2
-    measured = psi[:, later]
-    amount, _ = nnls((measured / error).T, response / error)
-    return (amount @ psi)[::-1]
 
 
 NU = (0.01, 0.16, 2.56)

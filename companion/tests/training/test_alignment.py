@@ -37,14 +37,14 @@ def test_signals_weigh_gradients_by_the_real_alignment():
     believed = ESTIMATE[:, 0]
     c = ALIGNMENT[:, 0]
     eta = float(ETA[0])
-    received = transmit(gradients, h, eta, noise, believed)
+    update, power = transmit(gradients, h, eta, noise, believed)
     aligned = (torch.as_tensor(c.real)[:, None] * gradients).mean(0)
     torch.testing.assert_close(
-        received.update, effective_update(aligned, eta, noise.real), rtol=0, atol=1e-13
+        update, effective_update(aligned, eta, noise.real), rtol=0, atol=1e-13
     )
     energy = gradients.square().sum(1).numpy() / 60
     spent = eta / (100 * np.abs(believed) ** 2) * energy
-    np.testing.assert_allclose(received.power.numpy(), spent, rtol=1e-12)
+    np.testing.assert_allclose(power.numpy(), spent, rtol=1e-12)
 
 
 def test_step_on_signals_is_the_step_with_alignments():
