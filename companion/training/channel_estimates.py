@@ -24,7 +24,7 @@ class AlignmentLaw(NamedTuple):
     r"""What a device knows of its alignment: given the estimates, :math:`c \sim \mathcal{CN}(\bar c, v)`."""
 
     mean: FloatArray
-    r""":math:`\bar c_m`, shape (..., M, T)."""
+    r""":math:`\bar c_m`, shape (..., M, 1)."""
     variance: FloatArray
     r""":math:`v_{m,t}`, half of it in the real part, shape (..., M, T)."""
 
@@ -73,9 +73,7 @@ def alignment_law(
     square = np.asarray(error)
     variance = square / (1 + square) / path_loss
     mean = 1 / (1 + square) if kind == "least-squares" else np.ones(square.shape)
-    return AlignmentLaw(
-        np.broadcast_to(mean[..., None], gain.shape), variance[..., None] / gain
-    )
+    return AlignmentLaw(mean[..., None], variance[..., None] / gain)
 
 
 def misalignment(scenario: Scenario, variance: FloatArray) -> FloatArray:

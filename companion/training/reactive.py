@@ -5,8 +5,6 @@ A rule that looks at nothing else keeps the guarantee if the leakage of all roun
 one budget on every path (:ref:`sec-reactive`).
 """
 
-import math
-
 import numpy as np
 
 from adascale.accounting import RenyiAccountant
@@ -30,14 +28,15 @@ def budget_at_best_order(scenario: Scenario) -> tuple[float, float, FloatArray]:
 
     The leakage is that of :data:`_ENERGY`.
     """
-    best = math.inf, 0.0, 0.0, _ENERGY
-    for order in np.arange(2.0, 34.0):
-        budget = EPSILON - float(conversion_offset(np.array(order), DELTA))
-        leakage = RoundLeakage(scenario, order)(_ENERGY) / scenario.num_devices
-        least = _noise(max(budget, 1e-9) / scenario.num_rounds, leakage)
-        if least < best[0]:
-            best = least, float(order), budget, leakage
-    return best[1:]
+    orders = np.arange(2.0, 34.0)
+    budgets = EPSILON - conversion_offset(orders, DELTA)
+    per_round = np.maximum(budgets, 1e-9) / scenario.num_rounds
+    leakages = [
+        RoundLeakage(scenario, order)(_ENERGY) / scenario.num_devices
+        for order in orders.tolist()
+    ]
+    best = np.argmin([*map(_noise, per_round, leakages)])
+    return float(orders[best]), float(budgets[best]), leakages[best]
 
 
 def _noise(leaked, leakage):

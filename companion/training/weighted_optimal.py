@@ -15,13 +15,7 @@ from companion.bounds.guarantees import kappa_limits
 def mean_one(weights: ArrayLike) -> FloatArray:
     r"""Return weights :math:`c_t > 0` of the rounds over their mean, shape (..., T)."""
     weights = np.asarray(weights, dtype=float)
-    share = weights / weights.max(axis=-1, keepdims=True)  # whose sum float64 holds
-    return share / share.mean(axis=-1, keepdims=True)
-
-
-def weighted_cost(problem: Problem, w: ArrayLike, weights: ArrayLike) -> FloatArray:
-    r"""Return :math:`\frac1T \sum_t c_t (w_t - w_{\min,t})` of a schedule, with weights of mean 1, shape (...)."""
-    return np.mean(mean_one(weights) * problem.spend(w), axis=-1)
+    return weights / weights.mean(axis=-1, keepdims=True)
 
 
 @dataclass(frozen=True, eq=False)

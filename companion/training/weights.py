@@ -19,7 +19,7 @@ from adascale.problem import Problem
 from adascale.rootfind import find_roots, widen
 from adascale.scenario import FloatArray, Scenario
 from companion.bounds.convergence import Real
-from companion.training.weighted_optimal import WeightedOptimal, mean_one, weighted_cost
+from companion.training.weighted_optimal import WeightedOptimal, mean_one
 
 
 def impulse_response(
@@ -73,7 +73,8 @@ def compare(
     """
     flat = Optimal().schedule(problem)
     policy = WeightedOptimal(weights)
-    spent = weighted_cost(problem, flat, weights)
+    c = mean_one(weights)
+    spent = np.mean(c * problem.spend(flat), axis=-1)
     equal_loss = Problem(problem.scenario, problem.min_gain, spent)
     w = policy.schedule(equal_loss)
     account = RenyiAccountant(tuple(order_grid(4096)))
@@ -85,7 +86,7 @@ def compare(
         best = np.minimum(best, problem.epsilon(tried, account))
     leakage = problem.rdp(flat)
     needed = equal_leakage(problem, policy, leakage)
-    ground = np.mean(mean_one(weights) * problem.min_noise_energy, axis=-1)
+    ground = np.mean(c * problem.min_noise_energy, axis=-1)
     return {
         "leakage": problem.rdp(w) / leakage,
         "epsilon": epsilon / base,
