@@ -14,7 +14,7 @@ LARGEST = 100.0
 """Largest epsilon that can be refuted."""
 
 LEAST_SCALE, MOST_SCALE, STEP = 0.2, 5.0, 1.25
-"""Range and steps of the noise scales that :func:`scaled_bound` searches."""
+"""Ends and ratio of the noise scales between which :func:`scaled_bound` looks for a sign change."""
 
 
 class Counts(NamedTuple):
@@ -131,7 +131,7 @@ def scaled_bound(
         if scale > LEAST_SCALE:
             tolerance = 1e-3 * scale
             scale = optimize.brentq(excess, scale / STEP, scale, xtol=tolerance)
-            scale *= 1 + 2e-3
+            scale *= 1 + 2e-3  # surely above the root
     while scale < MOST_SCALE:
         with contextlib.suppress(ValueError, ArithmeticError):
             return accounting.exact_epsilon(rate, scale * sigma, delta).lower

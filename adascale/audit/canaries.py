@@ -31,7 +31,7 @@ def coins(count: int, seed: int) -> BoolArray:
 def batch_of(
     present: BoolArray, rate: float, seed: int, round_index: int
 ) -> IndexArray:
-    """Draw the canaries of a round's batches from those in the data."""
+    """Draw the canaries of a round's batches from those ``present``, as positions; each is in with ``rate``."""
     rng = stream(seed, AUDIT, BATCHES, round_index)
     return np.flatnonzero((rng.random(present.size) < rate) & present)
 
@@ -68,7 +68,7 @@ class GradientCanaries:
     def signal(
         self, scenario: Scenario, batch: IndexArray, parameters: Tensor
     ) -> Tensor:
-        r"""Return what the chosen canaries add to :math:`\mathbf s_t`, shape (d,)."""
+        r"""Return what the canaries at the positions ``batch`` add to :math:`\mathbf s_t`, shaped as ``parameters``."""
         total = torch.zeros_like(parameters)
         values = self.norm * unit(scenario) * self.sign[batch]
         total[self.coordinate[batch]] = torch.as_tensor(values, dtype=total.dtype)

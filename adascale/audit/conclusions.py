@@ -66,7 +66,7 @@ class Claim(NamedTuple):
 
     @property
     def bound_confidence(self) -> float:
-        """Confidence of one bound at one threshold, so that three bounds at two thresholds hold jointly."""
+        """Confidence of one bound at one threshold, so that all 3 bounds at 2 thresholds hold jointly (Bonferroni)."""
         return 1 - (1 - self.confidence) / 6
 
 
@@ -144,20 +144,22 @@ def plan(
     one_run = []
     rates = []
     for share in _SHARES:
+        # above it is this share of all scores
         threshold = float(both[-round(share * both.size)])
         true = 1 - np.searchsorted(inside, threshold) / draws
         false = 1 - np.searchsorted(outside, threshold) / draws
         guesses = max(round(share * canaries), 1)
-        right = int(guesses * true / (true + false))
+        right = int(guesses * true / (true + false))  # expected
         bound = one_run_bound(canaries, guesses, right, delta, confidence)
         one_run.append((bound, guesses))
         counts = Counts(half, int(true * half), half, int(np.ceil(false * half)))
         # of equal bounds, that of the smallest share
         rates.append((rates_bound(counts, delta, confidence), -share, threshold))
-    # without noise, the score of a canary that is in no batch, and half of what a batch adds
+    # without noise, the score of a canary that is in no batch, and half of what a batch adds in the noisiest round
     silence = float(log_likelihood_ratio(np.zeros(sigma.shape), rate, sigma).sum())
     absent, sent = log_likelihood_ratio([0.0, 1.0], rate, sigma.max())
     noiseless = silence + float(sent - absent) / 2
+    # two fifths are guessed then, fewer than the half that is in the data, so that nearly all guesses are right
     return Plan((max(one_run)[1], 2 * canaries // 5), (max(rates)[2], noiseless))
 
 
@@ -170,7 +172,10 @@ def from_scores(
     present: BoolArray,
     accuracy: float,
 ) -> Audit:
-    """Compute all bounds from the scores and coins of independent trials, each of shape (m,)."""
+    """Compute all bounds from the scores and coins of independent trials, each of shape (m,).
+
+    ``kind, runs`` and ``accuracy`` are fields of the :class:`Audit`, which has the best bound of each sort.
+    """
     delta = claim.delta
     confidence = claim.bound_confidence
     one_run = []
@@ -188,6 +193,7 @@ def from_scores(
         counts = alarms(score, present, threshold)
         scaled = scaled_bound(counts, claim.rate, claim.sigma, delta, confidence)
         by_scale.append(scaled)
+    # in the order of the fields of Audit; of the claim, delta and what follows
     counted = kind, runs, score.size, guesses, right
     return Audit(*counted, *claim[2:], bound, max(by_rates), max(by_scale), accuracy)
 

@@ -80,7 +80,10 @@ class Observed(NamedTuple):
     state: State
     """After the last round."""
     heard: FloatArray
-    """What each canary adds to each round, plus noise, in units of its sensitivity, shape (T, k); empty for samples."""
+    """What each canary adds to each round, plus noise, in units of its sensitivity, shape (T, k).
+
+    It is empty if the canaries are not :class:`~adascale.audit.GradientCanaries`.
+    """
 
 
 def observe(
@@ -97,7 +100,7 @@ def observe(
     ----------
     problem, training, dataset, seed : see :func:`audit_gradients`
     w : array_like, shape (T,), noise energies, or None for a receiver without noise
-    canaries : GradientCanaries, or an object with the same ``present`` and ``signal``, of which nothing is heard
+    canaries : GradientCanaries, or an object with the same ``present`` and ``signal``, whose signals are not observed
     """
     scenario = problem.scenario
     rate = float(np.ravel(scenario.sampling_rate)[0])

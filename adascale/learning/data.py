@@ -31,6 +31,7 @@ class RawDataset(NamedTuple):
     mean: tuple[float, ...] = (0.0,)
     """Mean of the pixels for ``input_scaling = "standard"``: one number, or one per colour."""
     deviation: tuple[float, ...] = (1.0,)
+    """Standard deviation of the pixels, in the same form."""
 
 
 class Dataset(NamedTuple):
@@ -85,7 +86,10 @@ def load(name: str, input_scaling: str = "standard") -> Dataset:
 
 
 def scaled_samples(raw: RawDataset, name: str) -> Tensor:
-    """Return samples of this name minus their mean and over their deviation; images get their colours first."""
+    """Return the field ``name`` of a data set minus the mean and over the deviation, as float32.
+
+    Images come out with the axis of colours before height and width.
+    """
     array = np.array(getattr(raw, name), np.float32, order="C")
     mean = np.asarray(raw.mean, np.float32)
     scaled = (array - mean) / np.asarray(raw.deviation, np.float32)
@@ -126,20 +130,23 @@ def partition(
     ----------
     labels : array_like, shape (n,)
     kind : {"iid", "two-classes", "dirichlet:concentration=A"}
-        M shuffled parts; or, of M classes on a ring in random order, half of class m and of the next for device m; or
-        shares of every class from the symmetric Dirichlet law with A in 0.001 ... 1e6, drawn again, at most 1,000
-        times, until every device has ``least`` samples (Li et al. 2022, arXiv:2102.02079, with ``least`` 10).
+        M shuffled parts; or, of M classes on a ring in random order, half of class m and half of the one before it for
+        device m; or shares of every class from the symmetric Dirichlet law with A in 0.001 ... 1e6, drawn again, at
+        most 1,000 times, until every device has ``least`` samples (Li et al. 2022, arXiv:2102.02079, with ``least``
+        10).
     seed : int, >= 0
     least : array_like, shape () or (M,)
         Smallest number of samples of a device, such as its batch size; only for ``dirichlet``.
     sizes : array_like, shape () or (M,), optional
-        Number of samples of each device, at most n together; only for ``iid``.  By default the parts are alike.
+        Number of samples of each device, at most n together; only for ``iid``.  By default these are equal, or differ
+        by one.
     """
     labels = np.asarray(labels)
     rng = stream(seed, PARTITION)
     name, options = registry.parse_options(kind)
     if kind == "iid":
         ends = num_devices if sizes is None else _ends(sizes, num_devices, labels.size)
+        # the part behind the last end is for nobody
         parts = np.array_split(rng.permutation(labels.size), ends)[:num_devices]
     elif kind == "two-classes":
         parts = two_classes(rng, labels, num_devices)
@@ -195,6 +202,7 @@ def dirichlet_shares(
 ) -> list[IndexArray]:
     """Give every device a random share of each class, drawn again until each has ``least`` samples."""
     classes = shuffled_classes(rng, labels, np.unique(labels))
+    # a class per row, and a device per column
     sizes = np.array([[positions.size] for positions in classes])
     for _ in range(1000):
         shares = rng.dirichlet(np.full(num_devices, concentration), len(classes))
@@ -211,12 +219,15 @@ def dirichlet_shares(
 def shuffled_classes(
     rng: np.random.Generator, labels: NDArray[Any], classes: NDArray[Any]
 ) -> list[IndexArray]:
-    """Return the positions of the samples of each class, in random order."""
+    """Return the positions of the samples of each of these ``classes``, in random order."""
     return [rng.permutation(np.flatnonzero(labels == label)) for label in classes]
 
 
 def read_digits() -> RawDataset:
-    """Read scikit-learn's digits, split by a fixed shuffle into 1,500 training and 297 test images."""
+    """Read scikit-learn's digits, split by a fixed shuffle into 1,500 training and 297 test images.
+
+    The mean and the deviation of their pixels, and those of the other data sets, are rounded.
+    """
     from sklearn.datasets import load_digits
 
     scans = load_digits()

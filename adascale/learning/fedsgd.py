@@ -147,6 +147,7 @@ class FedSGD:
             return after, RoundRecord(0, math.nan, math.nan)
         with _exact(self.device), _seeded(self.device, self.seed, state.round):
             models.assign(self._model, state.parameters)
+            # the mean over the senders in place of that over all
             weight = senders * (count / senders.sum())
             mean = self.received(state.round, eta_t, weight)
         decay = settings.weight_decay * state.parameters
@@ -164,12 +165,13 @@ class FedSGD:
         r"""Return the samples of a round, and as ``gradient`` what the server receives, :math:`\tilde{\mathbf r}_t`.
 
         It is computed at the parameters assigned last; subclasses may replace it, for example by signals on a channel.
-        ``weight``, shape () or (M,), multiplies the gradient of each device; those of weight 0 compute none.
+        The gradient of device m counts :math:`p_m` times its ``weight``, shape () or (M,); with 0 it computes none.
         """
         scenario = self.scenario
         batches = self.batches(round_index)
         count = scenario.num_devices
         size = np.broadcast_to(scenario.weighted_batch_size, count)
+        # p_m / B_m for each sample, if the weight is 1
         factor = np.broadcast_to(weight, count) * (1 / size) / count
         senders = np.flatnonzero(factor)
         positions = np.concatenate([batches[m] for m in senders])
@@ -184,6 +186,7 @@ class FedSGD:
     def evaluate(self, state: State) -> tuple[float, float]:
         """Return mean cross entropy (nats) and accuracy (0 ... 1) on the test set, in evaluation mode."""
         models.assign(self._model, state.parameters)
+        # a thousand images at a time, to save memory
         batches = zip(
             self._data.test_images.split(1000),
             self._data.test_labels.split(1000),
@@ -232,7 +235,7 @@ def effective_update(
     mean_gradient, real_noise : shape (d,)
     eta : float, > 0, watts; ``inf`` for a receiver without noise
     """
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # what overflows is refused below
         noise = torch.as_tensor(real_noise / math.sqrt(eta), dtype=mean_gradient.dtype)
     if not torch.isfinite(noise).all():
         raise ValueError(f"the noise must be finite in {noise.dtype}, got eta = {eta}")

@@ -25,7 +25,10 @@ __all__ = [
 ]
 
 LEAST_CLIP_NORM = 3e-16
-"""A gradient as long as this has a square that does not underflow in single precision."""
+"""About the root of the smallest normal number over the machine epsilon, in single precision.
+
+In the square of a gradient of this norm, what underflows is less than rounding.
+"""
 
 TOLERANCE = 1e-2
 """Largest difference between the logits of a sample alone and in a batch, relative to the largest logit."""
@@ -43,11 +46,12 @@ class ClippedSum(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Stored sample gradients of one parameter: B tensors of its shape, along the first axis."""
+    """Stored sample gradients of one parameter: B tensors of its shape, or with its axes in another order."""
 
     rows: Tensor
+    """Shape (B, ...)."""
     axes: tuple[int, ...] | None = None
-    """Order of the parameter's axes in a row, if it is another."""
+    """For each axis of the parameter, the axis of a row that is the same; None if the rows have its shape."""
 
     def square_norm(self) -> Tensor:
         r"""Return :math:`\lVert\mathbf g_i\rVert^2`, shape (B,)."""
@@ -79,6 +83,7 @@ class Outer(NamedTuple):
 
 SampleGradients = tuple[list[Rows | Outer], Tensor]
 """Sample gradients of every trainable parameter, in the model's order, and the losses."""
+# what :func:`register` takes: of a layer, its input and the gradient at its output
 Rule = Callable[[Any, Tensor, Tensor], Mapping[Tensor, Rows | Outer | Tensor] | None]
 R = TypeVar("R", bound=Rule)
 
@@ -158,6 +163,7 @@ def clipped_sum(
     count = -(-size // chunk)
     with torch.no_grad():
         for k in range(count):
+            # count parts of nearly equal size
             part = slice(size * k // count, size * (k + 1) // count)
             gradients, loss[part] = sample_gradients(model, images[part], labels[part])
             square = sum(
@@ -347,7 +353,7 @@ def linear(
 def group_norm(
     layer: nn.GroupNorm, input: Tensor, output_grad: Tensor
 ) -> dict[Tensor, Tensor]:
-    """Return the sample gradients of the scale and the shift of every channel."""
+    """Return the sample gradients of the scale and the shift of every channel, shape (B, channels)."""
     normed = F.group_norm(input, layer.num_groups, eps=layer.eps)
     return {
         layer.weight: sum_over_places(output_grad * normed),
@@ -359,7 +365,11 @@ def group_norm(
 def conv2d(
     layer: nn.Conv2d, input: Tensor, output_grad: Tensor
 ) -> dict[Tensor, Tensor | Rows] | None:
-    r"""Return :math:`\sum_p \mathbf e_{i,p} \mathbf x_{i,p}^{\mathsf T}` over the places p of the output."""
+    r"""Return :math:`\sum_p \mathbf e_{i,p} \mathbf x_{i,p}^{\mathsf T}` over the places p of the output.
+
+    :math:`\mathbf e_{i,p}` is the gradient of sample i there, and :math:`\mathbf x_{i,p}` the patch of its input that
+    the place sees.  None for layers with groups, dilation, or padding of another kind.
+    """
     usual = layer.groups == 1 and layer.dilation == (1, 1)
     padded = layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
     if not (usual and padded):
@@ -381,7 +391,7 @@ def conv2d(
 
 
 def sum_over_places(values: Tensor) -> Tensor:
-    """Sum values of shape (B, channels, ...) to (B, channels)."""
+    """Sum values of shape (B, channels, ...) to (B, channels), also if there is no further axis."""
     return values[..., None].flatten(2).sum(2)
 
 
@@ -397,5 +407,8 @@ def patches(layer: nn.Conv2d, x: Tensor) -> Tensor:
 
 
 def largest_patches(device: torch.device) -> int:
-    """Return the largest number of patch entries to store at a time: what fits the caches of the CPU, or 2^26."""
+    """Return the largest number of patch entries to store at a time.
+
+    On the CPU these are 2^19 a thread, whose 2 MiB fit its cache; on a GPU 2^26, which are 256 MiB.
+    """
     return torch.get_num_threads() << 19 if device.type == "cpu" else 1 << 26

@@ -106,6 +106,7 @@ def build(name: str, seed: int, initialisation: str = "default") -> nn.Module:
         PyTorch's; or uniform within :math:`\pm\sqrt{6/(\text{fan-in} + \text{fan-out})}`, with zero biases.
     """
     check.one_of("initialisation", initialisation, "default", "glorot")
+    # torch.manual_seed would also seed GPUs, whose state is not restored
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(int(stream(seed, MODEL).integers(2**63)))
         model = registry.find("models", name).value()

@@ -4,7 +4,7 @@ import numpy as np
 
 from adascale.checks import IndexArray
 
-PARTITION, MODEL, BATCH, NOISE, DROPOUT = range(5)
+PARTITION, MODEL, BATCH, NOISE, DROPOUT = range(5)  # the audit's purpose is 5
 
 
 def stream(

@@ -13,8 +13,12 @@ class Training:
 
     Parameters
     ----------
-    dataset, input_scaling, model, initialisation, partition : str
-        See :mod:`adascale.learning.data` and :mod:`adascale.learning.models`.
+    dataset, input_scaling : str
+        See :func:`adascale.learning.data.load`.
+    model, initialisation : str
+        See :func:`adascale.learning.models.build`.
+    partition : str
+        See :func:`adascale.learning.data.partition`, ``kind``.
     learning_rate : float, > 0, :math:`\lambda`
     momentum : float, in [0, 1)
     weight_decay : float, >= 0
@@ -35,7 +39,7 @@ class Training:
     chunk: int = 160
 
     def __post_init__(self) -> None:
-        check.number("learning_rate", self.learning_rate, 1e-300)
+        check.number("learning_rate", self.learning_rate, 1e-300)  # that is, > 0
         check.number("momentum", self.momentum, 0)
         check.number("weight_decay", self.weight_decay, 0)
         if self.momentum >= 1:

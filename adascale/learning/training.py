@@ -151,7 +151,10 @@ def epsilon_so_far(
     accountant: Accountant,
     delta: float,
 ) -> tuple[float, float]:
-    """Return the largest epsilon of a device after the first rounds, those of ``eta``, and the mean over devices."""
+    """Return the largest epsilon of a device after the first rounds of a schedule, and the mean over devices.
+
+    ``eta`` has the scalings of these rounds, and so their number.
+    """
     if schedule is None:
         return math.inf, math.inf
     rounds = len(eta)
