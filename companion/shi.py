@@ -50,7 +50,8 @@ def capped_level(
     for _ in range(80):
         level = (low + high) / 2
         capped = np.minimum(level[..., None] * weight, caps).mean(axis=-1)
-        low, high = np.where(capped < mean, (level, high), (low, level))
+        low = np.where(capped < mean, level, low)
+        high = np.where(capped < mean, high, level)
     return np.where(out_of_reach, np.inf, high)
 
 

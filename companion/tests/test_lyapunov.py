@@ -60,6 +60,9 @@ def test_capped_level_has_the_mean_or_is_infinite():
         np.minimum(level[:, None], caps).mean(axis=-1), mean, rtol=1e-12
     )
     assert capped_level(caps, 1.001 * caps.mean(axis=-1)).tolist() == [np.inf] * 5
+    two = capped_level(caps, mean * [[1.0], [0.5]])
+    np.testing.assert_allclose(two[0], level, rtol=1e-12)
+    assert (two[1] < two[0]).all()
 
 
 def test_plain_method_minimises_every_round():
