@@ -150,6 +150,7 @@ def _one_gain(array: Array, scenario: Scenario, reading: Reading) -> FloatArray:
         power = amplitude.real
         if is_complex:
             power = amplitude.real**2 + amplitude.imag**2
+        # sums need linear powers; a single value in decibels stays as it is
         power = 10 ** (sign * power / 10) if decibels else power
         power = power.sum(axis=-1)
         for energy in ("even", "anywhere"):
@@ -157,6 +158,7 @@ def _one_gain(array: Array, scenario: Scenario, reading: Reading) -> FloatArray:
             power = effective_gain(power, energy) if several else power[..., 0]
         weight = scenario.power_share / scenario.batch_second_moment
         scaled = (power.T * weight[..., None]).T
+        # a missing value counts as 0
         best = np.nan_to_num(scaled).min(axis=1).argmax(axis=-1)
         power = np.take_along_axis(power, best[:, None, None], axis=-1)[..., 0]
         return sign * 10 * np.log10(power) if decibels else power

@@ -182,7 +182,7 @@ class FadingFloors(FloorLaw):
         _check_survival(survival)
         self.batch_shape, self._survival = gain.shape[:-1], survival
         unit = scenario.noise_scale / scenario.x_max
-        # the mean floor that each device alone would cause, shape (distributions, M)
+        # the floor of each device alone if its gain is the mean, shape (distributions, M)
         self._rows = unit / gain.reshape(-1, gain.shape[-1])
         # knots are in equal steps of ln w
         self._start = self._where(np.log(_LEAST))

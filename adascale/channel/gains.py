@@ -88,7 +88,7 @@ def read_gains(
     num_rounds = len(rounds.values)
     start = 0
     if split is not None:
-        # not one more because of the rounding of, for example, 0.1 * 30
+        # 0.07 of 100 rounds are 7, although 0.07 * 100 is rounded to a little more
         start = math.ceil(check.fraction("split", split) * num_rounds - 1e-9)
     if start == num_rounds:
         got = f"got {split:g} of {start} rounds in {path}"
@@ -221,7 +221,7 @@ def _linear_gains(
         scaled = gains
         if rounds.links != ["min_gain"]:  # which is scaled already
             scaled = gains * scenario.power_share / scenario.batch_second_moment
-    if reading.unit == "dbm":  # 0 is what loggers write without a measurement
+    if reading.unit == "dbm":  # 0 stands for no measurement in many a log
         possible = (gains < 1) & (values != 0)
         rounds.require(possible, f"not 0, and less than {sent:g} dBm")
     unit = scenario.noise_power / np.max(scenario.max_power)
