@@ -119,9 +119,10 @@ def in_rounds(entries: Entries, round_time: float | None) -> Rounds:
     shape = int(number.max(initial=0)) + 1, len(links)
     values, lines = np.full(shape, np.nan), np.zeros(shape, dtype=int)
     values[place], lines[place] = rows.value, rows.line
-    for i in np.flatnonzero(lines[place] != rows.line)[:1].tolist():
+    line = lines[place]  # of the last value in the place of each
+    for i in np.flatnonzero(line != rows.line)[:1].tolist():
         second = f"a second value of {links[rows.link[i]]} in one round"
-        raise error_at(path, rows.line[i], second)
+        raise error_at(path, int(line[i]), second)
     return Rounds(path, links, values, lines)
 
 

@@ -18,6 +18,7 @@ from .traces import (
     gains_of,
     long_form,
     outer_join,
+    read,
     wide_form,
 )
 
@@ -74,6 +75,13 @@ def test_clocks_that_no_round_time_fits_are_refused(tmp_path, name):
     for how in ({}, {"gaps": "hold"}, {"gaps": "hold", "round_time": 1}):
         with pytest.raises(InvalidFile):
             gains_of(tmp_path, long_form(value, when), **how)
+
+
+def test_second_value_in_a_round_is_named_by_its_line(tmp_path):
+    rows = ["link,value,time", "a,-80,0", "b,-90,0", "b,-91,1", "a,-81,10", "b,-92,10"]
+    with pytest.raises(InvalidFile, match="a second value of link 'b'") as error:
+        read(tmp_path, "\n".join(rows), unit=Reading(round_time=10, **FAR))
+    assert error.value.line == 4
 
 
 @pytest.mark.parametrize(
