@@ -95,3 +95,20 @@ def test_an_epsilon_that_no_noise_keeps_is_refused():
     policy = PrivacyBudget(0.5, accountant=Constant())
     with pytest.raises(BudgetNotReached, match=r"epsilon = 0\.5"):
         policy.schedule(with_floors(MNIST, rayleigh(3, 5), 1.0))
+
+
+@pytest.mark.parametrize(
+    ("law", "ends"),
+    [("known law", [4, 6, 7, 8]), ("learning", [1, 2, 4, 6, 7, 8])],
+)
+def test_a_block_is_half_of_the_rounds_left_and_without_a_law_no_longer_than_before(
+    law, ends
+):
+    problem = with_floors(MNIST, rayleigh(4, 8), 1.0)
+    policy = PrivacyBudget(2.0, law=LAWS[law], accountant=RENYI)
+    state = policy.start(problem.scenario, problem.budget)
+    seen = []
+    for floor in problem.min_noise_energy:
+        state, _ = policy.decide(state, floor)
+        seen.append(state.next_plan)
+    assert sorted({*seen}) == ends
