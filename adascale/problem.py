@@ -11,7 +11,6 @@ from adascale import accounting
 from adascale import checks as check
 from adascale.accounting.kernels import (
     MomentTerms,
-    few_slopes,
     log_moment,
     log_moment_slopes,
     moment_terms,
@@ -326,16 +325,12 @@ def leakage(w: float, terms: LeakageTerms) -> float:
 
 
 @inlined
-def slopes(w: float, terms: LeakageTerms, few: bool) -> tuple[float, float]:
-    """Compute F'(w), and F''(w) as accurately as a Newton step needs it; ``few`` says whether the terms ``are_few``."""
+def slopes(w: float, terms: LeakageTerms) -> tuple[float, float]:
+    """Compute F'(w), and F''(w) as accurately as a Newton step needs it."""
     first = second = 0.0
     for i in range(terms.unit_energy.size):
         s = terms.unit_energy[i] / w
-        slope, curvature = (
-            few_slopes(s, terms.moments, i)
-            if few
-            else log_moment_slopes(s, terms.moments, i)
-        )
+        slope, curvature = log_moment_slopes(s, terms.moments, i)
         first -= terms.multiplicity[i] * s * slope
         second += terms.multiplicity[i] * s * (2 * slope + s * curvature)
     scale = (terms.moments.order - 1) * w
@@ -346,5 +341,5 @@ def slopes(w: float, terms: LeakageTerms, few: bool) -> tuple[float, float]:
 def _map_leakage(w: FloatArray, terms: LeakageTerms, slope: bool) -> FloatArray:
     out = np.empty(w.size)
     for i in range(w.size):
-        out[i] = slopes(w[i], terms, False)[0] if slope else leakage(w[i], terms)
+        out[i] = slopes(w[i], terms)[0] if slope else leakage(w[i], terms)
     return out

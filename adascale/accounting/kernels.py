@@ -108,6 +108,27 @@ def _integer_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, flo
     return mean, second / moment - mean * mean
 
 
+@njit(cache=True, inline="always")
+def _few_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, float]:
+    """Compute the slopes for a small integer order, with one exponential."""
+    weight, count = terms.weight, terms.weight.shape[1]
+    moment, first, second = 1.0, 0.0, 0.0
+    if 0.5 * (count + 1) * count * s < _NO_OVERFLOW:
+        once = math.exp(s)
+        grown, power = once, once * once  # exp(k (k-1) s / 2) and exp(k s)
+        for i in range(count):
+            x, term = 0.5 * (i + 2) * (i + 1), weight[kind, i] * grown
+            moment += term - weight[kind, i]
+            first += x * term
+            second += x * x * term
+            grown, power = grown * power, power * once
+    else:  # only the last term: the others are below exp(-37) of it
+        first = 0.5 * (count + 1) * count
+        second = first * first
+    slope = first / moment
+    return slope, second / moment - slope * slope
+
+
 @njit(cache=True, nogil=True)
 def _log_mixture(loss: float, q: float) -> float:
     """Compute ln(1 - q + q e^loss) to full relative precision, for 0 < q < 1."""
@@ -294,43 +315,18 @@ def log_moment(s: float, terms: MomentTerms, kind: int) -> float:
     return _fractional(s, q, alpha)[0]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, inline="always")
 def log_moment_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, float]:
     """Compute dA_alpha(q, s) / ds to full precision, and the second derivative to that of a Newton step."""
+    count = terms.weight.shape[1]
+    if 0 < count <= _FEW and terms.weight[kind, count - 1] > 1e-200:
+        return _few_slopes(s, terms, kind)
     q, alpha = terms.rate[kind], terms.order
     if q == 1.0:
         return 0.5 * alpha * (alpha - 1), 0.0
-    if terms.weight.shape[1] > 0:
+    if count > 0:
         return _integer_slopes(s, terms, kind)
     return _fractional(s, q, alpha)[1:]
-
-
-def are_few(terms: MomentTerms) -> bool:
-    """Check that :func:`few_slopes` applies."""
-    return 0 < terms.weight.shape[1] <= _FEW and bool(
-        (terms.weight[:, -1] > 1e-200).all()
-    )
-
-
-@njit(cache=True, inline="always")
-def few_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, float]:
-    """Compute :func:`log_moment_slopes` for small integer orders, with one exponential."""
-    weight, count = terms.weight, terms.weight.shape[1]
-    moment, first, second = 1.0, 0.0, 0.0
-    if 0.5 * (count + 1) * count * s < _NO_OVERFLOW:
-        once = math.exp(s)
-        grown, power = once, once * once  # exp(k (k-1) s / 2) and exp(k s)
-        for i in range(count):
-            x, term = 0.5 * (i + 2) * (i + 1), weight[kind, i] * grown
-            moment += term - weight[kind, i]
-            first += x * term
-            second += x * x * term
-            grown, power = grown * power, power * once
-    else:  # only the last term: the others are below exp(-37) of it
-        first = 0.5 * (count + 1) * count
-        second = first * first
-    slope = first / moment
-    return slope, second / moment - slope * slope
 
 
 @njit(cache=True, nogil=True)

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from adascale import checks as check
-from adascale.accounting.kernels import are_few
 from adascale.channel import FloorLaw
 from adascale.checks import FloatArray
 from adascale.compiled import compiled, inlined
@@ -116,8 +115,7 @@ class AdaScale(CompiledPolicy):
         values = (state.queue, state.energy, state.budget, self.penalty)
         queue, start, nu, V = (in_rows(value, batch) for value in values)
         terms = state.leakage.terms
-        few = are_few(terms.moments)
-        energy, i, t = all_rounds(rows, queue, start, nu, V, terms, few)
+        energy, i, t = all_rounds(rows, queue, start, nu, V, terms)
         if i >= 0:
             instance = tuple(map(int, np.unravel_index(i, batch)))
             place = f"round {t} of instance {instance}" if instance else f"round {t}"
@@ -171,7 +169,6 @@ def all_rounds(
     budget: FloatArray,
     penalty: FloatArray,
     terms: LeakageTerms,
-    few: bool,
 ) -> tuple[FloatArray, int, int]:
     """Run all rounds of each row and update its queue; return energies, and where no root is found, or -1, -1."""
     energy = np.empty(floor.shape)
@@ -185,7 +182,7 @@ def all_rounds(
             for _ in range(100):  # far more than a search takes
                 if not search.x < np.inf:  # V F' overflows
                     break
-                slope, curvature = slopes(max(search.x, least), terms, few)
+                slope, curvature = slopes(max(search.x, least), terms)
                 search = advance(search, V * slope, V * curvature, Q, least)
                 if search.converged:
                     break

@@ -7,7 +7,6 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from adascale import checks as check
-from adascale.accounting.kernels import are_few
 from adascale.channel import FloorLaw
 from adascale.checks import FloatArray, IndexArray
 from adascale.compiled import compiled, inlined
@@ -114,9 +113,7 @@ def _tables(
     check.entries("the tables of budgets x rounds x points", len(pairs), T, points)
     table = np.empty((len(pairs), T, points))
     for i, (k, total) in enumerate(pairs):
-        table[i] = _levels(
-            total, table.shape[1:], laws[int(k)], terms, are_few(terms.moments)
-        )
+        table[i] = _levels(total, table.shape[1:], laws[int(k)], terms)
         check.finite(f"the price of a budget of {total / T:.3g}", table[i, 1:])
     return table, table_of.ravel()
 
@@ -137,7 +134,6 @@ def _levels(
     shape: tuple[int, int],
     law: FloorTable,
     terms: LeakageTerms,
-    few: bool,
 ) -> FloatArray:
     r"""Return the table :math:`\ell_n(b)` of :class:`ProgrammeState`, n = 0 ... T - 1, for one budget of all rounds.
 
@@ -157,21 +153,21 @@ def _levels(
         for j in range(points - 1, -1, -1):
             b = budget[j]
             if n == 1:
-                price[j] = _last_price(b, law, terms, few)
+                price[j] = _last_price(b, law, terms)
                 guess = table[n, j + 1] if j + 1 < points else b
             else:
                 value = before[j]
-                value = _with_all_spent(value, b, level, law, terms, few)
+                value = _with_all_spent(value, b, level, law, terms)
                 price[j] = _with_some_saved(
                     value, b, level, before, law, horizon_budget
                 )
                 guess = level[j]
-            table[n, j] = _inverse(price[j], guess, terms, few)
+            table[n, j] = _inverse(price[j], guess, terms)
     return table
 
 
 @compiled
-def _last_price(b: float, law: FloorTable, terms: LeakageTerms, few: bool) -> float:
+def _last_price(b: float, law: FloorTable, terms: LeakageTerms) -> float:
     r"""Return :math:`v_1(b) = \mathbb E|F'(b + w_{\min})| = \int H(w) F''(b + w)\, dw`."""
     total, stride = 0.0, 4  # every fourth floor is enough for the trapezoidal rule
     last = (law.share.size - 1) // stride * stride
@@ -179,9 +175,9 @@ def _last_price(b: float, law: FloorTable, terms: LeakageTerms, few: bool) -> fl
         w = np.exp(law.start + i * law.step)
         weight = 0.5 if i == 0 or i == last else 1.0
         width = weight * stride * law.step * w
-        total += width * law.share[i] * slopes(b + w, terms, few)[1]
+        total += width * law.share[i] * slopes(b + w, terms)[1]
     highest = np.exp(law.start + last * law.step)
-    return total - slopes(b + highest, terms, few)[0]
+    return total - slopes(b + highest, terms)[0]
 
 
 @compiled
@@ -191,7 +187,6 @@ def _with_all_spent(
     level: FloatArray,
     law: FloorTable,
     terms: LeakageTerms,
-    few: bool,
 ) -> float:
     r"""Add the integral over floors so low that this round spends all of b, where :math:`\Lambda_n(s) = |F'(s)|`.
 
@@ -202,7 +197,7 @@ def _with_all_spent(
     if width > 0:
         for i in range(_NODES.size):
             w = lowest + width * _NODES[i]
-            curvature = slopes(b + w, terms, few)[1]
+            curvature = slopes(b + w, terms)[1]
             price += width * _WEIGHTS[i] * _share(w, law) * curvature
     return price
 
@@ -236,11 +231,11 @@ def _with_some_saved(
 
 
 @compiled
-def _inverse(price: float, guess: float, terms: LeakageTerms, few: bool) -> float:
+def _inverse(price: float, guess: float, terms: LeakageTerms) -> float:
     """Return the w at which |F'(w)| is ``price``, searched from ``guess``; NaN if it is not found."""
     search = search_from(guess, 1e-9 * guess)
     for _ in range(100):
-        slope, curvature = slopes(search.x, terms, few)
+        slope, curvature = slopes(search.x, terms)
         decay = search.x * curvature / -slope
         search = power_law_step(search, -slope / price, decay)
         if search.converged or not search.x < np.inf:

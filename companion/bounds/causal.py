@@ -84,4 +84,4 @@ def both_slopes(
     leakage: RoundLeakage, energy: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """F' and F''."""
-    return np.vectorize(lambda w: slopes(w, leakage.terms, False))(energy)
+    return np.vectorize(lambda w: slopes(w, leakage.terms))(energy)

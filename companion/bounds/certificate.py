@@ -181,7 +181,7 @@ def level_of(price: FloatArray, x: FloatArray, terms: LeakageTerms) -> FloatArra
     """Return the levels at which |F'| is the price > 0, by Newton's method on its logarithm from near ``x``."""
     for k in range(price.size):
         for _ in range(20):
-            first, second = slopes(x[k], terms, False)
+            first, second = slopes(x[k], terms)
             step = first / second / x[k] * np.log(-first / price[k])
             x[k] *= np.exp(-min(max(step, -0.5), 0.5))
             if abs(step) < 1e-14:
