@@ -19,7 +19,7 @@ def sharp_epsilon(
         rounds = rounds_of(np.full(lane.shape, float(sampling_rate)), lane)
         try:
             with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-                return sharp(rounds, delta)[0]
+                return max(sharp(rounds, delta).values())
         except CannotCertify:
             return epsilon_interval(rounds, delta).estimate
 

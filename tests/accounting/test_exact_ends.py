@@ -56,7 +56,7 @@ def test_the_ends_hold_whatever_value_and_direction_the_search_finds(
 ):
     epsilon = 0.7
     delta = most(epsilon, ratios=ratios)
-    found = off * epsilon, direction, dict.fromkeys(known, off * epsilon)
+    found = dict.fromkeys([direction, *known], off * epsilon)
     monkeypatch.setattr(certify, "sharp", lambda *_: found)
     try:
         ends = epsilon_by(certify.by_inversion, coins(ratios), delta)
@@ -78,7 +78,7 @@ def test_the_ends_hold_wherever_the_line_is_laid(monkeypatch, change, factor):
     delta = most(1.5)
     try:
         assert is_between(epsilon_by(certify.by_inversion, coins(), delta), delta)
-        _, lower, upper = sums.sharp_delta(coins(), coins(), ADD, 1.5)
+        _, lower, upper = sums.sharp_delta((coins(),), ADD, 1.5)
         assert lower <= delta <= upper
     except CannotCertify:
         assert abs(math.log(factor)) > 0.1
@@ -100,7 +100,7 @@ def test_beyond_the_largest_loss_against_the_mixture_there_is_no_delta_of_remova
     largest = -NUMBER * math.log(RISING[0])
     for times, is_beyond in ((1 + 1e-11, True), (0.97, False)):
         epsilon = times * largest
-        found = sums.sharp_delta(schedule, schedule, REMOVE, epsilon)
+        found = sums.sharp_delta((schedule,), REMOVE, epsilon)
         assert (found == (0, 0, 0)) is is_beyond
         assert sums.is_below(schedule, REMOVE, 1e-300, epsilon) is is_beyond
 

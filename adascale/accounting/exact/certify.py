@@ -17,21 +17,20 @@ from adascale.accounting.events import Events, compose_events
 from adascale.accounting.exact import gaussian
 from adascale.accounting.exact.discrete import cut
 from adascale.accounting.exact.inversion import (
-    chernoff_offset,
     gaussian_log_moment,
     largest_smoothing,
-    lost_in,
+    log_chernoff,
     proven_log_moment_at,
     scan_tilts,
 )
 from adascale.accounting.exact.moments import QUIET
 from adascale.accounting.exact.rounds import Rounds
 from adascale.accounting.exact.sums import (
+    Bounding,
     is_below,
     nearest,
     refine,
     rough_epsilon,
-    scan_both,
     sharp,
     sharp_delta,
     sharp_in_direction,
@@ -58,7 +57,6 @@ _CUTS = (0.02, 1e-3, 1e-2, 200), (0.01, 1e-4, 1e-4, 600), (0.01, 1e-4, 1e-300, 6
 _FEW_KINDS = 40  # distinct rounds of a first look
 _REACH = 2.0  # times epsilon: larger losses may count as one
 _MOST_REACHES = 8  # that are tried
-_FAR = 100, 2.0  # steps from an epsilon of 1e-6, and their growth: beyond 1e24
 _BEYOND = 1e30  # an epsilon above every loss
 _OUTWARD = 1e-12  # how far the last roundings may move a bound
 # fewer samples in all, and by as much fewer as the rate is larger: discrete rounds are tried first
@@ -108,7 +106,7 @@ def epsilon_interval(rounds: Rounds, delta: float) -> CertifiedInterval:
     if mechanism := rounds.as_one_gaussian():
         ends = gaussian.epsilon(*mechanism, delta)
         return _known_interval(ends, _NO_EPSILON, "closed form")
-    if max(lost_in(rounds, name, -1) for name in DIRECTIONS) > delta:
+    if max(rounds.infinite_mass(name, -1) for name in DIRECTIONS) > delta:
         return _known_interval((math.inf,) * 3, _NO_EPSILON, "infinite losses")
     if total_variation(rounds) <= delta:
         return _known_interval((0.0, 0.0, 0.0), _NO_EPSILON, "total variation")
@@ -126,7 +124,7 @@ def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
     proof = DeltaProof(min(epsilon, _BEYOND))
     proof.reduce_upper(total_variation(rounds), "total variation")
     for name in DIRECTIONS:
-        proof.raise_lower(lost_in(rounds, name, -1), "infinite losses")
+        proof.raise_lower(rounds.infinite_mass(name, -1), "infinite losses")
     if epsilon > _BEYOND:  # no schedule of floating point has such losses
         proof.by_bounds(rounds)
         proof.lower = 0.0
@@ -173,30 +171,28 @@ class EpsilonProof(Proof):
         """Use every bound on delta in closed form or by real moments."""
         uppers, lowers = all_bounds(rounds, math.log(self.delta), 0.0)
         for name, directions, bound in uppers:
-            end = nearest(bound, self.delta, 0.0, 1e-6, 1, *_FAR)
+            end = nearest(bound, self.delta, 0.0, 1e-6, 1)
             self.reduce_upper(end, name, *directions)
         for name, bound in lowers:
             if bound(self.lower) >= self.delta:
                 step = max(self.lower, 1e-6)
-                end = nearest(bound, self.delta, self.lower, step, -1, *_FAR)
+                end = nearest(bound, self.delta, self.lower, step, -1)
                 self.raise_lower(end, name)
 
-    def invert(self, below: Rounds, above: Rounds, name: str) -> None:
-        """Prove a lower bound by ``below``, and upper bounds by ``above``; delta is between those of both."""
-        if not max(lost_in(above, name) for name in DIRECTIONS) < self.delta:
+    def invert(self, rounds: Bounding, name: str) -> None:
+        """Prove a lower bound by the rounds that leak less, and upper bounds by those that leak more."""
+        above = rounds[-1]
+        if not max(map(above.infinite_mass, DIRECTIONS)) < self.delta:
             raise CannotCertify("infinite losses alone may exceed delta")
-        is_exact = below is above
+        is_exact = len(rounds) == 1
+        epsilons = sharp(above, self.delta) if is_exact else {ADD: self.near}
+        direction = max(epsilons, key=lambda each: epsilons[each])
         if is_exact:
-            value, direction, epsilons = sharp(below, self.delta)
-            self.estimate, self.direction = value, direction
-        else:
-            direction = ADD
-            value = self.near
-            epsilons = {ADD: value}
-        self._invert_direction(below, above, direction, value, name)
+            self.estimate, self.direction = epsilons[direction], direction
+        self._invert_direction(rounds, direction, epsilons[direction], name)
         other = REMOVE if direction == ADD else ADD
         upper = self.upper[direction]
-        rest = self.delta - lost_in(above, other)
+        rest = self.delta - above.infinite_mass(other)
         # delta(0) is the same in both directions
         if (
             upper == 0
@@ -207,26 +203,28 @@ class EpsilonProof(Proof):
             return
         if other not in epsilons:
             find = sharp_in_direction if is_exact else rough_epsilon
-            tilts = scan_tilts(below, other, math.log(rest))
-            epsilons[other] = find(below, tilts, rest)
-        self._invert_direction(below, above, other, epsilons[other], name)
+            tilts = scan_tilts(rounds[0], other, math.log(rest))
+            epsilons[other] = find(rounds[0], tilts, rest)
+        self._invert_direction(rounds, other, epsilons[other], name)
 
     def _invert_direction(
-        self, below: Rounds, above: Rounds, direction: str, value: float, name: str
+        self, rounds: Bounding, direction: str, value: float, name: str
     ) -> None:
         """Prove both bounds in one direction by sums around a value, smoothed less and less."""
-        tilts = scan_both(below, above, direction, value)
+        tilts = [scan_tilts(each, direction, None, value) for each in rounds]
         slope = tilts[0].best(value)
-        rest = self.delta - lost_in(above, direction)
-        least = self.delta - lost_in(below, direction, -1)
+        rest = self.delta - rounds[-1].infinite_mass(direction)
+        least = self.delta - rounds[0].infinite_mass(direction, -1)
         scale = max(value, 0.1 / slope)
         # atoms are not nearer, and longer sums of them are hardly slower
-        aim, first = (_WIDTH, 0.8) if below is above else (3 * _WIDTH, 0.5)
+        aim, first = (_WIDTH, 0.8) if len(rounds) == 1 else (3 * _WIDTH, 0.5)
         largest_tau = largest_smoothing(value, slope)
 
-        def prove(width: float) -> tuple[float, float, bool]:
+        def prove(width: float) -> tuple[float, float]:
             tau = min(math.sqrt(width * scale / (1.3 * (slope + 1))), largest_tau)
-            low, high = smoothed_sums(below, above, tilts, value, math.log(rest), tau)
+            totals = smoothed_sums(rounds, tilts, value, math.log(rest), tau)
+            low = totals[0]
+            high = totals[-1]
             step = max(0.3 * width * value, 1e-4 / low.where.tilt)
             lower = nearest(low.lower, least, value, step, -1)
             upper = 0.0
@@ -234,7 +232,7 @@ class EpsilonProof(Proof):
                 upper = nearest(high.upper, rest, value, step, 1)
             self.raise_lower(lower * (1 - _OUTWARD), name)
             self.reduce_upper(upper * (1 + _OUTWARD), name, direction)
-            return lower, upper, True
+            return lower, upper
 
         refine(prove, first * aim, aim, 0.1 * _NO_EPSILON)
 
@@ -262,17 +260,18 @@ class DeltaProof(Proof):
         for name, bound in lowers:
             self.raise_lower(bound(self.epsilon), name)
 
-    def invert(self, below: Rounds, above: Rounds, name: str) -> None:
-        """Prove a lower bound by ``below``, and upper bounds by ``above``."""
+    def invert(self, rounds: Bounding, name: str) -> None:
+        """Prove a lower bound by the rounds that leak less, and upper bounds by those that leak more."""
         epsilon = self.epsilon
+        above = rounds[-1]
         for direction in DIRECTIONS:
-            value, lower, upper = sharp_delta(below, above, direction, epsilon)
+            value, lower, upper = sharp_delta(rounds, direction, epsilon)
             if direction == ADD or value > self.estimate:
                 self.estimate, self.direction = value, direction
             self.raise_lower(lower, name)
             self.reduce_upper(upper, name, direction)
             # delta(0) is the same in both directions
-            rest = lower - lost_in(above, REMOVE)
+            rest = lower - above.infinite_mass(REMOVE)
             if direction == ADD and (
                 epsilon == 0 or is_below(above, REMOVE, rest, epsilon)
             ):
@@ -302,7 +301,7 @@ def _by_all_proofs(
 
 def by_inversion(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
     """Prove bounds by the moments of the sampled rounds, or of the atoms if there are no others."""
-    proof.invert(rounds, rounds, "minus one" if rounds.atoms else "inversion")
+    proof.invert((rounds,), "minus one" if rounds.atoms else "inversion")
 
 
 def by_discretisation(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
@@ -311,9 +310,8 @@ def by_discretisation(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
         log_lost = math.log(proof.least_delta()) + math.log(lost)
         cut_at = partial(cut, rounds, width=width, log_lost=log_lost, seldom=seldom)
         reach = _REACH * proof.near_epsilon(partial(cut_at, False, most=_FEW_KINDS))
-        below = cut_at(False, reach, most=most)
-        above = cut_at(True, reach, most=most)
-        proof.invert(below, above, "minus one")
+        both = tuple(cut_at(above, reach, most=most) for above in (False, True))
+        proof.invert(both, "minus one")
         if not proof.is_wide():
             break
 
@@ -344,7 +342,7 @@ def all_bounds(
             tilt = scan_tilts(rounds, direction, log_delta, epsilon).tilt
             proven = [proven_log_moment_at(rounds, direction, a) for a in tilt.tolist()]
             log_moment = proven + gaussian_log_moment(rounds.gaussian, tilt)
-            lost = lost_in(rounds, direction)
+            lost = rounds.infinite_mass(direction)
             bound = partial(_renyi, tilt, log_moment, lost)
             uppers.append(("Renyi", (direction,), bound))
     return uppers, lowers
@@ -368,7 +366,6 @@ def _renyi(
     tilt: FloatArray, log_moment: FloatArray, lost: float, epsilon: float
 ) -> float:
     """Bound delta by the best Chernoff bound, and by what is lost."""
-    rounding = 1e-13 * (np.abs(log_moment) + tilt * epsilon + 10)
-    log_bound = log_moment + chernoff_offset(tilt) - tilt * epsilon + rounding
-    chernoff = math.exp(min(float(log_bound.min()), 0.0))
+    log_bound = float(log_chernoff(tilt, log_moment, epsilon).min())
+    chernoff = math.exp(min(log_bound, 0.0))
     return min(math.nextafter(chernoff, 1.0) + lost, 1.0)  # it may underflow

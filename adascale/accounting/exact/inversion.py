@@ -19,7 +19,7 @@ from adascale.accounting.exact.rounds import (
     proven_log_moment,
     thinned,
 )
-from adascale.accounting.interval import ADD, REMOVE
+from adascale.accounting.interval import ADD
 from adascale.checks import FloatArray
 from adascale.errors import CannotCertify
 
@@ -45,14 +45,15 @@ def chernoff_offset(tilt: Any) -> Any:
     return -tilt * np.log1p(1 / tilt) - np.log1p(tilt)
 
 
+def log_chernoff(tilt: Any, log_moment: Any, epsilon: float) -> Any:
+    """Bound ln delta from above at every tilt, by proven ln G of all rounds; infinite losses come on top."""
+    rounding = 1e-13 * (np.abs(log_moment) + tilt * epsilon + 10)
+    return log_moment + chernoff_offset(tilt) - tilt * epsilon + rounding
+
+
 def gaussian_log_moment(energy: float, tilt: Any) -> Any:
     """Compute ln G of Gaussian rounds of this energy at a tilt."""
     return 0.5 * energy * tilt * (tilt + 1)
-
-
-def lost_in(rounds: Rounds, direction: str, sign: int = 1) -> float:
-    """Bound what infinite losses add to delta from above (1) or below (-1)."""
-    return rounds.lost(direction == REMOVE, sign)
 
 
 def proven_log_moment_at(rounds: Rounds, direction: str, tilt: float) -> float:
@@ -347,7 +348,7 @@ class Inversion:
         off += self.underflow
         if not self.rounds.atoms:
             return middle - left_high - right - off, middle - left_low + off
-        lost = lost_in(self.rounds, self.direction)
+        lost = self.rounds.infinite_mass(self.direction)
         off += lost * math.exp(-a * period) / -math.expm1(-a * period)
         low = gaussian.delta(self.gaussian * (1 - 2 * _MOVED), eps)[1]
         high = gaussian.delta(self.gaussian * (1 + 2 * _MOVED), eps)[2]

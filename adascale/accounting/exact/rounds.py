@@ -13,6 +13,7 @@ from adascale.accounting.exact.moments import (
     log_moments,
     log_moments_above,
 )
+from adascale.accounting.interval import REMOVE
 from adascale.checks import FloatArray
 from adascale.errors import CannotCertify
 
@@ -118,13 +119,13 @@ class Rounds(NamedTuple):
         total = sum(n * atom.apart for atom, n in self.atoms)
         return min(total * (1 + 1e-9), 1.0)
 
-    def lost(self, null: bool, sign: int) -> float:
-        """Bound the mass of the mixture, or of the null, that lies on no atom from above (1) or below (-1)."""
+    def infinite_mass(self, direction: str, sign: int = 1) -> float:
+        """Bound what infinite losses, the mass on no atom, add to delta from above (1) or below (-1)."""
         log_kept = 0.0
         for atom, n in self.atoms:
             lost = atom.lost
             off = atom.lost_off
-            if null:
+            if direction == REMOVE:
                 lost = atom.null_lost
                 off = atom.null_lost_off
             part = min(max(lost + sign * off, 0.0), 1.0)

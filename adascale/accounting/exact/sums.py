@@ -7,14 +7,14 @@ from functools import cache
 
 import numpy as np
 
-from adascale.accounting.exact import inversion
 from adascale.accounting.exact.inversion import (
     Inversion,
     Tilts,
     choose_line,
     gaussian_log_moment,
     largest_smoothing,
-    lost_in,
+    log_chernoff,
+    proven_log_moment_at,
     scan_tilts,
 )
 from adascale.accounting.exact.rounds import Rounds
@@ -22,11 +22,14 @@ from adascale.accounting.interval import ADD, DIRECTIONS, REMOVE, WIDEST
 from adascale.errors import CannotCertify, RoundingFloor
 from adascale.rootfind import solve
 
+Bounding = tuple[Rounds, ...]
+"""A schedule alone, or discrete rounds that leak less, and others that leak more."""
 _LOG_ALIASES = math.log(1e-7)  # of a sum without proof, relative to delta
 _DIGITS = 20.0  # -ln of its interpolation error
 _MOST_POINTS = 600  # on the line, after which a sum that has not converged is smoothed
 _LOG_PROVEN_ALIASES = math.log(1e-6)  # in the bounds, relative to delta
 _PROVEN_DIGITS = 27.0  # -ln of the interpolation error
+_MOST_STEPS = 100  # each twice as long as the one before: from 1e-6 to 1e24
 _FLOOR = math.log(0.9)  # ln of the largest other error of a sum, relative to delta
 
 
@@ -99,36 +102,34 @@ def _root(
     return solve(lambda epsilon: float(total.value(epsilon)) - delta, low, high)
 
 
-def sharp(rounds: Rounds, delta: float) -> tuple[float, str, dict[str, float]]:
-    """Compute the sharp epsilon, its direction, and the epsilon of each direction that can determine it."""
-    rest = {name: delta - lost_in(rounds, name) for name in DIRECTIONS}
+def sharp(rounds: Rounds, delta: float) -> dict[str, float]:
+    """Compute the sharp epsilon of each direction that can determine it."""
+    rest = {name: delta - rounds.infinite_mass(name) for name in DIRECTIONS}
     tilts = scan_tilts(rounds, ADD, math.log(rest[ADD]))
     epsilons = {ADD: sharp_in_direction(rounds, tilts, rest[ADD])}
     if rounds.largest_loss > epsilons[ADD]:
         tilts = scan_tilts(rounds, REMOVE, math.log(rest[REMOVE]))
         if tilts.top > 0.99 * epsilons[ADD]:
             epsilons[REMOVE] = sharp_in_direction(rounds, tilts, rest[REMOVE])
-    direction = max(epsilons, key=lambda name: epsilons[name])
-    return epsilons[direction], direction, epsilons
+    return epsilons
 
 
 def refine(
-    prove: Callable[[float], tuple[float, float, bool]],
+    prove: Callable[[float], tuple[float, float]],
     width: float,
     aim: float,
     negligible: float,
 ) -> tuple[float, float]:
     """Return two near bounds, by sums of smaller and smaller relative widths, in which smoothing has a part.
 
-    ``prove`` maps a width to bounds, and whether its sums were planned for the right delta: if not, the next ones are
-    nearer for sure. ``aim`` is the relative distance of bounds that are near.
+    ``prove`` maps a width to bounds, and ``aim`` is the relative distance of bounds that are near.
     """
     error = CannotCertify("no upper bound was found")
     lower = 0.0
     upper = math.inf
     for _ in range(7):
         try:
-            low, high, is_planned = prove(width)
+            low, high = prove(width)
         except CannotCertify as failure:
             error = failure
             has_floor = isinstance(failure, RoundingFloor)
@@ -141,8 +142,7 @@ def refine(
         upper = min(upper, high)
         gap = upper - lower
         near = aim * upper
-        is_stuck = is_planned and gap > 0.75 * before
-        if is_stuck or gap <= max(near, negligible):
+        if gap > 0.75 * before or gap <= max(near, negligible):
             break
         width *= 0.8 * max(near / gap, 0.05)
     if not upper < math.inf:
@@ -150,29 +150,12 @@ def refine(
     return lower, upper
 
 
-def scan_both(
-    below: Rounds, above: Rounds, direction: str, epsilon: float
-) -> tuple[Tilts, Tilts]:
-    """Evaluate ln G of both rounds around the best tilts for this epsilon."""
-    tilts = scan_tilts(below, direction, None, epsilon)
-    if below is above:
-        return tilts, tilts
-    return tilts, scan_tilts(above, direction, None, epsilon)
-
-
 def smoothed_sums(
-    below: Rounds,
-    above: Rounds,
-    tilts: tuple[Tilts, Tilts],
-    epsilon: float,
-    log_delta: float,
-    tau: float,
-) -> tuple[Inversion, Inversion]:
-    """Make the sums of both rounds around epsilon, smoothed by tau."""
-    low = smoothed_sum(below, tilts[0], epsilon, log_delta, tau)
-    if below is above:
-        return low, low
-    return low, smoothed_sum(above, tilts[1], epsilon, log_delta, tau)
+    rounds: Bounding, tilts: list[Tilts], epsilon: float, log_delta: float, tau: float
+) -> list[Inversion]:
+    """Make the sums of the rounds on either side around epsilon, smoothed by tau."""
+    pairs = zip(rounds, tilts, strict=True)
+    return [smoothed_sum(*pair, epsilon, log_delta, tau) for pair in pairs]
 
 
 def smoothed_sum(
@@ -204,8 +187,6 @@ def nearest(
     start: float,
     step: float,
     sign: int,
-    most: int = 40,
-    growth: float = 2.0,
 ) -> float:
     """Find the least epsilon (``sign`` 1) or the largest (-1) that the bound proves, or inf or 0 if there is none."""
     at = cache(bound)
@@ -215,14 +196,14 @@ def nearest(
 
     proven = holds(start)
     here = start
-    for _ in range(most):
+    for _ in range(_MOST_STEPS):
         there = max(here + (-sign if proven else sign) * step, 0.0)
         if holds(there) != proven:
             break
         if there == 0:
             return 0.0
         here = there
-        step = growth * step
+        step = 2 * step
     else:
         return here if proven else math.inf if sign > 0 else 0.0
     root = solve(lambda x: at(x) - delta, min(here, there), max(here, there))
@@ -244,37 +225,36 @@ def is_below(rounds: Rounds, direction: str, delta: float, epsilon: float) -> bo
     if not tilts.log_bound(epsilon).min() < log_delta + 0.5:
         return False
     a = tilts.best(epsilon)
-    log_moment = inversion.proven_log_moment_at(rounds, direction, a)
+    log_moment = proven_log_moment_at(rounds, direction, a)
     log_moment += gaussian_log_moment(rounds.gaussian, a)
-    log_bound = log_moment + inversion.chernoff_offset(a) - a * epsilon
-    rounding = 1e-13 * (abs(log_moment) + a * epsilon + 10)
-    return bool(log_bound + rounding <= log_delta)
+    return bool(log_chernoff(a, log_moment, epsilon) <= log_delta)
 
 
 def sharp_delta(
-    below: Rounds, above: Rounds, direction: str, epsilon: float
+    rounds: Bounding, direction: str, epsilon: float
 ) -> tuple[float, float, float]:
     """Compute the sharp delta of one direction and its proven bounds, by sums that are smoothed less and less."""
+    below = rounds[0]
+    above = rounds[-1]
     if direction == REMOVE and above.largest_loss <= epsilon:
         return 0.0, 0.0, 0.0
-    is_exact = below is above
+    is_exact = len(rounds) == 1
     value = math.nan
-    tilts = scan_both(below, above, direction, epsilon)
+    tilts = [scan_tilts(each, direction, None, epsilon) for each in rounds]
     slope = tilts[0].best(epsilon)
     log_delta = min(float(tilts[0].log_bound(epsilon).min()) - 2.0, -1e-3)
     largest_tau = largest_smoothing(epsilon, slope)
 
-    def prove(width: float) -> tuple[float, float, bool]:
+    def prove(width: float) -> tuple[float, float]:
         nonlocal value, log_delta
         tau = min(math.sqrt(width / (1.3 * slope * (slope + 1))), largest_tau)
-        low, high = smoothed_sums(below, above, tilts, epsilon, log_delta, tau)
-        value = float(low.value(epsilon))
-        is_planned = not 0 < value < 0.3 * math.exp(log_delta)
-        if not is_planned:
+        totals = smoothed_sums(rounds, tilts, epsilon, log_delta, tau)
+        value = float(totals[0].value(epsilon))
+        if 0 < value < 0.3 * math.exp(log_delta):
             log_delta = math.log(value)
-        upper = min(high.upper(epsilon) + lost_in(above, direction), 1.0)
-        lower = low.lower(epsilon) + lost_in(below, direction, -1)
-        return lower, upper, is_planned
+        upper = totals[-1].upper(epsilon) + above.infinite_mass(direction)
+        lower = totals[0].lower(epsilon) + below.infinite_mass(direction, -1)
+        return lower, min(upper, 1.0)
 
     aim = 2e-3 if is_exact else 5e-3
     lower, upper = refine(prove, 0.5 * aim, aim, 0.0)
@@ -282,5 +262,5 @@ def sharp_delta(
         with contextlib.suppress(CannotCertify):
             log_upper = math.log(upper)
             total = converged_sum(below, tilts[0], epsilon, epsilon, log_upper, 0.0)
-            value = float(total.value(epsilon)) + lost_in(below, direction)
+            value = float(total.value(epsilon)) + below.infinite_mass(direction)
     return min(max(value, lower), upper), lower, upper
