@@ -87,7 +87,7 @@ def calibrate(
         return varied.scale_noise(math.exp(x)).join(held).to_rounds()
 
     def too_much(x: float) -> float:
-        scaled = varied.scale_noise(math.exp(x))
+        scaled = varied.scale_noise(math.exp(x)).to_rounds()
         return math.log(scaled.variance + 1e-300) - math.log(variance)
 
     def roughly(x: float) -> float:
@@ -143,7 +143,7 @@ def largest_count(
 
     low = 0
     high = most + 1
-    n = int(min(max(variance / once.variance, 1.0), most))
+    n = int(min(max(variance / once.to_rounds().variance, 1.0), most))
     while high - low > 1:
         low, high = (n, high) if proven(n).upper <= epsilon else (low, n)
         n = min(2 * n, most)
@@ -169,7 +169,8 @@ def _to_target(
         )
         got = "discrete losses" if varied.discrete else shown(events)
         raise InvalidInput(f"events must be {expected}, got {got}", "events")
-    spent = epsilon_interval(held.to_rounds(), delta)
+    held_rounds = held.to_rounds()
+    spent = epsilon_interval(held_rounds, delta)
     if spent.upper >= target:
         raise InvalidInput(
             f"epsilon of fixed must be below the target, {target:g}, got {spent}",
@@ -177,7 +178,7 @@ def _to_target(
         )
     root = math.sqrt(-2 * math.log(delta))
     mu = target / (0.5 * root + math.sqrt(0.25 * root**2 + 0.5 * target))
-    return varied, held, delta, max(mu * mu - held.variance, 1e-3 * mu * mu)
+    return varied, held, delta, max(mu * mu - held_rounds.variance, 1e-3 * mu * mu)
 
 
 def _by_secants(

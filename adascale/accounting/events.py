@@ -81,14 +81,6 @@ class Composition(NamedTuple):
     number: FloatArray  # how often each event occurs
     discrete: tuple[tuple[Atoms, float], ...]  # discrete losses, and how often
 
-    @property
-    def variance(self) -> float:
-        """The squared mu of the Gaussian mechanism to which sampled rounds come near; no proof uses it."""
-        with np.errstate(over="ignore"):
-            u = np.minimum(self.sigma**-2.0, 700.0)
-        per_round = np.minimum(self.rate**2 * np.expm1(u), self.sigma**-2.0)
-        return float((self.number * per_round).sum())
-
     def scale_noise(self, factor: float) -> "Composition":
         """Return the events with every noise multiplier times the factor."""
         return self._replace(sigma=factor * self.sigma)
@@ -100,8 +92,7 @@ class Composition(NamedTuple):
     def to_rounds(self) -> Rounds:
         """Collect equal events into rounds, for the proofs."""
         rounds = rounds_of(self.rate, self.sigma, self.number)
-        size = rounds.size + int(sum(n for _, n in self.discrete))
-        return rounds._replace(size=size, atoms=self.discrete)
+        return rounds._replace(atoms=self.discrete)
 
     def join(self, other: "Composition") -> "Composition":
         """Return the events of both."""

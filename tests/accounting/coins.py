@@ -14,6 +14,17 @@ RISING, FALLING, EVEN = (0.8, 1.6), (1 / 1.6, 1 / 0.8), (0.75, 1 / 0.75)
 NUMBER, MU = 10, 0.4
 
 
+def only(energy, *atoms):
+    """A schedule without sampled rounds."""
+    return rounds.Rounds(*np.empty((3, 0)), energy, atoms)
+
+
+def sampled(q, u, count, energy=0.0):
+    """Kinds of sampled rounds, of one rate and count or of many."""
+    kinds = np.broadcast_arrays(q, np.atleast_1d(u), count)
+    return rounds.Rounds(*(np.array(each, dtype=float) for each in kinds), energy)
+
+
 def coins(ratios=RISING, mu=MU, lost=0.0):
     """Equal rounds of two outcomes, whose mean ratio is 1 but for what is lost, and a Gaussian one."""
     low, high = ratios
@@ -21,7 +32,7 @@ def coins(ratios=RISING, mu=MU, lost=0.0):
     atom = rounds.Atoms(
         np.log(ratios), mass, np.full(2, 1e-15), np.full(2, 1e-15), lost, 0.0
     )
-    return rounds.Rounds((), mu * mu, NUMBER + 1, ((atom, float(NUMBER)),))
+    return only(mu * mu, (atom, float(NUMBER)))
 
 
 def delta_of_coins(epsilon, direction, ratios=RISING, lost=0.0):

@@ -18,8 +18,9 @@ import pytest
 from scipy.special import betainc, erf, erfcx, log_ndtr, ndtr
 
 from adascale.accounting.exact import moments
-from adascale.accounting.exact.rounds import Atoms, Rounds
+from adascale.accounting.exact.rounds import Atoms
 
+from .coins import only, sampled
 from .exact import gaussian_delta, moment
 
 DIGIT = mp.mpf(2) ** -48  # of an energy
@@ -116,7 +117,7 @@ def apart(rounds, loss, loss_off, mass_off):
     )
     yield (
         0.3 * (1 + mp.mpf(mass_off)) * -mp.expm1(mp.mpf(loss) - loss_off),
-        rounds.Rounds((), 0.0, 1, ((atom, 1.0),)).atoms_apart,
+        rounds.Rounds(*np.empty((3, 0)), 0.0, ((atom, 1.0),)).atoms_apart,
     )
 
 
@@ -139,9 +140,7 @@ def product(rounds, off, drift, way):
         np.full(3, off),
         np.full(3, drift),
     )
-    found = rounds.moments_on_line(
-        Rounds(((0.5, u, np.ones(3)),), 0.0, 3), c, 0.7, 4, 27.0
-    )
+    found = rounds.moments_on_line(sampled(0.5, u, 1), c, 0.7, 4, 27.0)
     yield from zip(np.abs(found.share - truth.prod(axis=0)), found.off, strict=True)
 
 
@@ -167,7 +166,7 @@ def interpolated(rounds, low, width, q, c, digits, off):
 def inversion(inversion, energy, epsilon, tilt, beyond, period, count):
     """The sum of one Gaussian round."""
     schedule, where = (
-        Rounds((), energy, 1),
+        only(energy),
         inversion.Plan((1 + tilt) - 1, beyond, period, 1.0),
     )
     found = inversion.Inversion(schedule, "add", where, count, 0.0, 27.0)

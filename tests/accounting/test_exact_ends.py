@@ -22,6 +22,7 @@ from .coins import (
     delta_of_coins,
     is_between,
     most,
+    sampled,
 )
 from .exact import delta_by, epsilon_by
 
@@ -170,8 +171,7 @@ def test_epsilon_holds_at_the_smallest_double():
 def test_total_variation_is_bounded_by_that_of_rounds_in_forty_digits(
     q, u, number, energy
 ):
-    sampled = (q, np.array([u]), np.array([float(number)]))
-    many = rounds.Rounds((sampled,), energy, number)
+    many = sampled(q, u, number, energy)
     with mp.workdps(340):
         equal = (1 - q * mp.erf(mp.sqrt(mp.mpf(u) / 8))) ** number
         total = 1 - equal * (1 - mp.erf(mp.sqrt(mp.mpf(energy) / 8)))
@@ -181,8 +181,7 @@ def test_total_variation_is_bounded_by_that_of_rounds_in_forty_digits(
 
 def test_the_largest_loss_against_the_mixture_is_not_below_itself_in_forty_digits():
     counts = {1e-9: 3.0, 0.3: 500.0}
-    sampled = tuple((q, np.ones(1), np.array([n])) for q, n in counts.items())
-    many = rounds.Rounds(sampled, 0.0, 503)
+    many = sampled([*counts], np.ones(2), [*counts.values()])
     with mp.workdps(40):
         truth = -3 * mp.log(1 - mp.mpf(1e-9)) - 500 * mp.log(1 - mp.mpf(0.3))
         assert truth <= many.largest_loss <= truth * (1 + 3e-12)

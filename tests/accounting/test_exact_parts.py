@@ -16,7 +16,7 @@ from adascale.accounting.exact.inversion import Inversion, Plan
 from adascale.errors import CannotCertify
 
 from . import exact
-from .coins import coins, equal
+from .coins import coins, equal, only, sampled
 from .exact import gaussian_delta, moment
 from .test_error_bounds import cells
 
@@ -78,7 +78,7 @@ def test_both_ends_of_a_smoothed_sum_enclose_a_gaussian_round(
     size = math.sqrt(energy + tau**2)
     period = epsilon + 30 * size
     count = int(9 / size * period / (2 * math.pi)) + 8
-    schedule = rounds.Rounds((), energy, 1)
+    schedule = only(energy)
     where = Plan(tilt, 3 * tilt + 1, period, 1.0)
     found = Inversion(schedule, "add", where, count, tau, 27.0)
     found.prove()
@@ -114,11 +114,10 @@ def test_a_moment_of_atoms_that_overflows_is_not_known():
 @pytest.mark.parametrize("above", [True, False])
 def test_gathered_rounds_leak_more_or_less_each(above):
     u = np.geomspace(0.4, 3.0, 2500)
-    many = rounds.Rounds(((0.01, u, np.full(2500, 2.0)),), 0.0, 5000)
+    many = sampled(0.01, u, 2)
     few = discrete.gathered(many, above, 150)
-    ((_, gathered, counts),) = few.sampled
-    assert gathered.size <= 150
-    change = np.repeat(gathered, counts.astype(int)) / np.repeat(u, 2) - 1
+    assert few.u.size <= 150
+    change = np.repeat(few.u, few.number.astype(int)) / np.repeat(u, 2) - 1
     change *= 1 if above else -1
     assert change.min() >= 0
     assert change[-1000:].max() < 0.03  # of large energies
@@ -134,8 +133,7 @@ def test_losses_of_cells_at_large_rates_are_right_to_what_they_say(q):
 
 def test_moments_are_left_out_where_others_make_the_product_negligible(monkeypatch):
     """They are computed at the other points; the bounds hold at every one."""
-    u, n = (np.array([2.0]), np.array([0.5])), (np.array([2e4]), np.array([40.0]))
-    schedule = rounds.Rounds(tuple(zip((0.3, 0.2), u, n, strict=True)), 0.0, 20_040)
+    schedule = sampled([0.2, 0.3], [0.5, 2.0], [40, 2e4])
     sizes, whole = [], rounds.line
     monkeypatch.setattr(
         rounds, "line", lambda *args: sizes.append(args[-1]) or whole(*args)
@@ -169,7 +167,7 @@ def test_atoms_are_of_a_round_with_more_or_less_energy_than_its_digits_leave_ope
     monkeypatch.setattr(discrete, "atoms_of", lambda q, u, *rest: of.append(u))
     schedule = rounds.rounds_of(np.full(3, 0.1), np.array([2.0, 3.0, 1.7]))
     fine_cut(schedule, above, -20.0)
-    moved = (np.array(of) / schedule.sampled[0][1] - 1) * 2.0**48
+    moved = (np.array(of) / schedule.u - 1) * 2.0**48
     assert ((moved >= least) & (moved <= largest)).all()
 
 
@@ -183,7 +181,7 @@ def test_proven_moment_is_above_the_true_one_by_rounding(case):
         above = mp.mpf(float(moments.log_moments_above(u, q, order)))
         assert above >= truth
         assert above - truth < 1e-9 + 400 * ULP * truth
-        many = rounds.Rounds(((q, np.array([u]), np.array([700.0])),), 0.0, 700)
+        many = sampled(q, u, 700)
         assert rounds.proven_log_moment(many, order) >= 700 * truth
 
 
@@ -200,6 +198,6 @@ def test_a_narrow_panel_states_what_a_logarithm_off_by_two_units_moves_it_by():
     """At u = 1e-300 two units of ln u are 3e-13 in it; ln M = (q c)^2 u / 2 is 300, and moves by as much of itself."""
     q, u = 0.9, 1e-300 * np.linspace(1, 1.0015, 40)
     c = math.sqrt(600 / u[-1]) / q
-    schedule = rounds.Rounds(((q, u, np.ones(40)),), 0.0, 40)
+    schedule = sampled(q, u, 1)
     stated = rounds.moments_on_line(schedule, c, 1.0, 2, 24.0).error
     assert stated > (2 * ULP * np.abs(np.log(u)) * 0.5 * (q * c) ** 2 * u).sum()

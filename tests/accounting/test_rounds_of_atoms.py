@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from adascale.accounting.exact import discrete
-from adascale.accounting.exact.rounds import Atoms, Rounds
+from adascale.accounting.exact.rounds import Atoms
 from adascale.errors import CannotCertify
 
-from .coins import RISING
+from .coins import RISING, only
 
 
 def largest_and_stated(atom, tilt, add):
@@ -52,7 +52,7 @@ def test_what_losses_and_masses_are_off_by_is_covered_and_not_twice_over(
 def test_an_error_of_a_moment_is_carried_to_the_product(number, tilt):
     """In front of G(a) - 1 near 0 and of G(a) beyond e, at real orders; covered, and not twice over."""
     atom = Atoms(*np.array([[1e-3], [0.3], [0.0], [1e-6]]), 0.0, 0.0)
-    schedule = Rounds((), 0.0, 1000, ((atom, number),))
+    schedule = only(0.0, (atom, number))
     found = discrete.line_of_atoms(schedule, tilt, True, 1.0, 1)
     with mp.workdps(40):
         z, y = 1 + mp.mpf(tilt), mp.mpf(1e-3)
@@ -69,7 +69,7 @@ def test_a_point_at_which_a_moment_is_unsure_is_bounded_by_its_modulus():
     """Losses off by a per cent of a turn or more: the product is no larger than what is left of every factor."""
     off = np.full(2, 1e-3)
     atoms = Atoms(np.log(RISING), np.array([0.75, 0.25]), off, off, 0.0, 0.0)
-    once, often = (Rounds((), 0.0, 40, ((atoms, n),)) for n in (1.0, 40.0))
+    once, often = (only(0.0, (atoms, n)) for n in (1.0, 40.0))
     found = discrete.line_of_atoms(once, 0.5, True, 1.0, 10)
     assert (found.off <= np.abs(found.share) + discrete.most(found.log_moment)).all()
     with pytest.raises(CannotCertify):

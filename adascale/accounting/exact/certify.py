@@ -131,7 +131,7 @@ def delta_interval(rounds: Rounds, epsilon: float) -> CertifiedInterval:
         return proof.interval()
     if rounds.largest_loss <= epsilon:
         proof.reduce_upper(0.0, "largest loss", REMOVE)
-    if rounds.sampled:
+    if rounds.rate.size:
         proof.raise_lower(float(one_round(rounds, epsilon)), "one round")
     return _by_all_proofs(rounds, proof)
 
@@ -283,11 +283,11 @@ def _by_all_proofs(
     rounds: Rounds, proof: EpsilonProof | DeltaProof
 ) -> CertifiedInterval:
     """Try proofs until the interval is narrow; beside atoms, sampled rounds can only be discretised."""
-    attempts = [by_discretisation] if rounds.sampled else []
-    if not (rounds.sampled and rounds.atoms):
+    attempts = [by_discretisation] if rounds.rate.size else []
+    if not (attempts and rounds.atoms):
         attempts.insert(0, by_inversion)
     # where few samples are expected, discrete rounds are faster and nearer
-    largest = max((q for q, *_ in rounds.sampled), default=0.0)
+    largest = rounds.rate.max(initial=0.0)
     if rounds.expected * max(1.0, largest / _RARE_RATE) < _RARE_SAMPLES:
         attempts.reverse()
     for attempt in attempts:
@@ -320,8 +320,8 @@ def total_variation(rounds: Rounds) -> float:
     """Bound the total variation delta(0) between both outputs, by that of each round."""
     apart = math.erf(math.sqrt(rounds.gaussian / 8)), rounds.atoms_apart
     log_equal = float(np.log1p(-np.array(apart)).sum())
-    for q, u, n in rounds.sampled:
-        log_equal += float((n * np.log1p(-q * erf(np.sqrt(u / 8)))).sum())
+    sampled = rounds.rate * erf(np.sqrt(rounds.u / 8))
+    log_equal += float((rounds.number * np.log1p(-sampled)).sum())
     return -math.expm1(log_equal) * (1 + 1e-9)
 
 
@@ -333,9 +333,9 @@ def all_bounds(
     lowers: list[tuple[str, Bound]] = [("Gaussian", partial(_gaussian, energy, 1))]
     uppers: list[tuple[str, tuple[str, ...], Bound]] = []
     if not rounds.atoms:
-        energy += sum(u * n for _, u, n in rounds.kinds)
+        energy += float((rounds.number * rounds.u).sum())
         uppers.append(("Gaussian", DIRECTIONS, partial(_gaussian, energy, 2)))
-    if rounds.sampled:
+    if rounds.rate.size:
         lowers.append(("one round", partial(one_round, rounds)))
     for direction in DIRECTIONS:
         with contextlib.suppress(ArithmeticError):
@@ -358,7 +358,7 @@ def one_round(rounds: Rounds, epsilon: float) -> float:
     """Bound delta from below by that of the sampled round that leaks most; it has the least noise at its rate."""
     return max(
         gaussian.sampled_delta(q, float(u[-1]) * (1 - _SAFE), epsilon)[1]
-        for q, u, _ in rounds.sampled
+        for q, u, _ in rounds.by_rate()
     )
 
 

@@ -47,17 +47,18 @@ def cut(
     The last cell of a round begins where at most e^log_lost can be lost, or already at a loss of ``reach`` if the
     null has larger ones in ``seldom`` of all schedules at most. At most about ``most`` distinct rounds remain.
     """
-    if max(float(u[-1]) for _, u, _ in rounds.sampled) > _MOST_ENERGY:
+    if rounds.u.max() > _MOST_ENERGY:
         raise CannotCertify(TOO_MUCH)
     end = max(-float(ndtri_exp(min(log_lost - math.log(rounds.expected), -0.7))), 0.0)
     # u was rounded, and delta increases with it
     factor = 1 + (4 if above else -4) * MOVED
-    kinds = gathered(rounds, above, most).kinds
+    kinds = np.stack(gathered(rounds, above, most)[:3], axis=1)
     atoms = []
-    for q, u, n in kinds:
+    for q, u, n in kinds.tolist():
         last = min(end, _end(q, u, reach, seldom / (n * len(kinds))))
         atoms.append((atoms_of(q, factor * u, above, width, last), n))
-    return rounds._replace(sampled=(), atoms=rounds.atoms + tuple(atoms))
+    none = np.empty(0)
+    return Rounds(none, none, none, rounds.gaussian, rounds.atoms + tuple(atoms))
 
 
 def _end(q: float, u: float, reach: float, chance: float) -> float:
@@ -71,9 +72,9 @@ def _end(q: float, u: float, reach: float, chance: float) -> float:
 
 def gathered(rounds: Rounds, above: bool, most: int) -> Rounds:
     """Replace many energies by few that are no smaller, or no larger: delta increases with each."""
-    sampled = []
-    most = max(most // max(len(rounds.sampled), 1), 1)
-    for q, u, n in rounds.sampled:
+    kinds = []
+    most = max(most // np.unique(rounds.rate).size, 1)
+    for q, u, n in rounds.by_rate():
         if u.size > most:
             # steps are shorter where more depends on them; that the power is 3 is by trial
             growth = np.expm1(np.minimum(u, 50.0)) / math.expm1(min(u[-1], 50.0))
@@ -83,8 +84,9 @@ def gathered(rounds: Rounds, above: bool, most: int) -> Rounds:
             first = np.flatnonzero(np.diff(bucket, prepend=-1.0))
             n = np.add.reduceat(n, first)
             u = u[np.append(first[1:], u.size) - 1] if above else u[first]
-        sampled.append((q, u, n))
-    return rounds._replace(sampled=tuple(sampled))
+        kinds.append(np.stack([np.full(u.size, q), u, n]))
+    rate, u, number = np.concatenate(kinds, axis=1)
+    return rounds._replace(rate=rate, u=u, number=number)
 
 
 class Cells(NamedTuple):

@@ -110,8 +110,8 @@ def scan_tilts(
     Tilts are a geometric sequence from that of the central limit theorem, which goes on in both directions until the
     best one is not near an end, or has a Chernoff bound of ``enough``.
     """
-    few_rounds = thinned(rounds)
-    variance = _variance(rounds, *few_rounds)
+    few = thinned(rounds)
+    variance = few.variance
     if log_delta is None:
         start = max(0.1, epsilon / variance)
     else:
@@ -121,7 +121,7 @@ def scan_tilts(
         """Return some tilts, ln G there and what is to be the least."""
         a = start * _RATIO ** np.arange(first, first + _AT_ONCE, dtype=float)
         a = np.where(1 + a > 1, (1 + a) - 1, a)  # so that 1 + a is not rounded
-        log_moment = _approximate_log_moments(rounds, direction, a, *few_rounds)
+        log_moment = _approximate_log_moment(few, direction, a)
         score = log_moment + chernoff_offset(a)
         score = score - a * epsilon if log_delta is None else (score - log_delta) / a
         score[~np.isfinite(score)] = math.inf
@@ -148,25 +148,15 @@ def scan_tilts(
     return Tilts(direction, table[:, 0], table[:, 1], top)
 
 
-def _variance(rounds: Rounds, u: FloatArray, q: FloatArray, n: FloatArray) -> float:
-    """Compute the sum of the chi-squared divergences, those of the few rounds at most their energies."""
-    sampled = n * np.minimum(q * q * np.expm1(np.minimum(u, 50.0)), u)
-    of_atoms = sum(count * atom.variance for atom, count in rounds.atoms)
-    return float(sampled.sum()) + rounds.gaussian + of_atoms
-
-
-def _approximate_log_moments(
-    rounds: Rounds,
-    direction: str,
-    tilt: FloatArray,
-    u: FloatArray,
-    q: FloatArray,
-    n: FloatArray,
+def _approximate_log_moment(
+    rounds: Rounds, direction: str, tilt: FloatArray
 ) -> FloatArray:
-    """Compute ln G at every tilt, to four digits for all of the few rounds together."""
+    """Compute ln G at every tilt, to four digits for all rounds together."""
     orders = real_order(direction, tilt)
-    digits = max(9.0, 4.0 + math.log(max(rounds.size, 1)))
-    sampled = (n * log_moments(u, q, orders[:, None], digits)[0]).sum(axis=-1)
+    n = rounds.number
+    digits = max(9.0, 4.0 + math.log(max(n.sum(), 1.0)))
+    moments = log_moments(rounds.u, rounds.rate, orders[:, None], digits)[0]
+    sampled = (n * moments).sum(axis=-1)
     of_atoms = sum(count * atom.log_moment(orders) for atom, count in rounds.atoms)
     gaussian_rounds = gaussian_log_moment(rounds.gaussian, tilt)
     return np.asarray(sampled + of_atoms + gaussian_rounds)

@@ -1,6 +1,7 @@
 r"""The rounds of a schedule, and their moments, interpolated in :math:`\ln u` by :eq:`eq:complex-noise`."""
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,9 @@ from adascale.accounting.interval import REMOVE
 from adascale.checks import FloatArray
 from adascale.errors import CannotCertify
 
+# of a schedule that is thinned: it has more kinds of rounds, which differ by this much in ln u
+_FEW_KINDS = 12
+_CELL = 0.2
 _MOST = 65  # a panel must have fewer nodes
 # the parameters rho to try
 _ELLIPSES = np.array([1.4, 1.7, 2.1, 2.6, 3.4, 4.8, 7.0, 11.0])
@@ -72,46 +76,53 @@ class Atoms(NamedTuple):
 class Rounds(NamedTuple):
     """A schedule as its moments need it; equal rounds appear once."""
 
-    # every sampling rate in (0, 1), its distinct u = 1 / sigma^2, ascending, and how often each appears
-    sampled: tuple[tuple[float, FloatArray, FloatArray], ...]
+    # of every kind of round sampled at a rate in (0, 1): the rate, u = 1 / sigma^2, both ascending, and how often
+    rate: FloatArray
+    u: FloatArray
+    number: FloatArray
     gaussian: float  # the sum of u over the rounds without sampling, which are one Gaussian mechanism together
-    size: int  # total number of rounds
     atoms: tuple[
         tuple[Atoms, float], ...
     ] = ()  # rounds of finitely many losses, and how often each appears
 
     def as_one_gaussian(self) -> tuple[float, float] | None:
         """Return rate and u of a schedule that is one Gaussian mechanism, else None."""
-        if self.atoms or (self.sampled and self.size > 1):
+        if self.atoms or self.number.sum() + (self.gaussian > 0) > 1:
             return None
-        for q, u, _ in self.sampled:
-            return q, float(u[0])
+        if self.rate.size:
+            return float(self.rate[0]), float(self.u[0])
         return 1.0, self.gaussian
+
+    def by_rate(self) -> Iterator[tuple[float, FloatArray, FloatArray]]:
+        """Yield every sampling rate in (0, 1), with u and counts of its rounds."""
+        for q in np.unique(self.rate).tolist():
+            has_rate = self.rate == q
+            yield q, self.u[has_rate], self.number[has_rate]
 
     @property
     def largest_loss(self) -> float:
         """Bound the largest loss against the mixture, and so epsilon in the direction ``remove``."""
         if self.gaussian or any(atom.null_lost for atom, _ in self.atoms):
             return math.inf
-        loss = -sum(float(n.sum()) * math.log1p(-q) for q, _, n in self.sampled)
+        loss = -float((self.number * np.log1p(-self.rate)).sum())
         loss += sum(
             n * float((atom.loss_off - atom.loss).max()) for atom, n in self.atoms
         )
         return loss * (1 + 1e-12)
 
     @property
-    def kinds(self) -> list[tuple[float, float, float]]:
-        """Rate, u and count of every distinct sampled round."""
-        return [
-            (q, u, n)
-            for q, energies, counts in self.sampled
-            for u, n in zip(energies.tolist(), counts.tolist(), strict=True)
-        ]
-
-    @property
     def expected(self) -> float:
         """Expected number of rounds that use a sample."""
-        return sum(q * float(n.sum()) for q, _, n in self.sampled)
+        return float((self.rate * self.number).sum())
+
+    @property
+    def variance(self) -> float:
+        """The sum of the chi-squared divergences, those of rounds at most their energies; no proof uses it."""
+        growth = self.rate**2 * np.expm1(np.minimum(self.u, 50.0))
+        sampled = float((self.number * np.minimum(growth, self.u)).sum())
+        return (
+            sampled + self.gaussian + sum(n * atom.variance for atom, n in self.atoms)
+        )
 
     @property
     def atoms_apart(self) -> float:
@@ -150,50 +161,30 @@ def rounds_of(
     mantissa, exponent = np.frexp(sigma**-2.0)
     u = np.ldexp(np.round(mantissa * 2.0**_DIGITS_OF_U) * 2.0**-_DIGITS_OF_U, exponent)
     n = np.ones(u.shape) if count is None else count
-    sampled = []
-    for q in np.unique(rate[(n > 0) & (rate > 0) & (rate < 1)]).tolist():
-        mask = (rate == q) & (n > 0)
-        distinct, place = np.unique(u[mask], return_inverse=True)
-        sampled.append((q, distinct, np.bincount(place, n[mask]).astype(float)))
-    gaussian = math.fsum((n * u)[rate == 1])
-    return Rounds(tuple(sampled), gaussian, int(n[rate > 0].sum()))
+    sampled = (n > 0) & (rate > 0) & (rate < 1)
+    pairs = np.stack([rate, u])[:, sampled]
+    kinds, place = np.unique(pairs, axis=1, return_inverse=True)
+    times = np.bincount(place, n[sampled], kinds.shape[1]).astype(float)
+    return Rounds(kinds[0], kinds[1], times, math.fsum((n * u)[rate == 1]))
 
 
-def thinned(
-    rounds: Rounds, width: float = 0.2
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Approximate the schedule by few distinct noises (u, rates, counts); no proof uses it."""
-    u = [np.empty(0)]
-    q = [np.empty(0)]
-    n = [np.empty(0)]
-    for rate, energy, count in rounds.sampled:
-        if energy.size > 12:
-            v = np.log(energy)
-            extent = v[-1] - v[0]
-            size = int(extent / width) + 2
-            place = (v - v[0]) / max(extent, 1e-300) * (size - 1)
-            left = np.minimum(place.astype(int), size - 2)
-            total: FloatArray = np.bincount(
-                left, count * (1 - place + left), size
-            ).astype(float)
-            total += np.bincount(left + 1, count * (place - left), size)
-            energy = np.exp(np.linspace(v[0], v[-1], size))[total > 0]
-            count = total[total > 0]
-        u.append(energy)
-        q.append(np.full(energy.size, rate))
-        n.append(count)
-    return np.concatenate(u), np.concatenate(q), np.concatenate(n)
+def thinned(rounds: Rounds) -> Rounds:
+    """Merge rounds of one rate and similar noises into rounds of their mean energy; no proof uses it."""
+    if rounds.u.size <= _FEW_KINDS:
+        return rounds
+    cells = np.stack([rounds.rate, np.floor(np.log(rounds.u) / _CELL)])
+    kinds, place = np.unique(cells, axis=1, return_inverse=True)
+    number = np.bincount(place, rounds.number).astype(float)
+    u = np.bincount(place, rounds.number * rounds.u) / number
+    return rounds._replace(rate=kinds[0], u=u, number=number)
 
 
 def proven_log_moment(rounds: Rounds, c: float) -> float:
     """Bound ln M(c) of the sampled Gaussian rounds from above, quadrature and rounding included."""
-    total, moved = 0.0, 0.0
-    for q, u, n in rounds.sampled:
-        logs = n * log_moments_above(u, q, c)
-        rounding = ULP * (u.size + 4.0) * np.abs(logs).sum()
-        total += float(logs.sum() + rounding) * (1 + 4 * ULP)
-        moved += 1.05 * float((n * u).sum()) * MOVED * abs(c * (c - 1))
-    return total + moved
+    logs = rounds.number * log_moments_above(rounds.u, rounds.rate, c)
+    rounding = ULP * (logs.size + 8.0) * np.abs(logs).sum()
+    energy = float((rounds.number * rounds.u).sum())
+    return float(logs.sum() + rounding) + 1.05 * energy * MOVED * abs(c * (c - 1))
 
 
 def moments_on_line(
@@ -235,7 +226,7 @@ def moments_on_line(
     off = np.minimum(np.expm1(np.minimum(total, 700.0)), of_share)
     off[end:] += 2 * np.abs(share[end:])  # the other rounds can only make it smaller
     # a larger error of a quotient of two is not covered by the 2.1; both are at most 1 and the computed value
-    largest = max((u[-1] for _, u, _ in rounds.sampled), default=0.0)
+    largest = rounds.u.max(initial=0.0)
     unsure = worst + worst_k * k + MOVED * largest * order > 0.04
     off = np.minimum(np.where(unsure, math.inf, off), 1 + np.abs(share))
     return Line(log_moment, share, error + moved * float(order[0]), off)
@@ -249,7 +240,7 @@ def _parts(
     A run has not too many rounds; with it are the ends of its panel in ln u and the number of nodes of the panel.
     """
     parts = []
-    for q, u, n in rounds.sampled:
+    for q, u, n in rounds.by_rate():
         logs = np.log(u)
         for first, last, nodes in _panels(q, logs, c, digits):
             ends = float(logs[first]), float(logs[last - 1])
