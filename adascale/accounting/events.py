@@ -117,15 +117,20 @@ def compose_events(events: Events) -> Composition:
     discrete = tuple(
         (loss.atoms, float(rows[i, 2])) for i, loss in losses.items() if rows[i, 2] > 0
     )
-    rate, sigma, count = (np.delete(rows, [*losses], axis=0) if losses else rows).T
-    return Composition(rate, sigma, count, discrete)
+    rate, sigma, number = rows.T
+    return Composition(rate, sigma, number, discrete)
 
 
 def _rows(events: Any) -> tuple[FloatArray, dict[int, DiscreteLoss]]:
     """Return rate, noise multiplier and count of every event, and the discrete losses by their index."""
-    table = _table(events)
-    if table is not None:
-        return table, {}
+    table = events
+    if isinstance(events, list):  # an array of Python's numbers is much faster to read
+        with contextlib.suppress(TypeError, ValueError, OverflowError):
+            if {*map(type, itertools.chain.from_iterable(events))} <= {float, int}:
+                table = np.array(events)
+    is_numeric = isinstance(table, np.ndarray) and table.dtype.kind in "iuf"
+    if is_numeric and table.shape[1:] in ((2,), (3,)):
+        return np.column_stack([table, np.ones(len(table))])[:, :3], {}
     rows = []
     losses = {}
     try:
@@ -141,36 +146,22 @@ def _rows(events: Any) -> tuple[FloatArray, dict[int, DiscreteLoss]]:
     return np.array(rows, dtype=float).reshape(-1, 3), losses
 
 
-def _table(events: Any) -> FloatArray | None:
-    """Return events of Python's numbers or an array of numbers as an array, fast; None if there are others."""
-    if isinstance(events, list):
-        with contextlib.suppress(TypeError, ValueError, OverflowError):
-            if {*map(type, itertools.chain.from_iterable(events))} <= {float, int}:
-                events = np.array(events)
-    if not isinstance(events, np.ndarray) or events.dtype.kind not in "iuf":
-        return None
-    if events.shape[1:] == (2,):
-        return np.column_stack([events, np.ones(len(events))])
-    return events.astype(float) if events.shape[1:] == (3,) else None
-
-
-def _row(
-    i: int, event: Event
-) -> tuple[tuple[float, float, float], DiscreteLoss | None]:
+def _row(i: int, event: Event) -> tuple[list[float], DiscreteLoss | None]:
     """Return rate, noise multiplier and count, or 0, 1 and count of a discrete loss."""
-    loss: DiscreteLoss | None = None
-    with contextlib.suppress(
-        TypeError, ValueError, OverflowError, RuntimeError, IndexError
-    ):
-        values: tuple[Any, ...] = (
-            (event,) if isinstance(event, DiscreteLoss) else tuple(event)
-        )
-        if isinstance(values[0], DiscreteLoss):
+    loss = None
+    try:
+        values: list[Any] = [event] if isinstance(event, DiscreteLoss) else [*event]
+        if values and isinstance(values[0], DiscreteLoss):
             loss = values[0]
-            values = (0.0, 1.0, *values[1:])
-        rate, sigma, count = values if len(values) == 3 else (*values, 1)
-        return (_number(rate), _number(sigma), _number(count)), loss
-    raise InvalidInput(f"events[{i}] must be {_FORM}, got {shown(event)}", "events")
+            values[:1] = 0.0, 1.0
+        if len(values) == 2:
+            values.append(1)
+        rate, sigma, count = map(_number, values)
+    except (TypeError, ValueError, OverflowError, RuntimeError):
+        raise InvalidInput(
+            f"events[{i}] must be {_FORM}, got {shown(event)}", "events"
+        ) from None
+    return [rate, sigma, count], loss
 
 
 def _number(value: Any) -> float:

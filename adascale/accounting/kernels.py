@@ -168,14 +168,13 @@ def _excess_term(ell: float, half_square: float, a: float) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _peak(low: float, high: float, s: float, q: float, alpha: float) -> float:
-    """Find where u - alpha sqrt(s) r(u) changes sign from - to +, a peak of alpha ell(u) - u^2 / 2."""
-    root = math.sqrt(s)
+def _peak(low: float, high: float, root: float, log_odds: float, alpha: float) -> float:
+    """Find where u - alpha root r(u) changes sign from - to +, a peak of alpha ell(u) - u^2 / 2, or an end."""
     for _ in range(64):
-        middle = 0.5 * (low + high)
         if high - low < 0.1:  # its curvature is at most 1
             break
-        x = (math.log1p(-q) - math.log(q)) - (root * middle - 0.5 * s)
+        middle = 0.5 * (low + high)
+        x = log_odds - (root * middle - 0.5 * root * root)
         if middle < alpha * root * (1 / (1 + math.exp(x)) if x < 700 else 0.0):
             low = middle
         else:
@@ -184,25 +183,18 @@ def _peak(low: float, high: float, s: float, q: float, alpha: float) -> float:
 
 
 @njit(cache=True, nogil=True)
-def _peaks(s: float, q: float, alpha: float) -> tuple[float, float]:
-    """Find the one or two peaks of alpha ell(u) - u^2 / 2; equal if there is one."""
-    # its second derivative is alpha s r (1 - r) - 1: it is concave outside two points, with at most
-    # one peak on either side
-    root = math.sqrt(s)
+def _peaks(root: float, log_odds: float, alpha: float) -> tuple[float, float]:
+    """Find a point near every peak of alpha ell(u) - u^2 / 2, which is concave on either side of two points."""
+    # its second derivative is alpha s r (1 - r) - 1; r is 1 / 2 or the smaller one at which it is 0
+    large = alpha * root * root
+    r = 0.5 if large <= 4 else 2 / large / (1 + math.sqrt(1 - 4 / large))
     end = alpha * root
-    if alpha * s <= 4:
-        only = _peak(0.0, end, s, q, alpha)
-        return only, only
-    # the smaller r with alpha s r (1 - r) = 1
-    less = 2 / (alpha * s) / (1 + math.sqrt(1 - 4 / (alpha * s)))
-    middle = (math.log1p(-q) - math.log(q)) + 0.5 * s
-    reach = math.log((1 - less) / less)
-    first, last = (middle - reach) / root, (middle + reach) / root
-    rising, falling = last < end * (1 - less), first > end * less
-    if rising and falling:
-        return _peak(0.0, first, s, q, alpha), _peak(last, end, s, q, alpha)
-    only = _peak(0.0, first, s, q, alpha) if falling else _peak(last, end, s, q, alpha)
-    return only, only
+    middle = log_odds + 0.5 * root * root
+    reach = math.log((1 - r) / r)
+    first = min(max((middle - reach) / root, 0.0), end)
+    last = min(max((middle + reach) / root, 0.0), end)
+    left = _peak(0.0, first, root, log_odds, alpha)
+    return left, _peak(last, end, root, log_odds, alpha)
 
 
 @njit(cache=True, nogil=True)
@@ -276,7 +268,7 @@ def _fractional(s: float, q: float, alpha: float) -> tuple[float, float, float]:
         return top, pairs, 0.0  # one Gaussian, to the last digit
     if 0.5 * s - abs(log_odds) > _APART * root:
         return _far_gaussians(s, q, alpha)
-    left, right = _peaks(s, q, alpha)
+    left, right = _peaks(root, log_odds, alpha)
     lower = alpha * _log_mixture(root * left - 0.5 * s, q) - 0.5 * left * left
     scale = alpha * _log_mixture(root * right - 0.5 * s, q) - 0.5 * right * right
     bend = log_odds + math.log(alpha) - (root * (right - 12) - 0.5 * s)

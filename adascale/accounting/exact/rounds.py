@@ -162,21 +162,22 @@ def rounds_of(
     u = np.ldexp(np.round(mantissa * 2.0**_DIGITS_OF_U) * 2.0**-_DIGITS_OF_U, exponent)
     n = np.ones(u.shape) if count is None else count
     sampled = (n > 0) & (rate > 0) & (rate < 1)
-    pairs = np.stack([rate, u])[:, sampled]
-    kinds, place = np.unique(pairs, axis=1, return_inverse=True)
-    times = np.bincount(place, n[sampled], kinds.shape[1]).astype(float)
-    return Rounds(kinds[0], kinds[1], times, math.fsum((n * u)[rate == 1]))
+    # complex numbers are ordered by their real parts, and then by their imaginary parts
+    kinds, place = np.unique((rate + 1j * u)[sampled], return_inverse=True)
+    number = np.bincount(place, n[sampled]).astype(float)
+    gaussian = math.fsum((n * u)[rate == 1])
+    return Rounds(kinds.real.copy(), kinds.imag.copy(), number, gaussian)
 
 
 def thinned(rounds: Rounds) -> Rounds:
     """Merge rounds of one rate and similar noises into rounds of their mean energy; no proof uses it."""
     if rounds.u.size <= _FEW_KINDS:
         return rounds
-    cells = np.stack([rounds.rate, np.floor(np.log(rounds.u) / _CELL)])
-    kinds, place = np.unique(cells, axis=1, return_inverse=True)
+    cells = rounds.rate + 1j * np.floor(np.log(rounds.u) / _CELL)
+    kinds, place = np.unique(cells, return_inverse=True)
     number = np.bincount(place, rounds.number).astype(float)
     u = np.bincount(place, rounds.number * rounds.u) / number
-    return rounds._replace(rate=kinds[0], u=u, number=number)
+    return rounds._replace(rate=kinds.real, u=u, number=number)
 
 
 def proven_log_moment(rounds: Rounds, c: float) -> float:
