@@ -94,7 +94,6 @@ def from_pmf(loss: ArrayLike, mass: ArrayLike) -> DiscreteLoss:
     loss_off = 2 * ULP * np.abs(y)
     mass_off = ULP * (16 + 2 * np.abs(y)) + 2 * off
     infinite = np.array([lost, null_lost]) / scale
-    (lost, null_lost), offs = infinite.tolist(), infinite * (16 * ULP + 2 * off)
-    lost_off, null_lost_off = offs.tolist()
-    masses = lost, lost_off, null_lost, null_lost_off
-    return DiscreteLoss(Atoms(y, q / scale, loss_off, mass_off, *masses))
+    infinite_off = infinite * (16 * ULP + 2 * off)
+    atoms = Atoms(y, q / scale, loss_off, mass_off, infinite, infinite_off)
+    return DiscreteLoss(atoms)

@@ -25,13 +25,16 @@ def sampled(q, u, count, energy=0.0):
     return rounds.Rounds(*(np.array(each, dtype=float) for each in kinds), energy)
 
 
+def infinite(lost, off=0.0):
+    """Mass of the mixture on no atom, and a bound on its error."""
+    return np.array([lost, 0.0]), np.array([off, 0.0])
+
+
 def coins(ratios=RISING, mu=MU, lost=0.0):
     """Equal rounds of two outcomes, whose mean ratio is 1 but for what is lost, and a Gaussian one."""
     low, high = ratios
     mass = np.array([high - 1 + lost, 1 - lost - low]) / (high - low)
-    atom = rounds.Atoms(
-        np.log(ratios), mass, np.full(2, 1e-15), np.full(2, 1e-15), lost, 0.0
-    )
+    atom = rounds.Atoms(np.log(ratios), mass, *np.full((2, 2), 1e-15), *infinite(lost))
     return only(mu * mu, (atom, float(NUMBER)))
 
 

@@ -20,7 +20,7 @@ from scipy.special import betainc, erf, erfcx, log_ndtr, ndtr
 from adascale.accounting.exact import moments
 from adascale.accounting.exact.rounds import Atoms
 
-from .coins import only, sampled
+from .coins import infinite, only, sampled
 from .exact import gaussian_delta, moment
 
 DIGIT = mp.mpf(2) ** -48  # of an energy
@@ -93,12 +93,12 @@ def cells(discrete, q, u, end, width):
             yield abs(1 - right / atom.mass[i]), atom.mass_off[i]
         if above:
             lost = q * (mass(last, root) - ratio[last] * mass(last))
-            yield abs(atom.lost - lost), atom.lost_off
+            yield abs(atom.infinite[0] - lost), atom.infinite_off[0]
 
 
 def excess(discrete, loss, tilt, h, add, k, lost=0.0):
     """One loss at z = 1 + s or -s, s = tilt + i k h, whose digits are what it is off by in the bound."""
-    atom = Atoms(*(np.array([each]) for each in (loss, 0.3, 0.0, 0.0)), lost, 0.0)
+    atom = Atoms(*(np.array([each]) for each in (loss, 0.3, 0.0, 0.0)), *infinite(lost))
     value, off = discrete.excess(atom, discrete.segments(tilt, add, h, k + 1))
     s, y = mp.mpc(tilt, k * mp.mpf(h)), mp.mpf(loss)
     z = 1 + s if add else -s
@@ -112,8 +112,7 @@ def apart(rounds, loss, loss_off, mass_off):
         np.array([loss, 1.0]),
         np.array([0.3, 0.7]),
         *np.array([[loss_off, 0], [mass_off, 0]]),
-        0.0,
-        0.0,
+        *infinite(0.0),
     )
     yield (
         0.3 * (1 + mp.mpf(mass_off)) * -mp.expm1(mp.mpf(loss) - loss_off),
@@ -203,7 +202,7 @@ ROWS = {
         ],
     },
     excess: {
-        "4 * ULP * atom.lost": [(0.0, 0.0051, 0.30967, True, 106, 0.00197485)],
+        "4 * ULP * atom.infinite": [(0.0, 0.0051, 0.30967, True, 106, 0.00197485)],
         "72 * ULP": [(4.88e-05, 2.17, 0.96, True, 32), (-0.001, 60.0, 9.0, False, 20)],
         "36 * ULP": [(47.17524029, 8.7636046977, 0.097356398, False, 205)],
         "1.3 * ULP * grown * np.abs(y)": [

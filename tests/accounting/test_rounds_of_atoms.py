@@ -8,7 +8,7 @@ from adascale.accounting.exact import discrete
 from adascale.accounting.exact.rounds import Atoms
 from adascale.errors import CannotCertify
 
-from .coins import RISING, only
+from .coins import RISING, infinite, only
 
 
 def largest_and_stated(atom, tilt, add):
@@ -20,7 +20,7 @@ def largest_and_stated(atom, tilt, add):
         for way in (-1, 1):
             y = mp.mpf(atom.loss[0]) + way * atom.loss_off[0]
             p = mp.mpf(atom.mass[0]) * (1 + way * atom.mass_off[0])
-            lost = mp.mpf(atom.lost) + way * atom.lost_off
+            lost = mp.mpf(atom.infinite[0]) + way * atom.infinite_off[0]
             moment = p * (mp.expm1(z * y) - z * mp.expm1(y)) - z * lost
             moved.append(abs(moment - value[0].real))
     return float(max(moved)), stated[0]
@@ -31,19 +31,19 @@ def largest_and_stated(atom, tilt, add):
     ("loss", "tilt"),
     [(0.9, 0.05), (-0.9, 0.05), (1e-3, 900.0), (1.5, 8.0), (-1.5, 8.0)],
 )
-@pytest.mark.parametrize("what", ["loss_off", "mass_off", "lost_off"])
+@pytest.mark.parametrize("what", ["loss_off", "mass_off", "infinite_off"])
 def test_what_losses_and_masses_are_off_by_is_covered_and_not_twice_over(
     what, loss, tilt, add
 ):
     """One atom, near or far; of the signs of its error and of the loss, the worse one counts."""
     zero = np.zeros(1)
-    atom = Atoms(np.array([loss]), np.array([0.3]), zero, zero, 0.01, 0.0)
-    off = 1e-7 if what == "lost_off" else np.array([1e-7])
+    atom = Atoms(np.array([loss]), np.array([0.3]), zero, zero, *infinite(0.01))
+    off = infinite(0.0, 1e-7)[1] if what == "infinite_off" else np.array([1e-7])
     moved, stated = largest_and_stated(atom._replace(**{what: off}), tilt, add)
     assert moved < stated
     z = 1 + tilt if add else -tilt
     # where the growing part is nearly all, nothing cancels
-    if z * loss > 4 or what == "lost_off":
+    if z * loss > 4 or what == "infinite_off":
         assert stated < 2 * moved
 
 
@@ -51,7 +51,7 @@ def test_what_losses_and_masses_are_off_by_is_covered_and_not_twice_over(
 @pytest.mark.parametrize("number", [1.0, 1000.0])
 def test_an_error_of_a_moment_is_carried_to_the_product(number, tilt):
     """In front of G(a) - 1 near 0 and of G(a) beyond e, at real orders; covered, and not twice over."""
-    atom = Atoms(*np.array([[1e-3], [0.3], [0.0], [1e-6]]), 0.0, 0.0)
+    atom = Atoms(*np.array([[1e-3], [0.3], [0.0], [1e-6]]), *infinite(0.0))
     schedule = only(0.0, (atom, number))
     found = discrete.line_of_atoms(schedule, tilt, True, 1.0, 1)
     with mp.workdps(40):
@@ -68,7 +68,7 @@ def test_an_error_of_a_moment_is_carried_to_the_product(number, tilt):
 def test_a_point_at_which_a_moment_is_unsure_is_bounded_by_its_modulus():
     """Losses off by a per cent of a turn or more: the product is no larger than what is left of every factor."""
     off = np.full(2, 1e-3)
-    atoms = Atoms(np.log(RISING), np.array([0.75, 0.25]), off, off, 0.0, 0.0)
+    atoms = Atoms(np.log(RISING), np.array([0.75, 0.25]), off, off, *infinite(0.0))
     once, often = (only(0.0, (atoms, n)) for n in (1.0, 40.0))
     found = discrete.line_of_atoms(once, 0.5, True, 1.0, 10)
     assert (found.off <= np.abs(found.share) + discrete.most(found.log_moment)).all()

@@ -155,17 +155,16 @@ class EpsilonProof(Proof):
         """Return the delta to which discrete rounds have to be right."""
         return self.delta
 
-    def near_epsilon(self, rounds: Callable[[float], Rounds]) -> float:
-        """Approximate epsilon by rounds whose losses have less and less reach."""
-        before = max(self.upper.values())
-        for _ in range(_MOST_REACHES * math.isnan(self.near)):
-            near = rounds(_REACH * before)
-            tilts = scan_tilts(near, ADD, math.log(self.delta))
-            self.near = rough_epsilon(near, tilts, self.delta)
+    def look(self, discretised: Callable[[float], Rounds]) -> None:
+        """Approximate epsilon by discrete rounds whose losses have less and less reach."""
+        self.near = max(self.upper.values())
+        for _ in range(_MOST_REACHES):
+            before = self.near
+            rounds = discretised(_REACH * before)
+            tilts = scan_tilts(rounds, ADD, math.log(self.delta))
+            self.near = rough_epsilon(rounds, tilts, self.delta)
             if self.near > 0.5 * before:
                 break
-            before = self.near
-        return self.near
 
     def by_bounds(self, rounds: Rounds) -> None:
         """Use every bound on delta in closed form or by real moments."""
@@ -242,15 +241,11 @@ class DeltaProof(Proof):
 
     def __init__(self, epsilon: float) -> None:
         super().__init__(1.0, _NO_DELTA)
-        self.epsilon = epsilon
+        self.epsilon = self.near = epsilon
 
     def least_delta(self) -> float:
         """Return the delta to which discrete rounds have to be right."""
         return max(self.lower, 1e-25 * max(self.upper.values()))
-
-    def near_epsilon(self, rounds: Callable[[float], Rounds]) -> float:
-        """Return epsilon, without a look at the rounds."""
-        return self.epsilon
 
     def by_bounds(self, rounds: Rounds) -> None:
         """Use every bound on delta in closed form or by real moments."""
@@ -309,7 +304,9 @@ def by_discretisation(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
     for width, lost, seldom, most in _CUTS:
         log_lost = math.log(proof.least_delta()) + math.log(lost)
         cut_at = partial(cut, rounds, width=width, log_lost=log_lost, seldom=seldom)
-        reach = _REACH * proof.near_epsilon(partial(cut_at, False, most=_FEW_KINDS))
+        if isinstance(proof, EpsilonProof) and math.isnan(proof.near):
+            proof.look(partial(cut_at, False, most=_FEW_KINDS))
+        reach = _REACH * proof.near
         both = tuple(cut_at(above, reach, most=most) for above in (False, True))
         proof.invert(both, "minus one")
         if not proof.is_wide():

@@ -42,7 +42,7 @@ def cut(
     seldom: float,
     most: int,
 ) -> Rounds:
-    """Discretise: if ``above``, delta plus ``lost`` does not fall; else delta does not rise.
+    """Discretise: if ``above``, delta plus infinite masses does not fall; else delta does not rise.
 
     The last cell of a round begins where at most e^log_lost can be lost, or already at a loss of ``reach`` if the
     null has larger ones in ``seldom`` of all schedules at most. At most about ``most`` distinct rounds remain.
@@ -135,7 +135,7 @@ def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms
     loss_off = 32 * ULP * size
     mass_off = ULP * (32 + 2 * at * at)
     if not above:
-        return Atoms(loss, mass, loss_off, mass_off, 0.0, 0.0)
+        return Atoms(loss, mass, loss_off, mass_off, np.zeros(2), np.zeros(2))
     first = cells.ends[0]
     last = cells.ends[-1]
     # below the first cell two masses are a difference
@@ -143,7 +143,8 @@ def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms
     tail = q * float(ndtr(root - last))
     lost = -tail * math.expm1(root * last - 0.5 * u - cells.log_high)
     lost_off = tail * ULP * (64 + 5 * last**2)
-    return Atoms(loss, mass, loss_off, mass_off, lost, lost_off)
+    infinite = np.array([lost, 0.0])
+    return Atoms(loss, mass, loss_off, mass_off, infinite, np.array([lost_off, 0.0]))
 
 
 def replaced(rounds: Rounds, delta: float) -> Rounds:
@@ -164,7 +165,7 @@ def symmetric(atom: Atoms) -> Atoms:
     above = atom.subset(atom.loss + atom.loss_off > 0)
     y, p, y_off, p_off = above[:4]
     mixture = p * np.exp(y)
-    rest = 1 - atom.lost - math.fsum(p) - math.fsum(mixture)
+    rest = 1 - float(atom.infinite[0]) - math.fsum(p) - math.fsum(mixture)
     if not rest > 0:
         raise CannotCertify("half of the losses are above 0")
     size = y.size
@@ -174,7 +175,8 @@ def symmetric(atom: Atoms) -> Atoms:
         np.concatenate([mixture[::-1], [rest], p]),
         np.insert(np.concatenate([y_off[::-1], y_off]), size, 0.0),
         off,
-        *2 * (atom.lost, atom.lost_off),
+        np.repeat(atom.infinite[0], 2),
+        np.repeat(atom.infinite_off[0], 2),
     )
 
 
@@ -293,16 +295,18 @@ def excess(atom: Atoms, line: list[Segment]) -> tuple[ComplexArray, FloatArray]:
 def _near_atoms(
     atom: Atoms, part: Segment, moment: FloatArray
 ) -> tuple[ComplexArray, FloatArray]:
-    """Sum p (e^{zy} - 1 - z (e^y - 1)) over atoms near 0 by its series; add what is lost."""
+    """Sum p (e^{zy} - 1 - z (e^y - 1)) over atoms near 0 by its series; take off infinite losses."""
     # e^{zy} - 1 - z (e^y - 1) = s (s + 1) sum of (1 + z + ... + z^{k-2}) y^k / k!, from k = 2
     total = (moment[:, None] * part.ladder).sum(axis=0)
-    value = part.kernel * total - part.z * atom.lost - (1 - part.z) * atom.null_lost
+    # masses on no atom are missing in the sums of p e^y and of p
+    missing = np.stack([part.z, 1 - part.z])
+    value = part.kernel * total - (atom.infinite[:, None] * missing).sum(axis=0)
     y, p, y_off, p_off = atom[:4]
     moved = 2.8 * (p * (1 + p_off) * (np.abs(y) + y_off) * y_off).sum()
     size = float((p * y**2 * (p_off + 72 * ULP)).sum() + moved)
     off = np.abs(part.kernel) * size
-    off += np.abs(1 - part.z) * (atom.null_lost_off + 4 * ULP * atom.null_lost)
-    return value, off + np.abs(part.z) * (atom.lost_off + 4 * ULP * atom.lost)
+    of_infinite = atom.infinite_off + 4 * ULP * atom.infinite
+    return value, off + (of_infinite[:, None] * np.abs(missing)).sum(axis=0)
 
 
 def _far_atoms(atom: Atoms, part: Segment) -> tuple[ComplexArray, FloatArray]:

@@ -45,10 +45,8 @@ class Atoms(NamedTuple):
     mass: FloatArray  # the masses under the null, which sum to 1
     loss_off: FloatArray  # bounds on the error of each loss
     mass_off: FloatArray  # bounds on the relative error of each mass
-    lost: float  # the mass under the mixture that lies on no atom
-    lost_off: float  # a bound on its error
-    null_lost: float = 0.0  # the mass under the null that lies on no atom
-    null_lost_off: float = 0.0  # a bound on its error
+    infinite: FloatArray  # the masses on no atom, of the mixture (loss inf) and of the null (-inf)
+    infinite_off: FloatArray  # bounds on their errors
 
     def subset(self, where: slice | NDArray[np.bool_]) -> "Atoms":
         """Return some of the atoms."""
@@ -63,14 +61,14 @@ class Atoms(NamedTuple):
     def log_moment(self, orders: FloatArray) -> FloatArray:
         """Approximate ln M at these orders."""
         growth = np.expm1(np.multiply.outer(orders, self.loss)) * self.mass
-        return np.log1p(growth.sum(axis=-1) - self.null_lost)
+        return np.log1p(growth.sum(axis=-1) - self.infinite[1])
 
     @property
     def apart(self) -> float:
         """Bound the total variation, in the direction in which it is larger."""
         change = np.maximum(-np.expm1(self.loss), 0.0) + 2 * self.loss_off
         total = float((self.mass * (1 + self.mass_off) * change).sum())
-        return total + self.null_lost + self.null_lost_off
+        return total + float(self.infinite[1] + self.infinite_off[1])
 
 
 class Rounds(NamedTuple):
@@ -102,7 +100,7 @@ class Rounds(NamedTuple):
     @property
     def largest_loss(self) -> float:
         """Bound the largest loss against the mixture, and so epsilon in the direction ``remove``."""
-        if self.gaussian or any(atom.null_lost for atom, _ in self.atoms):
+        if self.gaussian or any(atom.infinite[1] for atom, _ in self.atoms):
             return math.inf
         loss = -float((self.number * np.log1p(-self.rate)).sum())
         loss += sum(
@@ -133,13 +131,10 @@ class Rounds(NamedTuple):
     def infinite_mass(self, direction: str, sign: int = 1) -> float:
         """Bound what infinite losses, the mass on no atom, add to delta from above (1) or below (-1)."""
         log_kept = 0.0
+        of_null = int(direction == REMOVE)
         for atom, n in self.atoms:
-            lost = atom.lost
-            off = atom.lost_off
-            if direction == REMOVE:
-                lost = atom.null_lost
-                off = atom.null_lost_off
-            part = min(max(lost + sign * off, 0.0), 1.0)
+            mass = float(atom.infinite[of_null] + sign * atom.infinite_off[of_null])
+            part = min(max(mass, 0.0), 1.0)
             log_kept += n * (math.log1p(-part) if part < 1 else -math.inf)
         return -math.expm1(log_kept) * (1 + sign * 1e-12)
 
