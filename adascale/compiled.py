@@ -51,7 +51,7 @@ def inlined(function: Compiled) -> Compiled:
 
 
 def _has_home() -> bool:
-    """Check that the user has a folder; without one, Numba writes to a folder ``~`` in the current one."""
+    """Check that the user has a home; without one, Numba would write to a folder ``~`` in the current one."""
     return os.path.isabs(os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~")))
 
 
@@ -62,7 +62,11 @@ def _is_private(folder: str, source: str) -> bool:
     """
     if sys.platform == "win32":
         return True
-    trusted = {0, os.geteuid(), os.stat(source).st_uid}
+    trusted = {
+        0,
+        os.geteuid(),
+        os.stat(source).st_uid,
+    }  # root, this user and the owner of the source
     innermost, *parents = (Path(folder).resolve(), *Path(folder).resolve().parents)
     if innermost.stat().st_mode & stat.S_IWOTH:
         return False
@@ -102,7 +106,7 @@ class _Cache(_FunctionCache):  # type: ignore[misc]
             if not self._enabled:
                 often = "(at every start, unless NUMBA_CACHE_DIR names a folder of your own)"
             _LOGGER.debug(f"compiling {often}, for up to a minute")
-            _LOGGER.addFilter(lambda _: False)
+            _LOGGER.addFilter(lambda _: False)  # says it once
         return overload
 
     def save_overload(self, signature: Any, overload: Any) -> None:

@@ -70,7 +70,7 @@ class WorkerLost(AdaScaleError, RuntimeError):
 
 @contextlib.contextmanager
 def collected(kind: type[Warning], caught: list[Any]) -> Iterator[None]:
-    """Append warnings of a kind to a list inside the context, instead of showing them."""
+    """Append every warning of a kind to a list inside the context, instead of showing it; others are shown."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", kind)
         show = warnings.showwarning

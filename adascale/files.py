@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Record = TypeVar("Record")
-_PRESETS = Path(__file__).parent / "presets"
+_PRESETS = Path(__file__).parent / "presets"  # those of this package
 
 TABLES = ("scenario", "channel", "training")
 """The tables of a preset."""
@@ -28,7 +28,7 @@ TABLES = ("scenario", "channel", "training")
 def from_mapping(
     cls: type[Record], table: Mapping[str, Any], where: str = ""
 ) -> Record:
-    """Make a dataclass of its fields by name; ``where`` locates a bad key in errors."""
+    """Make a dataclass of its fields by name; ``where``, such as " in [training]", locates a bad key in errors."""
     expected = {field.name: field for field in fields(cast("Any", cls)) if field.init}
     required = {
         name
@@ -93,7 +93,7 @@ def _naming_file(path: str | os.PathLike[str], form: str) -> Iterator[None]:
             f"{path} is not valid {form}: brackets are nested too deeply", str(path)
         ) from None
     except ValueError as error:
-        reason = short(str(error))[1:-1]
+        reason = short(str(error))[1:-1]  # without its quotes
         raise InvalidFile(f"{path} is not valid {form}: {reason}", str(path)) from None
 
 
@@ -106,6 +106,7 @@ def read_preset(name: str) -> tuple[Path, dict[str, Any]]:
     """Return the path of a preset (name or file) and its content, merged with its bases."""
     chain = preset_chain(name)
     merged: dict[str, Any] = {"levels": []} | {table: {} for table in TABLES}
+    # a preset extends its base table by table
     for _, content in reversed(chain):
         merged |= content | {table: merged[table] | content[table] for table in TABLES}
     return chain[0][0], merged
@@ -161,7 +162,7 @@ def json_text(value: Any) -> str:
     finite = json.loads(
         json.dumps(value), parse_constant=lambda name: None if name == "NaN" else name
     )
-    return json.dumps(finite, indent=1).replace("\x7f", "\\u007f")
+    return json.dumps(finite, indent=1)
 
 
 def write_atomically(path: Path, content: "pd.DataFrame | str | bytes") -> None:
@@ -194,7 +195,7 @@ def _as_bytes(content: "pd.DataFrame | str | bytes") -> bytes:
 
 
 def _write_beside(target: Path, content: bytes, stack: contextlib.ExitStack) -> Path:
-    """Write a new file into the folder of another one; it is removed at the end unless it is moved by then."""
+    """Write a new file into the folder of ``target``; the stack removes it at its end, unless it was moved by then."""
     half = target.with_name(f".{secrets.token_hex(8)}.half")
     with open(half, "xb") as file:
         stack.callback(half.unlink, missing_ok=True)

@@ -78,6 +78,7 @@ KINDS = {
 }
 """What your own object of each kind must be.  This is checked before anything is called."""
 
+# by name, as a class can be recognised by it without an import
 _BASES = {
     "policies": "adascale.policies.base.Policy",
     "channels": "adascale.channel.model.ChannelModel",
@@ -85,7 +86,7 @@ _BASES = {
 }
 
 CACHED = type(cache(str))
-"""The type of a function under ``functools.cache``."""
+"""The type of a function under ``functools.cache``, of which :mod:`functools` has no public name."""
 
 SINGULAR = {
     "policies": "policy",
@@ -132,7 +133,7 @@ def find(kind: str, name: str) -> Found:
 
 
 def canonical(kind: str, text: str) -> str:
-    """Return a name as in :data:`NAMES` or ``module:object``, with its arguments."""
+    """Return a name with its arguments, a registered one spelled as in :data:`NAMES`."""
     name, _ = parse_options(text)
     return (name if ":" in name else _registered(kind, name)) + text[len(name) :]
 
@@ -213,7 +214,7 @@ def source_digest(kind: str, name: str) -> str | None:
 
 
 def _registered(kind: str, name: str) -> str:
-    """Return a name of this package as it is in :data:`NAMES`."""
+    """Return a name as it is spelled in :data:`NAMES`, or raise a ``ValueError`` that lists all."""
     for registered in NAMES[kind]:
         if _plain(registered) == _plain(name):
             return registered
@@ -224,12 +225,13 @@ def _registered(kind: str, name: str) -> str:
 
 
 def _plain(name: str) -> str:
+    """Return what of a name matters."""
     return name.replace("-", "").replace("_", "").lower()
 
 
 def _refuse_standard_library(kind: str, name: str) -> None:
     """Refuse a module of the standard library, or a malformed name."""
-    word = r"(?!__)\w+"
+    word = r"(?!__)\w+"  # no name such as __import__
     if _top(name) in sys.stdlib_module_names or not re.fullmatch(
         rf"{word}(\.{word})*:{word}", name
     ):
@@ -257,6 +259,7 @@ def _fits(kind: str, value: Any) -> bool:
 
 
 def _top(name: str) -> str:
+    """Return the top package of ``package.module:object`` or ``package.module``."""
     return re.split("[.:]", name)[0]
 
 

@@ -53,7 +53,7 @@ def log_interval(values: ArrayLike, level: float = 0.95) -> Interval:
     v = check.at_least("values", values, 0)
     zero = v == 0
     if zero.any():
-        interval(v, level)  # checks the shape and the level
+        interval(v, level)  # only for its checks of the shape and the level
         return Interval(0.0, 0.0, 0.0 if zero.all() and v.size > 1 else float("inf"))
     with np.errstate(over="ignore"):
         return Interval(*(float(end) for end in np.exp(interval(np.log(v), level))))

@@ -19,14 +19,14 @@ Choice = dict[str, Callable[[str], float | None]]
 """The columns to read, in this order, with functions that convert a field to a number or None."""
 
 Choose = Callable[[list[str]], Choice]
-"""Of the names in a header, the columns to read, or a ``ValueError``."""
+"""A function of the names in a header that returns the columns to read, or raises a ``ValueError``."""
 
 _LOGGED = re.compile(r"(\d{4})[./](\d\d)[./](\d\d)[_ T](\d\d)[.:](\d\d)[.:](\d\d)")
 """A time such as 2024.05.01_12.30.00, as loggers on phones write it."""
 
 
 class Table(NamedTuple):
-    """The chosen columns of a table, with the line of each row, 0 if there is none."""
+    """The chosen columns of a table, a row per round, and the line of each row, 0 if there is none."""
 
     values: FloatArray
     names: list[str]
@@ -35,7 +35,7 @@ class Table(NamedTuple):
     unended: str | None = None
     """A note on the last row if its line has no line break."""
     places: dict[str, FloatArray] = {}  # noqa: RUF012  # never changed
-    """The columns round and time, as far as there are any."""
+    """The columns ``round`` and ``time``, which say where in time a row is, as far as there are any."""
 
     def error(self, t: int, message: str) -> InvalidFile:
         """Return an error that names the file and the line of row ``t``."""
@@ -55,7 +55,7 @@ class Table(NamedTuple):
 
 
 class Clock:
-    """A converter of numbers, or of times in ISO 8601 to seconds; all must be of the kind of the first one."""
+    """A converter of fields to seconds: numbers, or times in ISO 8601; all must be of the kind of the first one."""
 
     def __init__(self) -> None:
         self._kind = ""
@@ -100,7 +100,7 @@ class Lines:
         self.number = 0
         """The number of the last line."""
         self.columns: list[str] = []
-        """The chosen columns, once the header is read."""
+        """The chosen columns, once the header is read; until then empty."""
         self.names: list[str | None] = []
         """All columns, None for one that is ignored."""
         self.place: dict[str, float] = {}
@@ -138,7 +138,7 @@ class Lines:
             raise self.error(f"{error}") from None
 
     def _begin(self, header: str) -> None:
-        """Read the header."""
+        """Read the header, which also decides what separates fields: the first of ``;``, tab, ``,`` and blank in it."""
         signs = (sign for sign in ";\t, " if sign in header)
         self._separator = next(signs, ",")
         self.names = self._roles([n.strip().casefold() for n in self._split(header)])
@@ -156,7 +156,7 @@ class Lines:
         self.columns = list(choice)
 
     def _roles(self, names: list[str]) -> list[str | None]:
-        """Return as what each column is read, None for one that is ignored."""
+        """Return what each column of the header is called here, None for one that is ignored."""
         if self._wanted is not None:
             for name in self._wanted:
                 if names.count(name) != 1:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 Number = TypeVar("Number", float, complex)
 MOST_SHOWN = 100
-"""Most characters of a value in a message."""
+"""Most characters of a value in a message; of a longer one the first 80 are shown, so that some are left out."""
 
 
 def to_number(field: str) -> float | None:
@@ -20,7 +20,7 @@ def to_whole(field: str) -> int | None:
 
 
 def to_power(field: str) -> float | None:
-    """Return the squared modulus of a complex number, or None."""
+    """Return the squared modulus of a field with a complex number, such as ``0.1 + 0.2i``, or None."""
     value = _converted(
         complex, re.sub(r" *([+-]) *", r"\1", field.strip()).replace("i", "j")
     )

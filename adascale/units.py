@@ -39,7 +39,7 @@ def in_watts(table: Mapping[str, Any]) -> dict[str, Any]:
 def _replace(
     values: dict[str, Any], key: str, name: str, convert: Callable[[str, Any], Any]
 ) -> None:
-    """Replace a key of a file, if it is there, by the parameter that follows from it."""
+    """Replace ``key`` of a file, if it is there, by the parameter ``name``: ``convert`` of the key and its value."""
     if key not in values:
         return
     if name in values:
@@ -48,12 +48,12 @@ def _replace(
 
 
 def _watts(key: str, power: Any) -> Any:
-    """Return powers in watts that are in dBm."""
+    """Return powers in watts, one or a list, that a key gives in dBm."""
     return (10 ** (check.between(key, power, -300, 300) / 10 - 3)).tolist()
 
 
 def _thermal(figure: Any) -> Callable[[str, Any], float]:
-    """Return the function of the bandwidth that is the thermal noise power."""
+    """Return a function of a key and its bandwidth in Hz that is the thermal noise power, at a noise figure in dB."""
     factor = 10 ** (check.number("noise_figure_db", figure, 0, 100) / 10)
     density = THERMAL_DENSITY * factor
     return lambda key, bandwidth: density * check.number(key, bandwidth, 1e-3, 1e15)

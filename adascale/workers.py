@@ -108,7 +108,7 @@ def map_tasks(
 def _in_order(
     numbered: Generator[tuple[int, Result | BaseException], None, None],
 ) -> Iterator[Result]:
-    """Yield results by their numbers, and raise the first error at once."""
+    """Yield results in the order of their numbers, and raise the first error at once."""
     finished: dict[int, Result] = {}
     following = 0
     with contextlib.closing(numbered):
@@ -142,11 +142,13 @@ def _work(expected: str, pickled: bytes) -> tuple[Any, list[Warning | str]]:
         warnings.simplefilter("always")
         result = _attempt(function, task)
     if isinstance(result, BaseException):
-        result.add_note("".join(traceback.format_exception(result)))  # not in a pickle
+        # a pickle has the notes of an error, but not its traceback
+        result.add_note("".join(traceback.format_exception(result)))
     return result, [warning.message for warning in caught]
 
 
 def _attempt(function: Callable[[Task], Result], task: Task) -> Result | BaseException:
+    """Return what the function returns, or the error that it raises."""
     try:
         return function(task)
     except (Exception, SystemExit) as error:
@@ -219,7 +221,7 @@ class Processes(ThreadPoolExecutor):
         resource_tracker.ensure_running()
         blocked = (signal.SIG_BLOCK, {signal.SIGINT})
         super().__init__(jobs, initializer=signal.pthread_sigmask, initargs=blocked)
-        self._others = {*active_children()}
+        self._others = {*active_children()}  # not to be ended here
         self._pools: dict[int, ProcessPoolExecutor] = {}
         self._running: set[Future[Any]] = set()
         self._starting, self._stopped = threading.Lock(), False
@@ -252,7 +254,7 @@ class Processes(ThreadPoolExecutor):
             self._running.remove(future)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """End the processes, also those that are doing a task."""
+        """End the processes, also those that are doing a task; an idle one ends with its pool."""
         with self._starting:
             self._stopped = True
             if self._running:

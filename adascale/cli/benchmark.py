@@ -39,9 +39,8 @@ THREAT = """Threat: an honest server with one receive chain that cannot cancel n
 everything else known."""
 
 _INTERFERENCE = -6.0  # dB of the noise that a stronger server cannot cancel
-_MOST_NOISE = (
-    1.001  # times W: more would make a ratio unfair, and what is tuned meets W to 1e-9
-)
+# times W: more would make a ratio unfair, and what is tuned meets W to 1e-9
+_MOST_NOISE = 1.001
 
 
 def add_options(parser: Parser) -> None:

@@ -36,12 +36,12 @@ def load(name: str) -> Preset:
     try:
         scenario = Scenario.from_table(content["scenario"], str(path))
         options = dict(content["channel"])
-        name = options.pop("model", "rayleigh")
-        if not isinstance(name, str):
+        model_name = options.pop("model", "rayleigh")
+        if not isinstance(model_name, str):
             raise InvalidInput(
-                f"model in [channel] must be a name, got {name!r}", "model"
+                f"model in [channel] must be a name, got {model_name!r}", "model"
             )
-        model = channel.find(name, **options)
+        model = channel.find(model_name, **options)
         levels = check.positive("levels", content["levels"])
         if levels.ndim != 1 or not (levels[1:] > levels[:-1]).all():
             raise InvalidInput(
