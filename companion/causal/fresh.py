@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 
 from adascale import policies, presets
-from adascale.accounting import Accountant
 from adascale.channel import ChannelModel, Rayleigh
 from adascale.comparison import (
     Method,
@@ -28,7 +27,7 @@ from adascale.comparison.methods import SEED
 from adascale.comparison.shi_tuning import crossings, mean_inverse
 from adascale.errors import BudgetNotReached
 from adascale.policies import LyapunovPowerControl
-from adascale.problem import RENYI, Problem
+from adascale.problem import Problem
 from adascale.tuning import draw_floors
 from companion.methods import METHODS
 from companion.results import wide
@@ -159,13 +158,12 @@ def causal_table(
     seeds: Sequence[int] = SEEDS,
     budgets: Sequence[float] | None = None,
     policies: Mapping[str, PolicyBuilder] | None = None,
-    executor: Executor | None = None,
-    accountant: Accountant = RENYI,
+    **how: Any,
 ) -> pd.DataFrame:
     r"""Return the leakage of methods on fresh realisations of a preset's scenario, a row per policy, level and seed.
 
     By default at the preset's levels of :math:`\nu`, of all :func:`methods`, on the realisations of the committed
-    tables.
+    tables; ``how`` is for :func:`~adascale.comparison.leakage_table`.
     """
     preset = presets.load(dataset)
     return leakage_table(
@@ -173,9 +171,8 @@ def causal_table(
         budgets or preset.levels,
         seeds,
         policies or methods(),
-        accountant=accountant,
         progress=sys.stderr.isatty(),
-        executor=executor,
+        **how,
     )
 
 

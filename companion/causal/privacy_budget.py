@@ -86,8 +86,7 @@ def path_rows(kind: str, policy: str) -> Rows:
     drawn = channel.draw(scenario.num_devices, 1, 0)
     law = RayleighFloors.of(scenario, scenario.mean_gain(drawn.path_loss))
     floor = law.draw(np.random.default_rng(0), PATHS, ROUNDS)
-    min_gain = scenario.noise_scale / (scenario.x_max * HOSTILE[kind](floor))
-    problem = Problem(scenario, min_gain, 1.0)
+    problem = Problem(scenario, scenario.floor(HOSTILE[kind](floor)), 1.0)
     accountant = RenyiAccountant(order_grid(1e5, 1.01))
     known = law if policy == "known law" else None
     w = PrivacyBudget(TARGET, law=known, accountant=accountant).schedule(problem)

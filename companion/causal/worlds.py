@@ -129,8 +129,7 @@ def world_table(
     if budgets is None:
         budgets = (MIDDLE, *OUTER) if name in ENDS else (MIDDLE,)
     # of schedules that leak so much that no order serves them
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", OrdersTooFew)
+    with warnings.catch_warnings(action="ignore", category=OrdersTooFew):
         table = leakage_table(
             Scenario.mnist(),
             budgets,

@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 
 from adascale.comparison import PolicyBuilder
+from adascale.problem import RENYI
 from companion.causal import fresh as causal
-from companion.claims import compare
 from companion.methods import METHODS
 from companion.privacy.sharp import SharpAccountant
 from companion.results import wide
@@ -42,9 +42,13 @@ def exact_table(
     executor: Executor | None = None,
 ) -> pd.DataFrame:
     r"""Compute the DP leakage of methods by both accountants: ``policy, nu, seed, epsilon, exact``."""
-    how = dataset, seeds, budgets, policies, executor
-    exact = causal.causal_table(*how, SharpAccountant())["epsilon"]
-    return causal.causal_table(*how)[[*_KEYS, "epsilon"]].assign(exact=exact)
+    renyi, sharp = (
+        causal.causal_table(
+            dataset, seeds, budgets, policies, executor=executor, accountant=accountant
+        )
+        for accountant in (RENYI, SharpAccountant())
+    )
+    return renyi[[*_KEYS, "epsilon"]].assign(exact=sharp["epsilon"])
 
 
 def with_exact(table: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
@@ -61,28 +65,20 @@ def with_exact(table: pd.DataFrame, stored: pd.DataFrame) -> pd.DataFrame:
 def looseness(table: pd.DataFrame) -> pd.DataFrame:
     r"""Compute how much of AdaScale's lead was the looseness of the Rényi conversion, from a table with both epsilons.
 
-    A row per policy and :math:`\nu`: ``loose``, the geometric mean of ``epsilon`` over ``exact``; ``lead`` and
-    ``lead_exact``, the geometric mean of the policy's leakage over AdaScale's, by either; ``ahead`` and
+    A row per policy and :math:`\nu`, its index: ``loose``, the geometric mean of ``epsilon`` over ``exact``; ``lead``
+    and ``lead_exact``, the geometric mean of the policy's leakage over AdaScale's, by either; ``ahead`` and
     ``ahead_exact``, the share of realisations in which AdaScale leaks less.
     """
-    logs = np.log(table["epsilon"] / table["exact"])
-    loose = np.exp(logs.groupby([table["policy"], table["nu"]]).mean())
-    parts = []
-    for policy in dict.fromkeys(table["policy"]):
-        renyi, exact = (
-            compare(table, metric, policy, "AdaScale") for metric in _STORED
-        )
-        parts.append(
-            renyi[["nu"]].assign(
-                policy=policy,
-                loose=loose[policy].to_numpy(),
-                lead=renyi.ratio,
-                lead_exact=exact.ratio,
-                ahead=renyi.share,
-                ahead_exact=exact.share,
-            )
-        )
-    return pd.concat(parts, ignore_index=True)
+    logs = np.log(table.set_index([*_KEYS])[_STORED]).dropna()
+    over = logs.sub(logs.loc["AdaScale"]).reindex(logs.index)
+    columns = {
+        "loose": logs["epsilon"] - logs["exact"],
+        "lead": over["epsilon"],
+        "lead_exact": over["exact"],
+    }
+    means = pd.DataFrame(columns).groupby(["policy", "nu"], sort=False).mean()
+    ahead = (over > 0).groupby(["policy", "nu"], sort=False).mean()
+    return np.exp(means).assign(ahead=ahead["epsilon"], ahead_exact=ahead["exact"])
 
 
 def leads(loose: pd.DataFrame) -> pd.DataFrame:
@@ -98,17 +94,11 @@ def leads(loose: pd.DataFrame) -> pd.DataFrame:
         "ahead in": loose.ahead.map("{:.0%}".format)
         + loose.ahead_exact.map(" → {:.0%}".format),
     }
-    order = [
-        (name, metric)
-        for name in dict.fromkeys(loose.policy)
-        for metric in [*words][: 1 if name == "AdaScale" else 3]
-    ]
-    long = loose.assign(**words).melt(["policy", "nu"], [*words], "what")
-    return (
-        long.pivot(index=["policy", "what"], columns="nu", values="value")
-        .loc[order]
-        .rename(columns="{:g}".format)
+    long = pd.DataFrame(words).rename_axis(columns="what").stack()
+    wide = long.unstack("nu", sort=False).drop(
+        [("AdaScale", name) for name in [*words][1:]]
     )
+    return wide.rename(columns="{:g}".format)
 
 
 def committed(executor: Executor | None) -> Iterator[pd.DataFrame]:

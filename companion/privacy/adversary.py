@@ -8,10 +8,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 
-from adascale.accounting import beta, exact_delta
-from companion.privacy.sharp import sharp_epsilon
+from adascale.accounting import beta, calibrate, exact_delta
 
 
 class Adversary(NamedTuple):
@@ -29,24 +27,12 @@ class Adversary(NamedTuple):
     found: float
 
 
-def matched_noise(
-    epsilon: float, sampling_rate: float, rounds: int, delta: float = 1e-5
-) -> float:
-    r"""Return the :math:`\sigma` of every round that gives a training an exact :math:`\varepsilon`, to a millionth."""
-
-    def excess(log_sigma):
-        schedule = np.full(rounds, math.exp(log_sigma))
-        return float(sharp_epsilon(sampling_rate, schedule, delta)) - epsilon
-
-    return math.exp(brentq(excess, math.log(0.25), math.log(64), xtol=1e-6))
-
-
 def adversary(epsilon: float, sampling_rate: float, rounds: int) -> Adversary:
     r"""Compute what an exact :math:`(\varepsilon, 10^{-5})` lets an adversary do who sees a training.
 
     .. math:: \Pr[\text{best guess is right}] = \tfrac12 (1 + \delta(0))
     """
-    sigma = matched_noise(epsilon, sampling_rate, rounds)
+    sigma = calibrate([(sampling_rate, 1.0, rounds)], epsilon, 1e-5).scale
     schedule = np.full(rounds, sigma)
     return Adversary(
         noise_multiplier=sigma,

@@ -95,11 +95,8 @@ def accuracy_verdicts(claims: pd.DataFrame) -> pd.DataFrame:
 
     ✓ holds, ✗ fails, ? not settled; without points where no run has been finished.
     """
-    points = claims.points.map(
-        lambda value: (
-            "" if np.isnan(value) else fixed(value, ".2f") + "\N{NO-BREAK SPACE}"
-        )
-    )
+    known = claims.points.map(lambda value: fixed(value, ".2f"), na_action="ignore")
+    points = (known + "\N{NO-BREAK SPACE}").fillna("")
     text = points + claims.verdict.map(MARKS)
     wide = claims.assign(text=text).pivot(
         index=["claim", "policy"], columns="nu", values="text"
@@ -133,8 +130,7 @@ def reading_table(
         any_run = next(iter(levels.values()))
         budgets = {nu: nu * run.budget_factor for nu, run in levels.items()}
         # at the paper's orders on purpose, though some budgets call for larger ones
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OrdersTooFew)
+        with warnings.catch_warnings(action="ignore", category=OrdersTooFew):
             leaked = leakage_table(
                 any_run.scenario,
                 budgets.values(),
@@ -180,8 +176,7 @@ def reading_verdicts(
     )
     rows = {}
     for reading, levels in readings.groupby("reading", sort=False):
-        first = levels.loc[levels.nu.idxmin()]
-        last = levels.loc[levels.nu.idxmax()]
+        first, *_, last = levels.sort_values("nu").itertuples()
         found = (
             (first.accuracy_low, first.accuracy_high),
             (last.accuracy_low, last.accuracy_high),
