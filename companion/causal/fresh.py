@@ -184,13 +184,13 @@ def protocols(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
     :math:`\nu`, and the cost stands beside it (:func:`~companion.summary.promises`).
     """
 
-    def named(names):
-        rows = table[table["policy"].isin(names)]
-        return rows.assign(policy=rows["policy"].map(names)).reset_index(drop=True)
-
     hindsight = {name + HINDSIGHT * (name in TUNED): name for name in METHODS}
-    causal = {name: name for name in METHODS}
-    return {"in hindsight": named(hindsight), "without the future": named(causal)}
+    policy = table["policy"]
+    seen = table.assign(policy=policy.map(hindsight))
+    return {
+        "in hindsight": seen[policy.isin(hindsight)].reset_index(drop=True),
+        "without the future": table[policy.isin(METHODS)].reset_index(drop=True),
+    }
 
 
 def committed(executor: Executor | None) -> Iterator[pd.DataFrame]:

@@ -187,8 +187,8 @@ def _links_statistics(measured):
 def _lag1(values):
     """Return the sample autocorrelation from one round to the next; NaN of a constant."""
     off = values - values.mean()
-    total = (off**2).sum()
-    return float((off[1:] * off[:-1]).sum() / total) if total > 0 else np.nan
+    total = off @ off
+    return off[1:] @ off[:-1] / total if total > 0 else np.nan
 
 
 _FIRST_LOOK = ("Optimal", "AdaScale" + HINDSIGHT, "PowerControl" + HINDSIGHT)

@@ -16,9 +16,12 @@ from companion.claims import compare
 from companion.methods import METHODS, VARIANTS
 from companion.shi import filled_lyapunov
 
-CHOICES = ["EstimFuture, devices", "PowerControl, minimum"]
-CHOICES += [
-    f"PowerControl, {choice}" for choice in ("r = 0.999", "r = 0.99", "not subtracted")
+CHOICES = [
+    "EstimFuture, devices",
+    "PowerControl, minimum",
+    "PowerControl, r = 0.999",
+    "PowerControl, r = 0.99",
+    "PowerControl, not subtracted",
 ]
 """Choices that change a method of the figures."""
 

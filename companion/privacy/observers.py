@@ -164,7 +164,7 @@ def opposite_gradients(
 
     An instance, and no worst case that is proven; to be held against the Rényi value of adding or removing.
     """
-    alpha = np.sort(np.asarray(orders, dtype=float))
+    alpha = np.sort(orders)
     # less noise than there is, by a thousandth of a sensitivity at most, so that few values are left
     values, count = np.unique(np.floor(1000 * sigma) / 1000, return_counts=True)
     total = np.zeros(alpha.shape)

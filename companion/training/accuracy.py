@@ -167,30 +167,21 @@ def reading_verdicts(
     these two allow, the quoted one within two points; ``gap``, EqualAlloc leaks more than 20 % beyond the optimum at
     the small end; ``narrows``, and more than at the large end; and ``both``, all of these.
     """
-    wanted = (
-        _around(100 * quoted[0], CLOSE_POINTS),
-        _around(100 * quoted[1], CLOSE_POINTS),
-        _around(100 * (quoted[0] - quoted[1]), FALL_POINTS),
-        (CLOSE, np.inf),
-        (1, np.inf),
-    )
+    small, large = (100 * accuracy for accuracy in quoted)
     rows = {}
     for reading, levels in readings.groupby("reading", sort=False):
         first, *_, last = levels.sort_values("nu").itertuples()
-        found = (
-            (first.accuracy_low, first.accuracy_high),
-            (last.accuracy_low, last.accuracy_high),
-            (last.fall_low, last.fall_high),
-            (first.gap_low, first.gap_high),
-            (first.gap_low / last.gap_high, first.gap_high / last.gap_low),
+        narrows = first.gap_low / last.gap_high, first.gap_high / last.gap_low
+        # the ends of intervals, and between what they are to lie
+        parts = (
+            (first.accuracy_low, first.accuracy_high, *_around(small, CLOSE_POINTS)),
+            (last.accuracy_low, last.accuracy_high, *_around(large, CLOSE_POINTS)),
+            (last.fall_low, last.fall_high, *_around(small - large, FALL_POINTS)),
+            (first.gap_low, first.gap_high, CLOSE, np.inf),
+            (*narrows, 1, np.inf),
         )
-        parts = [
-            _verdict_within(*ends, *limits)
-            for ends, limits in zip(found, wanted, strict=True)
-        ]
-        rows[reading] = [
-            *parts,
-            max(parts, key=["holds", "not settled", "fails"].index),
-        ]
+        verdicts = [_verdict_within(*ends) for ends in parts]
+        both = max(verdicts, key=["holds", "not settled", "fails"].index)
+        rows[reading] = [*verdicts, both]
     columns = ["small", "large", "fall", "gap", "narrows", "both"]
     return pd.DataFrame(rows, columns).T.rename_axis("reading")

@@ -45,12 +45,11 @@ def _square_error(scenario, path_loss, error):
     return np.full(path_loss.shape, 10 ** (float(number) / 10) if unit else 0.0)
 
 
-def _accuracy(dataset, seed, etas, alignment):
+def _accuracy(scenario, dataset, seed, etas, alignment):
     """Train a preset with the alignments of a realisation, whose seed is that of the training too."""
     from adascale.learning import Training, data  # slow to import
     from companion.training.signals import OnChannel
 
-    scenario = presets.load(dataset).scenario
     training = Training.preset(dataset)
     loaded = data.load(training.dataset, training.input_scaling)
     federation = OnChannel(scenario, training, loaded, seed)
@@ -140,7 +139,7 @@ def rows(dataset: str, nu: float, error: str, kind: str, seed: int) -> Rows:
     over = problem.min_noise_energy / true_floor
     accuracy = math.nan
     if dataset == "digits" or (kind == "mmse" and (error, seed) in TRAINED):
-        accuracy = _accuracy(dataset, seed, problem.eta(w), alignment)
+        accuracy = _accuracy(scenario, dataset, seed, problem.eta(w), alignment)
     yield {
         "dataset": dataset,
         "nu": nu,
