@@ -3,7 +3,7 @@ r"""Policies that guarantee one epsilon on every channel: their noise, and hosti
 ``python -m companion make hard-noise`` and ``hard-paths``.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -12,9 +12,9 @@ from adascale import channel
 from adascale.accounting import ExactAccountant, RenyiAccountant, order_grid
 from adascale.channel import RayleighFloors
 from adascale.comparison import measure
-from adascale.policies import EqualAlloc, Policy, PrivacyBudget, Truncated
+from adascale.policies import Best, EqualAlloc, PrivacyBudget, Truncated
 from adascale.problem import Problem
-from adascale.scenario import FloatArray, Scenario
+from adascale.scenario import Scenario
 from companion.results import Rows
 
 EPSILONS = (1.0, 2.0, 4.0)
@@ -22,17 +22,6 @@ SEEDS = range(4)
 PATHS, ROUNDS, TARGET = 1_000, 20, 2.0
 """Hostile channels of each kind for each policy, their rounds, and the Rényi epsilon that none may exceed."""
 TASKS = [*product(EPSILONS, SEEDS)]
-
-
-@dataclass(frozen=True)
-class Level(Policy):
-    """The same level in all rounds, or the floor where that is higher."""
-
-    level: float
-
-    def schedule(self, problem: Problem) -> FloatArray:
-        """Return the larger of the level and each floor."""
-        return np.maximum(self.level, problem.min_noise_energy)
 
 
 def noise_rows(epsilon: float, seed: int) -> Rows:
@@ -44,10 +33,11 @@ def noise_rows(epsilon: float, seed: int) -> Rows:
     realisation = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
     problem = Problem(scenario, scenario.min_gain(realisation.gain), 1.0)
     law = RayleighFloors.of(scenario, scenario.mean_gain(realisation.path_loss))
+    level = EqualAlloc.budget_for(scenario, epsilon)
     every = {
         "known law": PrivacyBudget(epsilon, law=law),
         "learning": PrivacyBudget(epsilon),
-        "one level": Level(EqualAlloc.budget_for(scenario, epsilon)),
+        "one level": Best(scenario.num_devices, level),
         "truncated": Truncated(epsilon=epsilon),
     }
     exact = ExactAccountant()

@@ -3,26 +3,25 @@
 import numpy as np
 import pytest
 
-from adascale import Scenario
 from adascale.comparison import find_method
 from adascale.learning import data, train
 from adascale.runs.execution import problem_of
 from adascale.runs.specification import make_run
-from companion.training.counterfactual import fade_levelled, fork
-from tests.problems import drawn
+from companion.training.counterfactual import fork, levelled
 
 
 @pytest.mark.parametrize("rounds", [30, 31])
-def test_fade_levelled_changes_one_floor_and_no_cost(rounds):
-    problem, mean_gain = drawn(Scenario.mnist(), 0.1, 3, rounds)
+def test_one_floor_is_levelled_and_no_cost(rounds):
+    run = make_run("digits", "AdaScale", 0.1, 3, rounds=rounds)
+    problem, mean_gain = problem_of(run)
     w = find_method("AdaScale")[1](problem, mean_gain).schedule(problem)
-    levelled, schedule = fade_levelled(problem, w)
+    without, schedule = levelled(run)
     gain = problem.min_gain
-    (changed,) = np.flatnonzero(gain != levelled.min_gain)
+    (changed,) = np.flatnonzero(gain != without.min_gain)
     assert changed == gain.argmin()
-    assert levelled.min_gain[changed] == np.sort(gain)[(rounds - 1) // 2]
+    assert without.min_gain[changed] == np.sort(gain)[(rounds - 1) // 2]
     np.testing.assert_array_equal(np.delete(schedule, changed), np.delete(w, changed))
-    spend = levelled.spend(schedule), problem.spend(w)
+    spend = without.spend(schedule), problem.spend(w)
     np.testing.assert_allclose(*spend, rtol=1e-9, atol=1e-12)
 
 

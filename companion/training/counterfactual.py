@@ -4,9 +4,11 @@ Up to that round both branches are the same training to the last bit.  In the ro
 round takes the place of the fade's, and what the round spends above its floor stays; then everything is as it was.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from adascale.checks import FloatArray
@@ -16,18 +18,19 @@ from adascale.problem import Problem
 from adascale.runs.execution import problem_of
 from adascale.runs.specification import Run
 from adascale.runs.sweep import read_sweep
+from companion.training.controls import FadeLevelled
 
 
-def fade_levelled(problem: Problem, w: FloatArray) -> tuple[Problem, FloatArray]:
-    r"""One lane with the (lower) median floor in the round of the largest, and the same :math:`w_t - w_{\min,t}`."""
-    # the lower median of the gains
-    deepest, median = problem.min_noise_energy.argsort()[[-1, problem.num_rounds // 2]]
-    min_gain = problem.min_gain.copy()
-    schedule = w.copy()
-    min_gain[deepest] = min_gain[median]
-    levelled = Problem(problem.scenario, min_gain, problem.budget)
-    schedule[deepest] = levelled.min_noise_energy[deepest] + problem.spend(w)[deepest]
-    return levelled, schedule
+def levelled(run: Run) -> tuple[Problem, FloatArray]:
+    """Return the problem of a run on the default channel without its deepest fade, and the schedule for the fade.
+
+    What the round of the fade spends above its floor stays.
+    """
+    problem, mean_gain = problem_of(run)
+    w = find_method(run.policy)[1](problem, mean_gain).schedule(problem)
+    without, _ = problem_of(replace(run, channel=FadeLevelled()))
+    fade = without.min_gain != problem.min_gain
+    return without, np.where(fade, without.min_noise_energy + problem.spend(w), w)
 
 
 def fork(run: Run) -> pd.DataFrame:
@@ -35,16 +38,13 @@ def fork(run: Run) -> pd.DataFrame:
 
     A row per evaluation: ``round, accuracy, test_loss, run, nu, seed`` and ``fade_round``, counted from 0.
     """
-    problem, mean_gain = problem_of(run)
-    fade = int(problem.min_noise_energy.argmax())
-    levelled, schedule = fade_levelled(
-        problem, find_method(run.policy)[1](problem, mean_gain).schedule(problem)
-    )
+    problem, _ = problem_of(run)
     dataset = data.load(run.training.dataset, run.training.input_scaling)
     history = train(
-        levelled, schedule, run.training, dataset, run.seed, every=run.every
+        *levelled(run), run.training, dataset, run.seed, every=run.every
     ).history
     rows = history.loc[history.accuracy.notna(), ["round", "accuracy", "test_loss"]]
+    fade = int(problem.min_noise_energy.argmax())
     return rows.assign(run=run.address, nu=run.nu, seed=run.seed, fade_round=fade)
 
 
