@@ -49,7 +49,7 @@ def scaling_table(
         fading = channel.draw(scenario.num_devices, horizons[-1], seed)
         min_gain = scenario.min_gain(fading.gain)
         mean_gain = scenario.mean_gain(fading.path_loss)
-        scale = channel.RayleighFloors.of(scenario, mean_gain).scale
+        scale = float(channel.RayleighFloors.of(scenario, mean_gain).scale)
         unit = budget / -float(leakage.slope(stationary_level(scale, budget)))
         for T in horizons:
             problem = Problem(scenario, min_gain[:T], budget)
