@@ -176,6 +176,7 @@ def _last_price(b: float, law: FloorTable, terms: LeakageTerms) -> float:
         weight = 0.5 if i == 0 or i == last else 1.0
         width = weight * stride * law.step * w
         total += width * law.share[i] * slopes(b + w, terms)[1]
+    # above the highest floor, H is 1
     highest = np.exp(law.start + last * law.step)
     return total - slopes(b + highest, terms)[0]
 
@@ -233,7 +234,7 @@ def _with_some_saved(
 @compiled
 def _inverse(price: float, guess: float, terms: LeakageTerms) -> float:
     """Return the w at which |F'(w)| is ``price``, searched from ``guess``; NaN if it is not found."""
-    search = search_from(guess, 1e-9 * guess)
+    search = search_from(guess, 1e-9 * guess)  # the root is not far below the guess
     for _ in range(100):
         slope, curvature = slopes(search.x, terms)
         decay = search.x * curvature / -slope

@@ -188,7 +188,7 @@ def _level(
     # piece of the root
     highest = floor + remaining / counted  # with this floor alone
     level: float = min(start, highest)
-    for turn in range(number + 3):
+    for turn in range(number + 3):  # a step at most for each piece
         below, total = _below(runs, number, level)
         over = -remaining
         slope = share * below
@@ -198,6 +198,7 @@ def _level(
             over += counted * (level - floor)
             slope += counted
         following = highest if slope == 0.0 else min(level - over / slope, highest)
+        # an increase later on is rounding at the root
         if following == level or (turn > 1 and following > level):
             break
         level = following
