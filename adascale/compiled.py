@@ -62,11 +62,8 @@ def _is_private(folder: str, source: str) -> bool:
     """
     if sys.platform == "win32":
         return True
-    trusted = {
-        0,
-        os.geteuid(),
-        os.stat(source).st_uid,
-    }  # root, this user and the owner of the source
+    # root, this user and the owner of the source
+    trusted = {0, os.geteuid(), os.stat(source).st_uid}
     innermost, *parents = (Path(folder).resolve(), *Path(folder).resolve().parents)
     if innermost.stat().st_mode & stat.S_IWOTH:
         return False

@@ -26,7 +26,7 @@ _LOGGED = re.compile(r"(\d{4})[./](\d\d)[./](\d\d)[_ T](\d\d)[.:](\d\d)[.:](\d\d
 
 
 class Table(NamedTuple):
-    """The chosen columns of a table, a row per round, and the line of each row, 0 if there is none."""
+    """The chosen columns of a table, and the line of each row, 0 if there is none."""
 
     values: FloatArray
     names: list[str]
@@ -55,7 +55,7 @@ class Table(NamedTuple):
 
 
 class Clock:
-    """A converter of fields to seconds: numbers, or times in ISO 8601; all must be of the kind of the first one."""
+    """A converter of numbers, as they are, or of times in ISO 8601 to seconds; all must be of the kind of the first."""
 
     def __init__(self) -> None:
         self._kind = ""

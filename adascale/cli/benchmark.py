@@ -3,11 +3,12 @@
 Version 1 has five scenarios, three totals W in each (.5, 1 and 2 times the median floor) and 20 realisations. DIR gets
 the table as .csv, .md and .tex (for booktabs), a figure for each scenario, and the versions of the software.
 
-A policy reaches W where the floors are below it. Epsilons are geometric means over the realisations that it reaches: in
-each, epsilon is proven and holds for every device, and mean epsilon is the mean over devices, which is no guarantee.
-Ratios to Optimal, with a 95 % t interval, are over those that both reach and in which the policy has no more noise than
-W. At -6 dB, the server can cancel all but -6 dB of the noise. --policy my_module:MyPolicy adds your policy, as in
-'adascale leakage'. --train adds the scenario digits, with the test accuracy (many minutes; extra: learn).
+A policy reaches W in a realisation unless the floor is above W there. Epsilons are geometric means over the
+realisations in which it does: in each, epsilon is proven and holds for every device, and mean epsilon is the mean over
+devices, which is no guarantee. Ratios to Optimal, with a 95 % t interval, are over those in which both do, and the
+policy has no more noise than W. At -6 dB, the server can cancel all but -6 dB of the noise. --policy my_module:MyPolicy
+adds your policy, as in 'adascale leakage'. --train adds the scenario digits, with the test accuracy (many minutes;
+extra: learn).
 
 example:
   adascale benchmark --version 1 --out benchmark

@@ -106,30 +106,27 @@ def run(options: argparse.Namespace) -> None:
         kinds, number_of_kinds = _kinds_of_schedule(options)
     with common.noting_orders():
         bounds = [_bounds(kind.rounds, delta) for kind in kinds]
-    worst, device = max(
+    worst, worst_kind = max(
         zip(bounds, kinds, strict=True), key=lambda pair: pair[0]["upper"]
     )
     if options.report:
-        print(_report(options, device.rounds, delta))
+        print(_report(options, worst_kind.rounds, delta))
         return
-    rounds = int(device.rounds[:, 2].sum())
+    rounds = int(worst_kind.rounds[:, 2].sum())
     totals: dict[str, Any] = {"rounds": rounds, "delta": delta}
     if number_of_kinds > 1:
-        totals["device"] = device.first
-    totals |= worst | {"renyi": max(kind["renyi"] for kind in bounds)}
-    # these two stand last but for the setting
-    is_certified, ends = totals.pop("certified"), totals.pop("ends")
-    totals |= {"certified": is_certified, "ends": ends}
+        totals["device"] = worst_kind.first
+    totals |= worst | {"renyi": max(one["renyi"] for one in bounds)}
     # the setting counts only the rounds that leak
-    totals |= adascale.accounting.setting(device.rounds) | {"rounds": rounds}
+    totals |= adascale.accounting.setting(worst_kind.rounds) | {"rounds": rounds}
     if 1 < len(kinds) == number_of_kinds:
         weights = [kind.number for kind in kinds]
         for name in ("epsilon", "estimate", "lower", "upper", "renyi"):
-            values = [kind[name] for kind in bounds]
+            values = [one[name] for one in bounds]
             totals[f"{name}_mean"] = float(np.average(values, weights=weights))
-    if not is_certified:
+    if not worst["certified"]:
         common.note(
-            f"epsilon is not certified within one per cent: its proofs are {ends}"
+            f"epsilon is not certified within one per cent: its proofs are {worst['ends']}"
         )
     print(common.results_text(totals, options.json))
 

@@ -1,10 +1,11 @@
 """Compare what policies leak at equal noise, or how much noise they need for an epsilon, on channels or a trace.
 
 Exactly one of --nu, --total and --epsilon is given. With --nu, the mean noise energy is nu above the floor, which is
-the least at full power. With --total it is equal with its floor, as is fair between channels with other floors. With
---epsilon it is the least at which no device exceeds epsilon, by the exact accountant unless you name another. The nu of
---total and --epsilon is found for each realisation from all its rounds, which no server knows before. Only
-privacybudget needs no hindsight: it guarantees --epsilon on every channel, and its nu is what it spent.
+what full power leaves. With --total, the mean noise energy itself is the total, floor included, which is fair between
+channels with different floors. With --epsilon it is the least at which no device exceeds epsilon, by the exact
+accountant unless you name another. The nu of --total and --epsilon is found for each realisation from all its rounds,
+which no server knows before. Only privacybudget needs no hindsight: it guarantees --epsilon on every channel, and its
+nu is what it spent.
 
 Channels are drawn from a model, or with --gains they are blocks of a measured trace (for its forms, see 'adascale
 schedule --help'): as many blocks of num_rounds as there are, or of equal length with --realisations. The column seed

@@ -11,9 +11,10 @@ policy, takes all this from the trace itself. The policy optimal always sees all
 --epsilon E, in place of --nu, is guaranteed to every device on every channel, by the exact accountant. privacybudget
 adds as little noise as that permits; it learns the distribution of the channel, or gets it from --past. With truncated,
 every sender has the same noise. truncated and best choose who sends, so they need the gains of all devices.
-A device is idle in a round that its number is not among the senders of; a round without senders has eta 0, and the
-server divides by the number of senders. With --nu they spend the same total as the others, the mean floor of all
-devices plus nu, on the --past. If their parameters are fixed, as in best:number=8,level=0, they need neither.
+In each round the devices whose numbers are in the column senders transmit, and the server divides by their number; a
+round without senders has eta 0. With --nu these policies get the parameter that spends, on the --past, the same total
+as the others: the mean floor of all devices plus nu. With fixed parameters, as in best:number=8,level=0, they need
+neither.
 
 The trace is a table with a header and one row per round: a column min_gain (the smallest |h_m|^2 / k_m^2), or a column
 per device, h2_1 ... h2_M with |h_m|^2 or h_1 ... h_M with complex h_m such as 0.1+0.2j, in any order, separated by
