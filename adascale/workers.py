@@ -235,6 +235,7 @@ class Processes(ThreadPoolExecutor):
     def _run(
         self, function: Callable[..., Result], *args: Any, **kwargs: Any
     ) -> Result:
+        """Run the function in the process of this thread; make a new one if that was killed before."""
         thread = threading.get_ident()
         with self._starting:
             if self._stopped:

@@ -95,6 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _how_to_resume(options: argparse.Namespace) -> str:
+    """Say what a stopped command has kept, "" if it never keeps anything."""
     values = vars(options)
     place = values.get("store") or values.get("state")
     if place:

@@ -291,6 +291,7 @@ def check_outputs(
 
 
 def _why_not_written(target: Path) -> str:
+    """Say why a file cannot be written, "" if it can."""
     folder = target.parent
     if not folder.is_dir():
         return f"there is no folder {str(folder)!r}"

@@ -213,6 +213,7 @@ def _read_eta(
             "min_gain", lambda h: (h > 0) & (h < np.inf), "finite and > 0"
         )
         limit = f"at most {scenario.x_max:.6g} * min_gain, the power limit of {scenario.name}"
+        # with the rounding that a Problem allows
         table.column("eta", lambda x: x / (1 + 1e-9) <= scenario.x_max * gain, limit)
     marks.check_columns(table, scenario)
     return eta

@@ -122,6 +122,7 @@ def _to_event(text: str) -> tuple[float, ...]:
 
 
 def _to_columns(text: str) -> dict[str, str | float]:
+    """Return by name a column of FILE, or a number for all rows."""
     pairs = [pair.partition("=") for pair in text.split(",")]
     columns: dict[str, str | float] = {}
     for name, _, column in pairs:

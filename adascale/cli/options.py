@@ -226,6 +226,7 @@ def _number(text: str) -> float:
 def _whole(
     text: str, least: float = -math.inf, expected: str = "expected a whole number"
 ) -> int:
+    """Return a whole number >= ``least``; an error begins with ``expected``."""
     value = to_whole(text)
     if value is None or value < least:
         raise argparse.ArgumentTypeError(

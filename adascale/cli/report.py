@@ -182,6 +182,7 @@ def _check_columns(table: "pd.DataFrame", y: str, x: str, by: tuple[str, ...]) -
 
 
 def _check_distinct(rows: "pd.DataFrame", keys: list[str]) -> None:
+    """Raise an ``InvalidInput`` if two rows agree in the columns ``keys``."""
     again = rows.duplicated(keys)
     if again.any():
         row = rows.loc[again.idxmax()]

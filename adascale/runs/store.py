@@ -33,7 +33,7 @@ from adascale.runs.execution import Finished, perform
 from adascale.runs.specification import Run
 
 SAVE_SECONDS = 30.0
-"""Seconds between the checkpoints of a run."""
+"""Seconds between the checkpoints of a run, the most that a kill loses."""
 
 _WHOLE = {"round": int, "batch_size": int}
 """Columns of a history that hold whole numbers."""
@@ -145,6 +145,7 @@ def resume(
 def _write_checkpoint(
     path: Path, state: State, rows: list[dict[str, Any]], device: str, seconds: float
 ) -> None:
+    """Write the state and the history of the rounds so far, and the seconds that they took."""
     history = [[*row.values()] for row in rows]
     buffer = io.BytesIO()
     content = {
@@ -158,6 +159,7 @@ def _write_checkpoint(
 
 
 def _read_checkpoint(path: Path) -> dict[str, Any] | None:
+    """Return what :func:`_write_checkpoint` wrote; None if there is no checkpoint."""
     if not path.exists():
         return None
     try:

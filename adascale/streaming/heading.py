@@ -45,6 +45,7 @@ def check_heading(path: Path, there: str, here: str) -> None:
 
 
 def _text(value: Any) -> str:
+    """Return a value as JSON, or as a digest of it if it is long."""
     text = json.dumps(value, default=_plain).strip('"')
     if len(text) <= _LONGEST:
         return text

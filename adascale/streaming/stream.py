@@ -213,6 +213,7 @@ class Stream:
         return offset is not None and number == self.round - 1 + offset
 
     def _check_order(self, number: float | None) -> None:
+        """Raise ``ValueError`` unless the next round is one, and the caller's number, if given, is that of it."""
         offset = self._now.offset
         expected = [self.round + first for first in (0, 1) if offset in (None, first)]
         if number is not None and number not in expected:
@@ -243,6 +244,7 @@ class Stream:
         return _Decision(state, float(scaling(energy, floor, max_eta, noise_scale)))
 
     def _select(self, gain: FloatArray) -> _Decision:
+        """Let a policy that chooses who sends decide on the gains of all devices, shape (M,)."""
         scaled = self.scenario.scaled_gain(gain[:, None])
         when = f"in round {self.round}"
         state, etas, sending = choice(self.policy, when, self._now.state, scaled)
