@@ -183,7 +183,7 @@ def write_together(files: "Mapping[Path, pd.DataFrame | str | bytes]") -> None:
             with _naming(path):
                 os.replace(half, target)
         for folder in {target.parent for _, _, target in halves}:
-            _synchronise(folder)
+            synchronise(folder)
 
 
 def _as_bytes(content: "pd.DataFrame | str | bytes") -> bytes:
@@ -217,8 +217,8 @@ def _naming(path: Path) -> Iterator[None]:
         raise
 
 
-def _synchronise(folder: Path) -> None:
-    """Bring the entries of a folder to disk, where the system can."""
+def synchronise(folder: Path) -> None:
+    """Bring the entries of a folder to disk, where the system can; some file systems need not."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

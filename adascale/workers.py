@@ -51,7 +51,7 @@ def run_tasks(
     Parameters
     ----------
     function, tasks
-        Each task, and the function, must be picklable if there is an executor, and is done in one thread per process.
+        A process does one task at a time.  If there is an executor, tasks and the function must be picklable.
     executor : concurrent.futures.Executor, optional
         By default, this thread does all.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from adascale.errors import InvalidFile
+from adascale.files import synchronise
 
 if sys.platform != "win32":
     import fcntl
@@ -137,8 +138,5 @@ def _open_locked(path: Path) -> BinaryIO:
             message = f"{path} is in use by another process or stream"
             raise ValueError(message) from None
         opened.pop_all()
-    folder = os.open(path.absolute().parent, os.O_RDONLY)
-    with contextlib.suppress(OSError):  # some file systems cannot do this, and need not
-        os.fsync(folder)
-    os.close(folder)
+    synchronise(path.absolute().parent)
     return file
