@@ -69,7 +69,7 @@ def _reference_floor():
 def problem_of(measured: Realisation, scale: float = 1.0) -> tuple[Problem, FloatArray]:
     """Return the problem of the evaluated rounds at ``BUDGET`` and the gains of the past, both rescaled.
 
-    The scale is the median floor of the past relative to :func:`reference_floor`, as if all devices had more or less
+    The scale is the median floor of the past relative to the paper's channel's, as if all devices had more or less
     power. With ``nan``, gains stay as measured, with the power of the paper.
     """
     scenario = replace(

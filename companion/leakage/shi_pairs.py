@@ -78,7 +78,7 @@ def lyapunov_starts(
         "at rest": filled_lyapunov(problem, multiple=multiples, capped=True),
         "empty, 30": empty(match_budget(empty, problem, guess=mean_eta)),
         **{
-            f"filled, {k}": filled_lyapunov(problem, multiple=float(k))
+            f"filled, {k}": filled_lyapunov(problem, multiple=k)
             for k in (3, 10, 30, 100)
         },
         "at rest, 30": filled_lyapunov(problem, multiple=30.0, capped=True),

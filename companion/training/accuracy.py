@@ -61,33 +61,31 @@ def accuracy_claims(table: pd.DataFrame, quoted: tuple[float, float]) -> pd.Data
     first, *later = sorted(own)
     last = max(own)
     fall = 100 * (quoted[0] - quoted[1])
-    # statement, policy, nu, values, and between what they are to lie
-    statements = [
-        ("ends", "AdaScale", nu, own[nu], *_around(100 * accuracy, CLOSE_POINTS))
-        for nu, accuracy in zip((first, last), quoted, strict=True)
-    ]
+    rows = []
+
+    def state(claim, policy, nu, values, least, most):
+        """Evaluate a statement: the mean of the values that are known lies between two ends."""
+        known = values.dropna()
+        mean = interval(known) if len(known) else Interval(np.nan, -np.inf, np.inf)
+        verdict = _verdict_within(mean.low, mean.high, least, most)
+        rows.append((claim, policy, nu, len(known), *mean, verdict))
+
+    for nu, accuracy in zip((first, last), quoted, strict=True):
+        state("ends", "AdaScale", nu, own[nu], *_around(100 * accuracy, CLOSE_POINTS))
     for nu in later:
-        statements.append(("falls", "AdaScale", nu, own[first] - own[nu], 0, np.inf))
+        state("falls", "AdaScale", nu, own[first] - own[nu], 0, np.inf)
     fallen = own[first] - own[last]
-    statements.append(("amount", "AdaScale", last, fallen, *_around(fall, FALL_POINTS)))
+    state("amount", "AdaScale", last, fallen, *_around(fall, FALL_POINTS))
     for policy, nu in points:
         if policy not in ("AdaScale", "NoiseFree") and nu in own:
             apart = points[policy, nu] - own[nu]
-            statements.append(("same", policy, nu, apart, *_around(0, CLOSE_POINTS)))
-    rows = [(*row[:3], *_evaluated(*row[3:])) for row in statements]
+            state("same", policy, nu, apart, *_around(0, CLOSE_POINTS))
     columns = ["claim", "policy", "nu", "realisations", "points", "low", "high"]
     return pd.DataFrame(rows, columns=[*columns, "verdict"])
 
 
 def _around(value, slack):
     return value - slack, value + slack
-
-
-def _evaluated(values, least, most):
-    """Count the values that are known, and return their mean, its interval and whether that is within two ends."""
-    finished = values.dropna()
-    mean = Interval(np.nan, -np.inf, np.inf) if finished.empty else interval(finished)
-    return len(finished), *mean, _verdict_within(mean.low, mean.high, least, most)
 
 
 def accuracy_verdicts(claims: pd.DataFrame) -> pd.DataFrame:

@@ -66,17 +66,16 @@ class Forked(NamedTuple):
 
 def forked(forks: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame) -> Forked:
     """Pair both branches at seed 0, from :func:`fork` and from the trainings with the fade."""
-    chosen = forks[forks.seed == 0]
-    fade = int(chosen.fade_round.iloc[0])
+    fade = int(forks.fade_round.iloc[0])
     trained = curves.merge(
-        table.loc[table.run.isin(chosen.run), ["run", "nu"]], on="run"
+        table.loc[table.run.isin(forks.run), ["run", "nu"]], on="run"
     )
     with_fade, levelled = (
         100
         * branch[branch["round"] >= fade].pivot(
             index="round", columns="nu", values="accuracy"
         )
-        for branch in (trained.dropna(subset="accuracy"), chosen)
+        for branch in (trained.dropna(subset="accuracy"), forks)
     )
     return Forked(with_fade, levelled, fade)
 

@@ -8,6 +8,7 @@ from scipy.optimize.elementwise import find_root
 
 from adascale.policies.base import Policy
 from adascale.problem import Problem, RoundLeakage
+from adascale.rootfind import find_roots
 from adascale.scenario import FloatArray
 from companion.bounds.guarantees import kappa_limits
 
@@ -63,8 +64,7 @@ class WeightedOptimal(Policy):
         # each round's price where it costs nu: the common one lies between
         prices = np.log(-leakage.slope(floor + budget / weights) / weights)
         ends = prices.min(axis=-1) - 1e-6, prices.max(axis=-1) + 1e-6
-        lanes = np.arange(len(floor))
-        price = find_root(excess, ends, args=(lanes,))
-        if not price.success.all():
+        log_price, _ = find_roots(excess, *ends, 1e-15)
+        if np.isnan(log_price).any():
             raise RuntimeError("no price found")
-        return energy(price.x, lanes).reshape(shape)
+        return energy(log_price, slice(None)).reshape(shape)
