@@ -176,19 +176,16 @@ def orbit(folder: Path | str, past: int = 100) -> list[Realisation]:
     readings from 128 are none.  A packet that was lost leaves the last gain standing.  Transmitters send 20 dBm.
     """
     by = {}
-    for path in sorted(
-        (Path(folder) / RUTGERS).glob("*/sdec*"),
-        key=lambda path: (path.name, path.parent.name),
-    ):
-        if path.stat().st_size:  # a file is empty where nothing was heard
-            number, reading = np.loadtxt(path, ndmin=2).T
-            packets = pd.Series(reading, number)[reading < 128].reindex(
-                range(_ORBIT_ROUNDS)
-            )
-            if not np.isnan(packets[0]) and packets.notna().mean() >= 0.99:
-                by.setdefault(path.name.removeprefix("sdec"), []).append(
-                    packets.ffill().to_numpy()
-                )
+    files = (Path(folder) / RUTGERS).glob("*/sdec*")
+    for path in sorted(files, key=lambda path: (path.name, path.parent.name)):
+        if not path.stat().st_size:  # nothing was heard
+            continue
+        number, reading = np.loadtxt(path, ndmin=2).T
+        heard = pd.Series(reading, number)[reading < 128]
+        packets = heard.reindex(range(_ORBIT_ROUNDS))
+        if not np.isnan(packets[0]) and packets.notna().mean() >= 0.99:
+            receiver = path.name.removeprefix("sdec")
+            by.setdefault(receiver, []).append(packets.ffill())
     gains = {
         receiver: 10 ** ((np.array(readings[:DEVICES]) - 95.0 - 20.0) / 10)
         for receiver, readings in by.items()

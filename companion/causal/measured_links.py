@@ -5,7 +5,6 @@ the methods did.  None without the future sees a round before it comes: what it 
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
@@ -72,11 +71,7 @@ def problem_of(measured: Realisation, scale: float = 1.0) -> tuple[Problem, Floa
     The scale is the median floor of the past relative to the paper's channel's, as if all devices had more or less
     power. With ``nan``, gains stay as measured, with the power of the paper.
     """
-    scenario = replace(
-        Scenario.mnist(),
-        num_devices=len(measured.gain),
-        num_rounds=measured.gain.shape[1],
-    )
+    scenario = Scenario.mnist()  # with as many devices
     factor = 1.0
     if not np.isnan(scale):
         median = np.median(scenario.floor(scenario.min_gain(measured.past)))

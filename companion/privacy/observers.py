@@ -1,11 +1,11 @@
 r"""The threat model as a table: who listens, and what privacy is left, every row computed."""
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 from scipy.special import logsumexp
 from scipy.stats import norm
 
@@ -43,24 +43,23 @@ class Realisation(NamedTuple):
     r"""The server's noise multiplier in each round, shape (T,)."""
 
 
-def heard_better(rng: np.random.Generator, fade: FloatArray) -> dict[str, FloatArray]:
+def heard_better(rng: np.random.Generator, fade: FloatArray) -> dict[str, ArrayLike]:
     r"""Compute how much better each of :data:`ROWS` hears than the server, :math:`\kappa_t` (:eq:`eq:heard-better`).
 
     Strangers, and the server's other antennas, of which it has four in all, are as far from the victim as the server,
     and fade on their own, Rayleigh.  For the neighbour fading is left out.  ``fade`` is
-    :math:`\lvert h_{m,t}\rvert^2` over its mean, shape (T,), like each ratio.
+    :math:`\lvert h_{m,t}\rvert^2` over its mean, shape (T,), like each ratio that is not the same in all rounds.
     """
     strangers = rng.exponential(size=(3, fade.size)) / fade
     far, near = channel.cost_hata_path_loss(np.array([FAR, NEAR]))
-    even = np.ones(fade.size)
     return {
-        "server": even,
-        "model": even,
-        "quieter 3 dB": 10**0.3 * even,
-        "quieter 6 dB": 10**0.6 * even,
+        "server": 1.0,
+        "model": 1.0,
+        "quieter 3 dB": 10**0.3,
+        "quieter 6 dB": 10**0.6,
         "antennas": 1 + strangers.sum(axis=0),
         "stranger": strangers[0],
-        "neighbour": far / near * even,
+        "neighbour": far / near,
     }
 
 
@@ -142,15 +141,14 @@ def replaced(rate: float, sigma: FloatArray) -> float:
     Remove, then add: :math:`\delta_2(\varepsilon_1 + \varepsilon_2) \le \delta(\varepsilon_1) + e^{\varepsilon_1}
     \delta(\varepsilon_2)`, at the best of 24 ways to divide :math:`\delta = 10^{-5}`.
     """
-    best = math.inf
     delta = 1e-5
-    for share in np.linspace(0.02, 0.98, 24):
-        first = float(sharp_epsilon(rate, sigma, share * delta))
-        second = float(
-            sharp_epsilon(rate, sigma, (1 - share) * delta * math.exp(-first))
-        )
-        best = min(best, first + second)
-    return best
+
+    def both(share):
+        first = sharp_epsilon(rate, sigma, share * delta)
+        left = (1 - share) * delta * np.exp(-first)
+        return first + sharp_epsilon(rate, sigma, left)
+
+    return float(min(map(both, np.linspace(0.02, 0.98, 24))))
 
 
 def opposite_gradients(

@@ -80,8 +80,6 @@ def reactive_rows(seed: int) -> Rows:
         yield {
             "seed": seed,
             "rule": rule,
-            "order": order,
-            "noise": w.mean(),
             "first": w[: len(w) // 4].mean(),
             "last": w[-len(w) // 4 :].mean(),
             "epsilon": float(problem.epsilon(w, RenyiAccountant((order,)))),
