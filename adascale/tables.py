@@ -199,7 +199,7 @@ def read_table(
     Rounds and times must increase, and rounds by one unless the table is ``sparse``.
     """
     reader = Lines(path, choose, wanted)
-    values, numbers = array("d"), array("q")
+    values, line_numbers = array("d"), array("q")
     for line in re.split(b"\r\n|\r|\n", data.rstrip(b" \r\n")):
         if not line.strip(b" ") and len(reader.names) != 1:
             reader.number += 1
@@ -208,17 +208,17 @@ def read_table(
         if row is not None:
             values.extend(row)
             values.extend(reader.place.values())
-            numbers.append(reader.number)
-    if not numbers:
+            line_numbers.append(reader.number)
+    if not line_numbers:
         lacks = "has no rows" if reader.columns else "is empty"
         raise InvalidFile(f"{path} {lacks}; expected a header and rows", path)
-    both = np.frombuffer(values).reshape(len(numbers), -1)
+    both = np.frombuffer(values).reshape(len(line_numbers), -1)
     rows, places = np.split(both, [len(reader.columns)], axis=1)
     unended = None
     if not data.endswith((b"\r", b"\n")):
         unended = f"{path} has no line break at its end, like a truncated file"
     by_name = dict(zip(reader.place, places.T, strict=True))
-    table = Table(rows, reader.columns, path, np.array(numbers), unended, by_name)
+    table = Table(rows, reader.columns, path, np.array(line_numbers), unended, by_name)
     for name, place in by_name.items():
         step = np.diff(place)
         by_one = name == "round" and not sparse

@@ -92,9 +92,9 @@ def rates_bound(counts: Counts, delta: float, confidence: float) -> float:
 
     at the joint ends of Clopper and Pearson's intervals.  The alarms' threshold must be fixed before scores are seen.
     """
-    true, false = joint_ends(counts, confidence)
+    tpr, fpr = joint_ends(counts, confidence)
     bound = 0.0
-    for many, few in ((true, false), (1 - false, 1 - true)):
+    for many, few in ((tpr, fpr), (1 - fpr, 1 - tpr)):
         if many > delta:
             bound = max(bound, math.log((many - delta) / few))
     return bound
@@ -116,13 +116,13 @@ def scaled_bound(
     sigma : numpy.ndarray, shape (T,), claimed :math:`\sigma_t > 0`
     delta, confidence : float, in (0, 1)
     """
-    true, false = joint_ends(counts, confidence)
+    tpr, fpr = joint_ends(counts, confidence)
 
     def excess(scale: float) -> float:
-        return accounting.exact_delta(rate, scale * sigma, 0.0).upper - (true - false)
+        return accounting.exact_delta(rate, scale * sigma, 0.0).upper - (tpr - fpr)
 
     scale = MOST_SCALE
-    if true <= false or excess(scale) > 0:
+    if tpr <= fpr or excess(scale) > 0:
         return 0.0
     # the accountant may fail if the noise is weak; the last scale is still valid, as more noise lowers epsilon
     with contextlib.suppress(ValueError, ArithmeticError):
@@ -141,6 +141,6 @@ def scaled_bound(
 
 def joint_ends(counts: Counts, confidence: float) -> tuple[float, float]:
     """Return the lower end of Clopper and Pearson's interval for TPR, and the upper one for FPR."""
-    true, _ = clopper_pearson(counts.true, counts.present, confidence)
-    _, false = clopper_pearson(counts.false, counts.absent, confidence)
-    return true, false
+    tpr, _ = clopper_pearson(counts.true, counts.present, confidence)
+    _, fpr = clopper_pearson(counts.false, counts.absent, confidence)
+    return tpr, fpr

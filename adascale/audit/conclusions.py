@@ -146,13 +146,13 @@ def plan(
     for share in _SHARES:
         # above it is this share of all scores
         threshold = float(both[-round(share * both.size)])
-        true = 1 - np.searchsorted(inside, threshold) / draws
-        false = 1 - np.searchsorted(outside, threshold) / draws
+        tpr = 1 - np.searchsorted(inside, threshold) / draws
+        fpr = 1 - np.searchsorted(outside, threshold) / draws
         guesses = max(round(share * canaries), 1)
-        right = int(guesses * true / (true + false))  # expected
+        right = int(guesses * tpr / (tpr + fpr))  # expected
         bound = one_run_bound(canaries, guesses, right, delta, confidence)
         one_run.append((bound, guesses))
-        counts = Counts(half, int(true * half), half, int(np.ceil(false * half)))
+        counts = Counts(half, int(tpr * half), half, int(np.ceil(fpr * half)))
         # of equal bounds, that of the smallest share
         rates.append((rates_bound(counts, delta, confidence), -share, threshold))
     # without noise, the score of a canary that is in no batch, and half of what a batch adds in the noisiest round
@@ -167,7 +167,7 @@ def from_scores(
     kind: str,
     runs: int,
     claim: Claim,
-    plan: Plan,
+    planned: Plan,
     score: FloatArray,
     present: BoolArray,
     accuracy: float,
@@ -179,17 +179,17 @@ def from_scores(
     delta = claim.delta
     confidence = claim.bound_confidence
     one_run = []
-    for guesses in plan.guesses:
+    for guesses in planned.guesses:
         right = right_guesses(score, present, guesses)
         bound = one_run_bound(score.size, guesses, right, delta, confidence)
         one_run.append((bound, guesses, right))
     bound, guesses, right = max(one_run)
     by_rates = []
     by_scale = []
-    for threshold in plan.thresholds:
+    for threshold in planned.thresholds:
         counts = alarms(score, present, threshold)
         by_rates.append(rates_bound(counts, delta, confidence))
-    for threshold in (0.0, plan.thresholds[1]):  # 0: where the likelihood ratio is 1
+    for threshold in (0.0, planned.thresholds[1]):  # 0: where the likelihood ratio is 1
         counts = alarms(score, present, threshold)
         scaled = scaled_bound(counts, claim.rate, claim.sigma, delta, confidence)
         by_scale.append(scaled)

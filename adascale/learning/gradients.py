@@ -379,9 +379,9 @@ def conv2d(
     errors = output_grad.permute(0, 2, 3, 1).flatten(1, 2)
     rows = errors.new_empty(len(errors), outputs, height * width * inputs)
     entries = errors.shape[1] * rows.shape[2]
-    size = max(1, largest_patches(input.device) // entries)
-    parts = zip(errors.split(size), input.split(size), rows.split(size), strict=True)
-    for error, x, out in parts:
+    at_once = max(1, largest_patches(input.device) // entries)
+    split = (tensor.split(at_once) for tensor in (errors, input, rows))
+    for error, x, out in zip(*split, strict=True):
         torch.bmm(error.transpose(1, 2), patches(layer, x), out=out)
     rows = rows.view(-1, outputs, height, width, inputs)
     gradients: dict[Tensor, Tensor | Rows] = {layer.weight: Rows(rows, (0, 3, 1, 2))}
