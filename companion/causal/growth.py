@@ -6,7 +6,6 @@ schedule leaks beyond the constant level, at that level's price, is a sum of ter
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -61,18 +60,16 @@ class LevelOfThePast(Policy):
     def schedule(self, problem: Problem) -> FloatArray:
         r"""Return :math:`w_t`, shape (..., T)."""
         floor = problem.min_noise_energy
-        budget = np.asarray(problem.budget)
-        energy = floor + budget[..., None]
+        energy = floor + problem.budget[..., None]
         for t in range(2, problem.num_rounds):
             energy[..., t] = np.maximum(
-                water_level(floor[..., :t], budget), floor[..., t]
+                water_level(floor[..., :t], problem.budget), floor[..., t]
             )
         return energy
 
 
-def _methods(leakage, law, scenario):
+def _methods(leakage, law, value, scenario):
     """Return each policy for a scenario of T rounds, and its expected growth of regret."""
-    value = level_value(leakage, law, BUDGET)
     T = scenario.num_rounds
     A, spread = float(value.log_coefficient), float(value.spread)
     approach = float(approach_constant(leakage, law, BUDGET))
@@ -110,9 +107,8 @@ def growth_table(
     rng = np.random.default_rng(0)
     rows = []
     for T in horizons:
-        horizon = replace(scenario, num_rounds=T)
-        problem = Problem(horizon, scenario.floor(law.draw(rng, draws, T)), BUDGET)
-        by_name = _methods(leakage, law, horizon)
+        problem = Problem(scenario, scenario.floor(law.draw(rng, draws, T)), BUDGET)
+        by_name = _methods(leakage, law, value, problem.scenario)
         for name in only:
             policy, predicted = by_name[name]
             w = policy.schedule(problem)

@@ -199,7 +199,7 @@ def _first_look(folder):
     for unit, convert in (("CC1000", cc1000_dbm), ("-dBm", np.negative)):
         links = groups(michigan(folder, convert))[:5]
         for number, group in enumerate(links, start=1):
-            gain = group[:, ::6][:, :500]
+            gain = group[:, : 6 * 500 : 6]
             problem, past = problem_of(Realisation("", "", 0, gain, gain))
             by_name = methods(problem.scenario, past)
             best, *others = (

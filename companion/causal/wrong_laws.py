@@ -34,7 +34,6 @@ def beliefs_table(budget: float = 0.04, seeds: Sequence[int] = SEEDS) -> pd.Data
     """
     scenario = Scenario.mnist()
     rounds = scenario.num_rounds
-    seeds = list(seeds)
     realisations = channel.draw(scenario.num_devices, rounds, seeds)
     mean_gain = scenario.mean_gain(realisations.path_loss)
     rows = []

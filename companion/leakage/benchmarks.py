@@ -1,6 +1,6 @@
 r"""What the chapter on the benchmarks shows: where a schedule leaks, what a choice does."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -55,12 +55,11 @@ def full_power(problem: Problem, w: FloatArray) -> dict[str, FloatArray]:
 
 
 def order_table(
-    dataset: str, levels: Sequence[float], seeds: Iterable[int], orders: Sequence[float]
+    dataset: str, levels: Sequence[float], seeds: Sequence[int], orders: Sequence[float]
 ) -> pd.DataFrame:
     r"""Compute AdaScale's epsilon, tuned at several orders, over that at the first; a row per level and seed."""
     scenario = presets.load(dataset).scenario
     adascale = {"AdaScale": METHODS["AdaScale"]}
-    seeds = list(seeds)
     epsilon = {}
     for order in orders:
         table = leakage_table(replace(scenario, order=order), levels, seeds, adascale)
@@ -70,14 +69,13 @@ def order_table(
 
 
 def choices_table(
-    dataset: str, levels: Sequence[float], seeds: Iterable[int]
+    dataset: str, levels: Sequence[float], seeds: Sequence[int]
 ) -> pd.DataFrame:
     """Compute what each choice that the paper leaves open does: epsilon with it, over epsilon as in the figures.
 
     A row per choice and level: ``choice, nu, ratio, low, high`` (geometric mean and 95 % interval).
     """
     scenario = presets.load(dataset).scenario
-    seeds = list(seeds)
     by_name = METHODS | VARIANTS
     by_name[CHOICES[2]] = TunedOnRealisation(policies.PowerControl, contraction=0.999)
     chosen = {name: by_name[name] for name in ("EstimFuture", "PowerControl", *CHOICES)}

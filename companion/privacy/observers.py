@@ -89,7 +89,7 @@ def realisations(
 
 
 def listeners_table(
-    budgets: Iterable[float] = (0.01, 0.16), seeds: Iterable[int] = range(9)
+    budgets: Iterable[float] = (0.01, 0.16), seeds: Sequence[int] = range(9)
 ) -> pd.DataFrame:
     r"""Compute what each listener is left with, in the MNIST scenario with the policy Optimal.
 
@@ -97,12 +97,11 @@ def listeners_table(
     median realisation), ``beyond`` (whether that is a lower bound), ``restored``.
     """
     scenario = Scenario.mnist()
-    all_seeds = list(seeds)
     rows = []
     for nu in budgets:
         heard = {listener: [] for listener in ROWS}
-        cells = realisations(scenario, nu, all_seeds)
-        for seed, (fade, sigma) in zip(all_seeds, cells, strict=True):
+        cells = realisations(scenario, nu, seeds)
+        for seed, (fade, sigma) in zip(seeds, cells, strict=True):
             better = heard_better(np.random.default_rng([seed, 18]), fade)
             for listener, ratio in better.items():
                 heard[listener].append(sigma / np.sqrt(ratio))

@@ -5,7 +5,7 @@ the same realisation are compared.  Every interval stands for itself: nothing is
 """
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -105,7 +105,7 @@ def accuracy_verdicts(claims: pd.DataFrame) -> pd.DataFrame:
 
 
 def reading_table(
-    entries: "Iterable[Entry]", results: pd.DataFrame, seeds: Iterable[int]
+    entries: "Iterable[Entry]", results: pd.DataFrame, seeds: Sequence[int]
 ) -> pd.DataFrame:
     r"""For every reading of a sweep what it does to accuracy, and what there is to gain in leakage.
 
@@ -118,7 +118,6 @@ def reading_table(
     the mean leakages; ``epsilon_gap``, as ``gap`` but of epsilon; and ``epsilon``, the optimum's, geometric mean, at
     Opacus' orders as in the paper.
     """
-    seeds = list(seeds)
     rows = []
     runs = {}
     for reading, run in entries:

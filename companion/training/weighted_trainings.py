@@ -178,7 +178,7 @@ def contest(
 ) -> Rows:
     r"""Trainings at one RDP, that of the optimum at :math:`\nu` (``flat``): a row for each, and for no noise at all.
 
-    Each of the ``weights`` of the rounds, by default :func:`found_weights`, has its own optimum.
+    Each of the ``weights`` of the rounds, by default those that both committed experiments found, has its own optimum.
     """
     setting = SETTINGS[name]
     weights = weights or _found_weights(name)

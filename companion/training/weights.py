@@ -125,12 +125,12 @@ def table(
     r"""Return :func:`compare` for quadratics of one curvature on MNIST's channels, :math:`x = 2\lambda hT`."""
     scenario = Scenario.mnist()
     T = scenario.num_rounds
-    drawn = channel.draw(scenario.num_devices, T, list(seeds))
+    drawn = channel.draw(scenario.num_devices, T, seeds)
     min_gain = scenario.min_gain(drawn.gain)
     tables = []
     for budget, x in product(nu, forgetting):
         weights = loss_weights(1.0, -math.expm1(-x / (2 * T)), T)
         ratios = compare(Problem(scenario, min_gain, budget), weights)
-        case = {"nu": budget, "forgetting": x, "seed": list(seeds)}
+        case = {"nu": budget, "forgetting": x, "seed": seeds}
         tables.append(pd.DataFrame(case | ratios))
     return pd.concat(tables, ignore_index=True)
