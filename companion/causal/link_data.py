@@ -65,7 +65,7 @@ def michigan(
     motes send 1 mW.
     """
     counts = np.loadtxt(Path(folder) / MICHIGAN, delimiter=",")
-    start = int(np.flatnonzero((counts == 0).any(axis=0)).max(initial=-1)) + 1
+    start = np.flatnonzero((counts == 0).any(axis=0)).max(initial=-1) + 1
     return 10 ** (unit(counts[:, start:]) / 10)
 
 

@@ -62,7 +62,7 @@ def _reference_floor():
     """Return the median floor of the paper's channel, over rounds and 200 placements of ten devices."""
     scenario = Scenario.mnist()
     realisations = channel.draw(DEVICES, 100, range(200))
-    return float(np.median(scenario.floor(scenario.min_gain(realisations.gain))))
+    return np.median(scenario.floor(scenario.min_gain(realisations.gain)))
 
 
 def problem_of(measured: Realisation, scale: float = 1.0) -> tuple[Problem, FloatArray]:
@@ -75,7 +75,7 @@ def problem_of(measured: Realisation, scale: float = 1.0) -> tuple[Problem, Floa
     factor = 1.0
     if not np.isnan(scale):
         median = np.median(scenario.floor(scenario.min_gain(measured.past)))
-        factor = float(median) / (scale * _reference_floor())
+        factor = median / (scale * _reference_floor())
     min_gain = scenario.min_gain(factor * measured.gain)
     return Problem(scenario, min_gain, BUDGET), factor * measured.past
 
@@ -206,7 +206,7 @@ def _first_look(folder):
                 problem.epsilon(by_name[name](problem).schedule(problem))
                 for name in _FIRST_LOOK
             )
-            rows.append((unit, number, *(float(each / best) for each in others)))
+            rows.append((unit, number, *(each / best for each in others)))
     return pd.DataFrame(rows, columns=["unit", "group", "AdaScale", "PowerControl"])
 
 

@@ -120,16 +120,16 @@ def training(
         expected = forecast(gain[t], T - 1 - t, RICE).min(axis=1)
         caps = 2 * clip**2 * POWER * expected / bound**2
         weights = np.sqrt(2) * clip * contraction ** (np.arange(T - t)[::-1] / 2)
-        spent = float(published_plan(caps, weights, budget, stop=STOP)[0])
+        spent = published_plan(caps, weights, budget, stop=STOP)[0]
         yield Plan(caps, weights, spent)
         amplitude = np.sqrt(spent / (2 * clip**2))
         sums = gradients[: share * M].reshape(M, share, d).sum(axis=1)
         sums += 2 * share * WEIGHT_DECAY * model
         room = np.sqrt(POWER * gain[t]) / amplitude / np.linalg.norm(sums, axis=1)
         received = (np.minimum(1, room) @ sums + noise[t] / amplitude) / n
-        bound = float(np.linalg.norm(received)) * n / M
+        bound = np.linalg.norm(received) * n / M
         model = model - (1 - contraction) * received
-        model *= min(1.0, RADIUS / float(np.linalg.norm(model)))
+        model *= min(1.0, RADIUS / np.linalg.norm(model))
 
 
 def our_first(plan: Plan, budget: float, contraction: float) -> float:

@@ -82,7 +82,7 @@ def realisations(
     for seed in seeds:
         fading = channel.draw(scenario.num_devices, scenario.num_rounds, seed)
         problem = Problem(scenario, scenario.min_gain(fading.gain), nu)
-        victim = int(fading.path_loss.argmax())
+        victim = fading.path_loss.argmax()
         sigma = problem.noise_multiplier(policies.Optimal().schedule(problem))[victim]
         cells.append(Realisation(fading.gain[victim] * fading.path_loss[victim], sigma))
     return cells

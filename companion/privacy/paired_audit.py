@@ -57,7 +57,7 @@ def paired_runs(
         inside.seed = outside.seed = own_seed
         state = inside.start()
         for t, eta_t in enumerate(eta):
-            after, _ = (inside if present[i] else outside).step(state, float(eta_t))
+            after, _ = (inside if present[i] else outside).step(state, eta_t)
             # momentum and weight decay are the same in both
             quiet, _ = outside.step(state, math.inf)
             sent = sample.signal(scenario, np.array([0]), state.parameters).double()
@@ -66,7 +66,7 @@ def paired_runs(
                 added = (after.velocity - quiet.velocity).double()
                 heard = float(added @ sent) / length**2
                 multiplier = sigma[t] * unit(scenario) / length
-                score[i] += float(log_likelihood_ratio(heard, rate, multiplier))
+                score[i] += log_likelihood_ratio(heard, rate, multiplier)
             state = after
         loss[i] = sample.losses(state.parameters)[0]
         accuracy += inside.evaluate(state)[1] / runs
@@ -100,7 +100,7 @@ def neighbours(
     clipping = replace(scenario, clip_norm=norm * scenario.clip_norm)
     outside = FedSGD(clipping, training, dataset, seed)
     # all devices are alike; the last sample of one, so that all others have the same draws
-    place = int(outside.parts[-1][-1])
+    place = outside.parts[-1][-1]
     # n_m, B_m and q_m are public constants
     outside.parts[-1] = outside.parts[-1][:-1]
     label = dataset.labels[place]

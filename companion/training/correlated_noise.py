@@ -150,6 +150,6 @@ def committed(executor: Executor | None) -> list[pd.DataFrame]:
     """Return the committed tables."""
     table = tabulate(_training_rows, SEEDS, executor)
     sent = table[table.target == EPSILONS[-1]].groupby("bands").sent.mean()
-    measured = {b: float(sent[b] / sent[1]) for b in BANDS}
+    measured = {b: sent[b] / sent[1] for b in BANDS}
     tasks = [(seed, each, measured) for seed in CHANNELS for each in MULTIPLIERS]
     return [table, tabulate(_noise_rows, tasks, executor)]

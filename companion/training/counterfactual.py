@@ -44,7 +44,7 @@ def fork(run: Run) -> pd.DataFrame:
         *levelled(run), run.training, dataset, run.seed, every=run.every
     ).history
     rows = history.loc[history.accuracy.notna(), ["round", "accuracy", "test_loss"]]
-    fade = int(problem.min_noise_energy.argmax())
+    fade = problem.min_noise_energy.argmax()
     return rows.assign(run=run.address, nu=run.nu, seed=run.seed, fade_round=fade)
 
 
@@ -66,7 +66,7 @@ class Forked(NamedTuple):
 
 def forked(forks: pd.DataFrame, table: pd.DataFrame, curves: pd.DataFrame) -> Forked:
     """Pair both branches at seed 0, from :func:`fork` and from the trainings with the fade."""
-    fade = int(forks.fade_round.iloc[0])
+    fade = forks.fade_round.iloc[0]
     trained = curves.merge(
         table.loc[table.run.isin(forks.run), ["run", "nu"]], on="run"
     )

@@ -38,7 +38,7 @@ def _square_error(scenario, path_loss, error):
     """Return the errors of the devices of a cell, shape (M,), from one of :data:`ERRORS`."""
     number, _, unit = error.partition(" ")
     if unit == "pilots":
-        power = float(np.max(scenario.max_power))
+        power = np.max(scenario.max_power)
         return channel_estimates.pilot_error(
             path_loss, int(number), power, scenario.noise_power
         )
@@ -54,7 +54,7 @@ def _accuracy(scenario, dataset, seed, etas, alignment):
     loaded = data.load(training.dataset, training.input_scaling)
     federation = OnChannel(scenario, training, loaded, seed)
     state = federation.start()
-    for eta, aligned in zip(etas.tolist(), alignment.T, strict=True):
+    for eta, aligned in zip(etas, alignment.T, strict=True):
         state, _ = federation.step(state, eta, alignment_t=aligned)
     return federation.evaluate(state)[1]
 

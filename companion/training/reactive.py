@@ -33,15 +33,15 @@ def budget_at_best_order(scenario: Scenario) -> tuple[float, float, FloatArray]:
     per_round = np.maximum(budgets, 1e-9) / scenario.num_rounds
     leakages = [
         RoundLeakage(scenario, order)(_ENERGY) / scenario.num_devices
-        for order in orders.tolist()
+        for order in orders
     ]
     best = np.argmin([*map(_noise, per_round, leakages)])
-    return float(orders[best]), float(budgets[best]), leakages[best]
+    return orders[best], budgets[best], leakages[best]
 
 
 def _noise(leaked, leakage):
     """Return ln of the noise energy at which a device leaks so much, within the range of :data:`_ENERGY`."""
-    return float(np.interp(-np.log(leaked), -np.log(leakage), np.log(_ENERGY)))
+    return np.interp(-np.log(leaked), -np.log(leakage), np.log(_ENERGY))
 
 
 def reactive_rows(seed: int) -> Rows:

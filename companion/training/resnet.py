@@ -35,7 +35,7 @@ def committed() -> pd.DataFrame:
         federation = FedSGD(run.scenario, run.training, dataset, run.seed)
         state = federation.start()
         # at full power; other work adds little to the CPU time
-        for t, eta in enumerate(problem.max_eta[:ROUNDS].tolist()):
+        for t, eta in enumerate(problem.max_eta[:ROUNDS]):
             began = time.process_time()
             state, seen = federation.step(state, eta)
             row = {

@@ -40,7 +40,7 @@ class WeightedOptimal(Policy):
             for array in (
                 problem.min_noise_energy,
                 self.weights,
-                np.asarray(problem.budget)[..., None],
+                problem.budget[..., None],
             )
         )
         leakage = RoundLeakage(problem.scenario)
