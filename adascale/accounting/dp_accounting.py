@@ -13,8 +13,10 @@ from adascale.accounting.exact.certify import delta, epsilon
 from adascale.accounting.losses import DiscreteLoss, from_pmf
 
 Relation = dp.NeighboringRelation
-_Mechanism = tuple[float, float] | DiscreteLoss
-"""A sampling rate and a noise multiplier, 0 without noise, or a discrete loss."""
+_Mechanism = tuple[float, float] | tuple[DiscreteLoss]
+"""A sampling rate and a noise multiplier, 0 without noise, or a discrete loss: an event without its count."""
+_NOTHING, _EVERYTHING = (0.0, 1.0), (1.0, 0.0)
+"""A mechanism that says nothing of the sample, and one without noise."""
 
 
 class CertifiedAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
@@ -41,20 +43,17 @@ class CertifiedAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
             if mechanism is None:
                 reason = f"not composed exactly for {self.neighboring_relation}"
                 return self.CompositionErrorDetails(part, reason)
-            if isinstance(mechanism, DiscreteLoss) or mechanism[0] > 0:
+            if mechanism != _NOTHING:
                 counts[mechanism] += number
         if do_compose:
             self._counts += counts
         return None
 
     def _is_private(self) -> bool:
-        return all(isinstance(key, DiscreteLoss) or key[1] > 0 for key in self._counts)
+        return all(mechanism[-1] != 0.0 for mechanism in self._counts)
 
     def _events(self) -> list[tuple[float | DiscreteLoss, ...]]:
-        return [
-            (key, count) if isinstance(key, DiscreteLoss) else (*key, count)
-            for key, count in self._counts.items()
-        ]
+        return [(*mechanism, count) for mechanism, count in self._counts.items()]
 
     def get_epsilon(self, target_delta: float) -> float:
         """Return the upper bound of epsilon."""
@@ -106,8 +105,8 @@ def _mechanism(
     sigma = _noise_multiplier(event)
     if sigma is None or (replaces and rate < 1):
         return None
-    if sigma == math.inf:
-        return 0.0, 1.0
+    if rate == 0 or sigma == math.inf:
+        return _NOTHING
     return rate, sigma / 2 if replaces else sigma
 
 
@@ -130,17 +129,18 @@ def _response(
 ) -> _Mechanism | None:
     """Return randomised response, which answers at random among ``size`` with probability p."""
     if p == 0:
-        return 1.0, 0.0
+        return _EVERYTHING
     if relation is Relation.ADD_OR_REMOVE_ONE:
         return None
     if size == 1:
-        return 0.0, 1.0
+        return _NOTHING
     truth = 1 - p + p / size
     if relation is Relation.REPLACE_SPECIAL:  # the other answer is uniform
         losses = [math.log(size * truth), math.log(p)]
-        return from_pmf(losses, [truth, (size - 1) * p / size])
+        return (from_pmf(losses, [truth, (size - 1) * p / size]),)
     loss = math.log(size * truth / p)
-    return from_pmf([loss, -loss, 0.0], [truth, p / size, (size - 2) * p / size])
+    masses = [truth, p / size, (size - 2) * p / size]
+    return (from_pmf([loss, -loss, 0.0], masses),)
 
 
 @cache
@@ -149,10 +149,10 @@ def _discrete_laplace(
 ) -> _Mechanism | None:
     """Return noise with masses e^(-a |x|) tanh(a / 2); losses are equal up to 0, and from the sensitivity on."""
     if a == 0:
-        return 1.0, 0.0
+        return _EVERYTHING
     if relation is Relation.REPLACE_ONE:
         return None
     x = np.arange(sensitivity + 1)
     mass = np.exp(-a * x) * math.tanh(a / 2)
     mass[[0, -1]] /= -math.expm1(-a)
-    return from_pmf(a * (sensitivity - 2 * x), mass)
+    return (from_pmf(a * (sensitivity - 2 * x), mass),)

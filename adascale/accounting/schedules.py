@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from typing import cast
 
 import numpy as np
@@ -93,15 +93,14 @@ def schedule_epsilon(
     orders = np.unique(as_orders(orders))
     delta = check.fraction("delta", delta)
     with np.errstate(over="ignore"):  # refused below
-        # so that equal entries are adjacent
-        s = np.sort(np.maximum(sigma**-2.0, _TINIEST), axis=-1)
-    composed = _composed(q, orders, delta, s)
+        s = np.maximum(sigma**-2.0, _TINIEST)
+    epsilon_of = _composed(q, orders, delta, s)
     batch_shape = sigma.shape[:-1]
     epsilon = np.empty(batch_shape)
     best = np.empty(batch_shape, dtype=np.intp)
     guess = orders.size // 2
     for index in np.ndindex(batch_shape):
-        guess, epsilon[index] = valley(partial(composed, index), orders.size, guess)
+        guess, epsilon[index] = valley(epsilon_of(s[index]), orders.size, guess)
         best[index] = guess
     if not np.isfinite(epsilon).all():
         worst = sigma[~np.isfinite(epsilon)].min()
@@ -130,9 +129,10 @@ def _beyond(
         # rounded up to about two hundred different entries
         block = -(-size // 200) or 1
         ends = np.minimum(np.arange(size) // block * block + block, size) - 1
-        epsilon_at = partial(_composed(q, beyond, delta, s[index][ends]), ())
+        few = np.sort(s[index])[ends]
         start = 0 if warning.is_last else beyond.size - 1
-        best, epsilon = valley(epsilon_at, beyond.size, start)
+        epsilon_of = _composed(q, beyond, delta, few)
+        best, epsilon = valley(epsilon_of(few), beyond.size, start)
         epsilon = max(epsilon, 0.0)
         if epsilon < _WORTH_IT * warning.epsilon:
             warning.order = float(beyond[best])
@@ -143,8 +143,11 @@ def _beyond(
 
 def _composed(
     q: float, orders: FloatArray, delta: float, s: FloatArray
-) -> Callable[[tuple[int, ...], int], float]:
-    """Return the epsilon of one of many schedules at the i-th order, from tables if they save work."""
+) -> Callable[[FloatArray], Callable[[int], float]]:
+    """Return epsilon as a function of a row of ``s`` = 1 / sigma^2 and then of the index of an order.
+
+    Log-moments come from tables where these save work.
+    """
     offset = conversion_offset(orders, delta)
     ends = None
     # a table costs about as much as five thousand fractional orders
@@ -152,13 +155,6 @@ def _composed(
         low = math.floor(math.log(s.min()) / _SPAN)
         high = math.ceil(math.log(s.max()) / _SPAN)
         ends = _SPAN * low, _SPAN * max(high, low + 1)
-
-    @lru_cache(maxsize=1)
-    def distinct(index: tuple[int, ...]) -> tuple[FloatArray, FloatArray, FloatArray]:
-        first = np.flatnonzero(np.diff(s[index], prepend=0.0))
-        values = s[index][first]
-        counts = np.diff(first, append=s.shape[-1]).astype(float)
-        return values, np.log(values), counts
 
     @cache
     def log_moment(i: int) -> Callable[[FloatArray, FloatArray], FloatArray]:
@@ -168,12 +164,17 @@ def _composed(
         terms = kernels.moment_terms(q, alpha)
         return lambda s, _: kernels.map_log_moment(s, terms)
 
-    def epsilon(index: tuple[int, ...], i: int) -> float:
-        values, logs, counts = distinct(index)
-        total = (counts * log_moment(i)(values, logs)).sum()
-        return float(total / (orders[i] - 1) + offset[i])
+    def epsilon_of(schedule: FloatArray) -> Callable[[int], float]:
+        distinct, counts = np.unique(schedule, return_counts=True)
+        logs = np.log(distinct)
 
-    return epsilon
+        def epsilon(i: int) -> float:
+            total = (counts * log_moment(i)(distinct, logs)).sum()
+            return float(total / (orders[i] - 1) + offset[i])
+
+        return epsilon
+
+    return epsilon_of
 
 
 @lru_cache(maxsize=512)
