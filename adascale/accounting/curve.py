@@ -19,11 +19,8 @@ from adascale.checks import FloatArray
 _TOLERANCE = 1e-3  # relative, of beta
 _LARGEST = 700.0  # largest epsilon of a point of the trade-off curve, as e^epsilon overflows beyond
 _MOST_POINTS = 60  # of the trade-off curve
-_FIRST, _MOST, _STEPS = (
-    9,
-    40,
-    50,
-)  # of mu: evaluations of delta, and steps between two of them
+_FIRST, _MOST = 9, 40  # of mu: evaluations of delta
+_STEPS = 50  # between two of them
 _NEAR = 4e-3  # relative width of mu to aim for
 
 
@@ -169,17 +166,13 @@ def gaussian_mu(events: Events, delta: float) -> CertifiedInterval:
         points |= {eps: delta_interval(rounds, eps) for eps in missing}
         eps = np.array(sorted(points))
         lower, upper = np.array([(points[x].lower, points[x].upper) for x in eps]).T
-        fine = np.linspace(eps[:-1], eps[1:], _STEPS, endpoint=False, axis=1).ravel()
+        fine = np.linspace(eps[:-1], eps[1:], _STEPS, endpoint=False, axis=1)
         # delta is convex in e^epsilon, and so below its chords
-        left, right, low, high = (
-            np.repeat(ends, _STEPS)
-            for ends in (eps[:-1], eps[1:], upper[1:], upper[:-1])
-        )
         with np.errstate(over="ignore", invalid="ignore"):
-            share = np.nan_to_num(np.expm1(fine - left) / np.expm1(right - left))
-        bound = (high + share * (low - high)) * (1 + 1e-12)
+            share = np.expm1(fine - eps[:-1, None]) / np.expm1(np.diff(eps))[:, None]
+        chord = upper[:-1, None] + np.nan_to_num(share) * np.diff(upper)[:, None]
         # mu increases with epsilon and with delta
-        largest = _mu(np.append(fine[1:], end), bound, 1)
+        largest = _mu(np.append(fine.ravel()[1:], end), chord.ravel() * (1 + 1e-12), 1)
         worst = int(largest.argmax())
         least = _mu(eps, lower, 2)
         best = int(least.argmax())

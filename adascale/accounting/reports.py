@@ -73,16 +73,13 @@ def setting(events: Events) -> dict[str, str | int]:
     composition = compose_events(events)
     used = composition.rate * composition.number > 0
     rate, sigma, number = (column[used] for column in composition[:3])
-    pairs = np.stack([rate, sigma], axis=1)
-    kinds, place = np.unique(pairs, axis=0, return_inverse=True)
-    counts = np.bincount(place.ravel(), number)
-    listed = [
-        f"({q:g}, {s:g}, {n:.0f})" for (q, s), n in zip(kinds, counts, strict=True)
-    ]
+    kinds, place = np.unique(rate + 1j * sigma, return_inverse=True)
+    columns = kinds.real, kinds.imag, np.bincount(place, number)
+    listed = [f"({q:g}, {s:g}, {n:.0f})" for q, s, n in zip(*columns, strict=True)]
     if len(listed) > _MOST_EVENTS:
-        (q, s), (most_q, most_s) = kinds.min(axis=0), kinds.max(axis=0)
-        ranges = f"rates {q:g} to {most_q:g}, noise multipliers {s:g} to {most_s:g}"
-        listed = [f"{len(listed):,} different, {ranges}"]
+        rates = f"rates {rate.min():g} to {rate.max():g}"
+        sigmas = f"noise multipliers {sigma.min():g} to {sigma.max():g}"
+        listed = [f"{len(listed):,} different, {rates}, {sigmas}"]
     if composition.discrete:
         listed.append(f"{len(composition.discrete)} with discrete losses")
     return {
