@@ -1,7 +1,8 @@
 r"""Compiled log-moment of the sampled Gaussian mechanism and its slope in :math:`s = 1/\sigma^2`, without cancellation.
 
 :math:`A_\alpha(q, s) = \ln \mathbb E[(1 - q + q e^L)^\alpha]`, :math:`L \sim \mathcal N(-s/2, s)`: for integer orders
-to 512 the sum :eq:`eq:sgm-expm1`, else the integral :eq:`eq:sgm-any-order` by the trapezoidal rule (:ref:`app-rdp`).
+to 512 the sum :eq:`eq:sgm-expm1` where no power in it overflows, else the integral :eq:`eq:sgm-any-order` by the
+trapezoidal rule (:ref:`app-rdp`).
 """
 
 import math
@@ -19,7 +20,6 @@ LARGEST_ORDER = 1e12
 """Largest order; above it, the rounding of q alone may change the leakage by more than 1e-4."""
 
 _NO_OVERFLOW = 600.0  # exp(600) is still far from the largest double
-_FEW = 10  # up to this many terms, powers of exp(s) are products of at most 55 factors, with a relative error of 1e-14
 # Trapezoidal step in standard deviations: its error is of order exp(-2 pi^2 / 0.6^2) = 2e-24; and at most 0.6 in L: the
 # branch points at +- i pi give exp(-2 pi^2 / 0.6 + pi^2 / (2 s)) < 1e-12 where that step is the smaller one
 _STEP = 0.6
@@ -36,9 +36,6 @@ class MomentTerms(NamedTuple):
     order: float
     rate: FloatArray  # shape (K,)
     weight: FloatArray  # C(alpha, k) q^k (1 - q)^(alpha - k) for k = 2 ... alpha, shape (K, alpha - 1), or (K, 0)
-    log_weight: (
-        FloatArray  # their logarithms, for use where the powers of exp(s) overflow
-    )
 
 
 def moment_terms(rate: ArrayLike, order: float) -> MomentTerms:
@@ -51,80 +48,39 @@ def moment_terms(rate: ArrayLike, order: float) -> MomentTerms:
         k = np.arange(2, int(order) + 1)
         binomial = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
         log_weight = binomial + xlogy(k, q[:, None]) + xlog1py(order - k, -q[:, None])
-    return MomentTerms(float(order), q, np.exp(log_weight), log_weight)
-
-
-@njit(cache=True, nogil=True)
-def _integer_log_moment(s: float, terms: MomentTerms, kind: int) -> float:
-    weight, count = terms.weight, terms.weight.shape[1]
-    top = 0.5 * (count + 1) * count * s
-    # weights that underflow may be left out only where their factors cannot make up for it
-    if top < _NO_OVERFLOW and (
-        weight[kind, count - 1] > 1e-300 or weight[kind, 0] * s > 1e-30
-    ):
-        total = 0.0
-        for i in range(count):
-            total += weight[kind, i] * math.expm1(0.5 * (i + 2) * (i + 1) * s)
-        return math.log1p(total)
-    if top == np.inf:
-        return np.inf
-    if s == 0.0:
-        return 0.0
-    log_term, peak, total = np.empty(count), -np.inf, 0.0  # the same, in logarithms
-    for i in range(count):
-        x = 0.5 * (i + 2) * (i + 1) * s
-        log_term[i] = terms.log_weight[kind, i] + x + math.log(-math.expm1(-x))
-        peak = max(peak, log_term[i])
-    for i in range(
-        count
-    ):  # with methods of the array, loading this function would take three times as long
-        total += math.exp(log_term[i] - peak)
-    excess = peak + math.log(total)  # ln(e^A - 1)
-    return math.log1p(math.exp(excess)) if excess < 30 else excess + math.exp(-excess)
-
-
-@njit(cache=True, nogil=True)
-def _integer_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, float]:
-    # with x = k (k-1) / 2, A' is the mean of x and A'' its variance under the weights times exp(x s)
-    log_weight, count = terms.log_weight, terms.weight.shape[1]
-    peak = 0.0  # the terms k = 0 and 1, where x = 0, have the remaining weight
-    rest = 1.0
-    for i in range(count):
-        peak = max(peak, log_weight[kind, i] + 0.5 * (i + 2) * (i + 1) * s)
-        rest -= terms.weight[kind, i]
-    if peak == np.inf:
-        return 0.5 * (count + 1) * count, 0.0
-    moment, first, second = max(rest, 0.0) * math.exp(-peak), 0.0, 0.0
-    for i in range(count):
-        x = 0.5 * (i + 2) * (i + 1)
-        depth = log_weight[kind, i] + x * s - peak
-        if depth < -_DEPTH:  # nothing, even times x squared
-            continue
-        term = math.exp(depth)
-        moment += term
-        first += x * term
-        second += x * x * term
-    mean = first / moment
-    return mean, second / moment - mean * mean
+    return MomentTerms(float(order), q, np.exp(log_weight))
 
 
 @njit(cache=True, inline="always")
-def _few_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, float]:
-    """Compute the slopes for a small integer order, with one exponential."""
-    weight, count = terms.weight, terms.weight.shape[1]
+def _has_finite_sum(s: float, terms: MomentTerms, kind: int) -> bool:
+    """Check that neither weights nor powers of exp(s) leave floating point in the sum, if the order has one."""
+    count = terms.weight.shape[1]
+    if count == 0 or 0.5 * (count + 1) * count * s > _NO_OVERFLOW:
+        return False
+    # weights that underflow may be left out only where their factors cannot make up for it
+    return terms.weight[kind, count - 1] > 1e-300 or terms.weight[kind, 0] * s > 1e-30
+
+
+@njit(cache=True, inline="always")
+def _sum_log_moment(s: float, weight: FloatArray) -> float:
+    total = 0.0
+    for i in range(weight.size):
+        total += weight[i] * math.expm1(0.5 * (i + 2) * (i + 1) * s)
+    return math.log1p(total)
+
+
+@njit(cache=True, inline="always")
+def _sum_slopes(s: float, weight: FloatArray) -> tuple[float, float]:
+    # with x = k (k-1) / 2, A' is the mean of x and A'' its variance under the weights times exp(x s)
     moment, first, second = 1.0, 0.0, 0.0
-    if 0.5 * (count + 1) * count * s < _NO_OVERFLOW:
-        once = math.exp(s)
-        grown, power = once, once * once  # exp(k (k-1) s / 2) and exp(k s)
-        for i in range(count):
-            x, term = 0.5 * (i + 2) * (i + 1), weight[kind, i] * grown
-            moment += term - weight[kind, i]
-            first += x * term
-            second += x * x * term
-            grown, power = grown * power, power * once
-    else:  # only the last term: the others are below exp(-37) of it
-        first = 0.5 * (count + 1) * count
-        second = first * first
+    once = math.exp(s)
+    grown, power = once, once * once  # exp(k (k-1) s / 2) and exp(k s)
+    for i in range(weight.size):
+        x, term = 0.5 * (i + 2) * (i + 1), weight[i] * grown
+        moment += term - weight[i]
+        first += x * term
+        second += x * x * term
+        grown, power = grown * power, power * once
     slope = first / moment
     return slope, second / moment - slope * slope
 
@@ -302,22 +258,19 @@ def log_moment(s: float, terms: MomentTerms, kind: int) -> float:
     q, alpha = terms.rate[kind], terms.order
     if q == 1.0:
         return 0.5 * alpha * (alpha - 1) * s
-    if terms.weight.shape[1] > 0:
-        return _integer_log_moment(s, terms, kind)
+    if _has_finite_sum(s, terms, kind):
+        return _sum_log_moment(s, terms.weight[kind])
     return _fractional(s, q, alpha)[0]
 
 
 @njit(cache=True, inline="always")
 def log_moment_slopes(s: float, terms: MomentTerms, kind: int) -> tuple[float, float]:
-    """Compute dA_alpha(q, s) / ds to full precision, and the second derivative to that of a Newton step."""
-    count = terms.weight.shape[1]
-    if 0 < count <= _FEW and terms.weight[kind, count - 1] > 1e-200:
-        return _few_slopes(s, terms, kind)
+    """Compute dA_alpha(q, s) / ds to eleven digits, and the second derivative to those of a Newton step."""
     q, alpha = terms.rate[kind], terms.order
     if q == 1.0:
         return 0.5 * alpha * (alpha - 1), 0.0
-    if count > 0:
-        return _integer_slopes(s, terms, kind)
+    if _has_finite_sum(s, terms, kind):
+        return _sum_slopes(s, terms.weight[kind])
     return _fractional(s, q, alpha)[1:]
 
 

@@ -73,10 +73,9 @@ def _log_moments(
     order: float,
     rate: FloatArray,
     weight: FloatArray,
-    log_weight: FloatArray,
 ) -> FloatArray:
     """Compute the log-moment of every kind at one order, for s = 1 / sigma^2 and the fields of :class:`MomentTerms`."""
-    terms = MomentTerms(order, rate, weight, log_weight)  # as one argument, it is slow
+    terms = MomentTerms(order, rate, weight)  # as one argument, it is slow
     moments = np.empty(s.size)
     for kind in range(s.size):
         moments[kind] = log_moment(s[kind], terms, kind)
