@@ -99,7 +99,7 @@ def cells(discrete, q, u, end, width):
 def excess(discrete, loss, tilt, h, add, k, lost=0.0):
     """One loss at z = 1 + s or -s, s = tilt + i k h, whose digits are what it is off by in the bound."""
     atom = Atoms(*(np.array([each]) for each in (loss, 0.3, 0.0, 0.0)), *infinite(lost))
-    value, off = discrete.excess(atom, discrete.segments(tilt, add, h, k + 1))
+    value, off = discrete.moment_less_one(atom, discrete.segments(tilt, add, h, k + 1))
     s, y = mp.mpc(tilt, k * mp.mpf(h)), mp.mpf(loss)
     z = 1 + s if add else -s
     truth = mp.mpf(0.3) * (mp.expm1(z * y) - z * mp.expm1(y)) - z * mp.mpf(lost)
@@ -116,7 +116,7 @@ def apart(rounds, loss, loss_off, mass_off):
     )
     yield (
         0.3 * (1 + mp.mpf(mass_off)) * -mp.expm1(mp.mpf(loss) - loss_off),
-        rounds.Rounds(*np.empty((3, 0)), 0.0, ((atom, 1.0),)).atoms_apart,
+        rounds.Rounds(*np.empty((3, 0)), 0.0, ((atom, 1.0),)).variation_of_atoms,
     )
 
 
@@ -133,7 +133,7 @@ def product(rounds, off, drift, way):
     wrong = truth - way * truth / np.abs(truth) * (off + drift * k) * np.where(
         k == 0, -1, 1
     )
-    rounds.line = lambda *_: (
+    rounds.complex_moments = lambda *_: (
         wrong,
         0.5 * u * c * (c - 1),
         np.full(3, off),
@@ -146,8 +146,8 @@ def product(rounds, off, drift, way):
 def interpolated(rounds, low, width, q, c, digits, off):
     """Moments between nodes; nodes are right, or off by as much as they say with the worst signs."""
     logs = math.log(low) + np.linspace(0, width, 60)
-    rounds.line = lambda *given: (
-        *moments.line(*given)[:2],
+    rounds.complex_moments = lambda *given: (
+        *moments.complex_moments(*given)[:2],
         *np.full((2, len(given[0])), off),
     )
     ends = float(logs[0]), float(logs[-1])
@@ -155,7 +155,7 @@ def interpolated(rounds, low, width, q, c, digits, off):
     matrix, values, scale, error, _ = rounds.interpolated(
         q, *ends, logs, nodes, c, 1.0, 3
     )
-    truth, own, *_ = moments.line(np.exp(logs), q, c, 1.0, 3)
+    truth, own, *_ = moments.complex_moments(np.exp(logs), q, c, 1.0, 3)
     size = truth[:, 0].real
     wrong = np.abs((matrix @ values) * np.exp(scale - own)[:, None] - truth).max(axis=1)
     wrong += off * np.abs(matrix) @ values[:, 0].real * np.exp(scale - own)

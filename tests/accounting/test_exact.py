@@ -80,7 +80,7 @@ def test_the_accountant_gives_the_upper_end():
 )
 def test_a_moment_is_as_near_to_thirty_digits_as_it_says(case):
     u, q, c, h = case
-    out, scale, error, drift = moments.line(np.array([u]), q, c, h, 9)
+    out, scale, error, drift = moments.complex_moments(np.array([u]), q, c, h, 9)
     with mp.workdps(40):
         whole = moment(u, q, mp.mpf(c))
         for k in (0, 1, 8):

@@ -130,7 +130,7 @@ def test_lower_ends_are_of_atoms_below_and_upper_ends_of_atoms_above_and_what_th
     delta = most(1.5)
     lost = 1e-3 * delta
     less, more, cut = nearby(lost)
-    monkeypatch.setattr(certify, "cut", cut)
+    monkeypatch.setattr(certify, "discretised", cut)
     each = {"ratios": more, "lost": lost / NUMBER}
     _, lower, upper, _ = epsilon_by(certify.by_discretisation, SAMPLED, delta)
     assert most(lower, ratios=less) >= delta >= most(lower * (1 + 3e-3), ratios=less)

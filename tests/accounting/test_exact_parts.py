@@ -103,7 +103,7 @@ def test_where_the_exponent_of_a_moment_cancels_more_than_it_has_the_moment_is_n
     """At 1e8 ln M is 2e16, and its unit in the last place is four: at some orders no node is left."""
     u, q = 10**0.625, 1e-6
     assert moments.log_moments_above(u, q, order) == math.inf
-    assert not moments.line(np.array([u]), q, order, 1.0, 3)[2][0] < 0.04
+    assert not moments.complex_moments(np.array([u]), q, order, 1.0, 3)[2][0] < 0.04
 
 
 def test_a_moment_of_atoms_that_overflows_is_not_known():
@@ -134,9 +134,9 @@ def test_losses_of_cells_at_large_rates_are_right_to_what_they_say(q):
 def test_moments_are_left_out_where_others_make_the_product_negligible(monkeypatch):
     """They are computed at the other points; the bounds hold at every one."""
     schedule = sampled([0.2, 0.3], [0.5, 2.0], [40, 2e4])
-    sizes, whole = [], rounds.line
+    sizes, whole = [], rounds.complex_moments
     monkeypatch.setattr(
-        rounds, "line", lambda *args: sizes.append(args[-1]) or whole(*args)
+        rounds, "complex_moments", lambda *args: sizes.append(args[-1]) or whole(*args)
     )
     found = rounds.moments_on_line(schedule, 1.01, 0.04, 8, 27.0)
     assert 1 < sizes[1] < sizes[0] == 8
@@ -153,7 +153,7 @@ def test_moments_are_left_out_where_others_make_the_product_negligible(monkeypat
 
 def fine_cut(schedule, above, log_lost):
     options = {"width": 0.02, "log_lost": log_lost, "seldom": 1e-300, "most": 200}
-    return discrete.cut(schedule, above, math.inf, **options)
+    return discrete.discretised(schedule, above, math.inf, **options)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from .coins import RISING, infinite, only
 def largest_and_stated(atom, tilt, add):
     """The error of one atom at the worse end of all that it is off by, and its bound."""
     z = 1 + tilt if add else -tilt
-    value, stated = discrete.excess(atom, discrete.segments(tilt, add, 1.0, 1))
+    value, stated = discrete.moment_less_one(atom, discrete.segments(tilt, add, 1.0, 1))
     moved = []
     with mp.workdps(40):
         for way in (-1, 1):
@@ -71,6 +71,8 @@ def test_a_point_at_which_a_moment_is_unsure_is_bounded_by_its_modulus():
     atoms = Atoms(np.log(RISING), np.array([0.75, 0.25]), off, off, *infinite(0.0))
     once, often = (only(0.0, (atoms, n)) for n in (1.0, 40.0))
     found = discrete.line_of_atoms(once, 0.5, True, 1.0, 10)
-    assert (found.off <= np.abs(found.share) + discrete.most(found.log_moment)).all()
+    assert (
+        found.off <= np.abs(found.share) + discrete.largest_share(found.log_moment)
+    ).all()
     with pytest.raises(CannotCertify):
         discrete.line_of_atoms(often, 5.0, True, 1.0, 10)

@@ -15,7 +15,7 @@ from scipy.special import erf
 from adascale import checks as check
 from adascale.accounting.events import Events, compose_events
 from adascale.accounting.exact import gaussian
-from adascale.accounting.exact.discrete import cut
+from adascale.accounting.exact.discrete import discretised
 from adascale.accounting.exact.inversion import (
     gaussian_log_moment,
     largest_smoothing,
@@ -53,7 +53,7 @@ _NO_EPSILON = 1e-6  # an epsilon proven to be below this needs no lower bound ab
 _NO_DELTA = 1e-290  # nor does such a delta
 _WIDTH = 9e-4  # the relative width to aim for
 # cell width in L, mass beyond the cells over delta, chance of losses that count as one, and distinct rounds
-_CUTS = (0.02, 1e-3, 1e-2, 200), (0.01, 1e-4, 1e-4, 600), (0.01, 1e-4, 1e-300, 600)
+_GRIDS = (0.02, 1e-3, 1e-2, 200), (0.01, 1e-4, 1e-4, 600), (0.01, 1e-4, 1e-300, 600)
 _FEW_KINDS = 40  # distinct rounds of a first look
 _REACH = 2.0  # times epsilon: larger losses may count as one
 _MOST_REACHES = 8  # that are tried
@@ -301,13 +301,15 @@ def by_inversion(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
 
 def by_discretisation(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
     """Prove bounds by discrete rounds that lower delta and by others that raise it."""
-    for width, lost, seldom, most in _CUTS:
+    for width, lost, seldom, most in _GRIDS:
         log_lost = math.log(proof.least_delta()) + math.log(lost)
-        cut_at = partial(cut, rounds, width=width, log_lost=log_lost, seldom=seldom)
+        on_grid = partial(
+            discretised, rounds, width=width, log_lost=log_lost, seldom=seldom
+        )
         if isinstance(proof, EpsilonProof) and math.isnan(proof.near):
-            proof.look(partial(cut_at, False, most=_FEW_KINDS))
+            proof.look(partial(on_grid, False, most=_FEW_KINDS))
         reach = _REACH * proof.near
-        both = tuple(cut_at(above, reach, most=most) for above in (False, True))
+        both = tuple(on_grid(above, reach, most=most) for above in (False, True))
         proof.invert(both, "minus one")
         if not proof.is_wide():
             break
@@ -315,7 +317,7 @@ def by_discretisation(rounds: Rounds, proof: EpsilonProof | DeltaProof) -> None:
 
 def total_variation(rounds: Rounds) -> float:
     """Bound the total variation delta(0) between both outputs, by that of each round."""
-    apart = math.erf(math.sqrt(rounds.gaussian / 8)), rounds.atoms_apart
+    apart = math.erf(math.sqrt(rounds.gaussian / 8)), rounds.variation_of_atoms
     log_equal = float(np.log1p(-np.array(apart)).sum())
     sampled = rounds.rate * erf(np.sqrt(rounds.u / 8))
     log_equal += float((rounds.number * np.log1p(-sampled)).sum())

@@ -32,7 +32,7 @@ _ZERO = -1000.0  # and what its ln counts as
 _MOST_POINTS = 60_000  # on the line: some seconds for a round of a thousand losses
 
 
-def cut(
+def discretised(
     rounds: Rounds,
     above: bool,
     reach: float,
@@ -150,7 +150,7 @@ def atoms_of(q: float, u: float, above: bool, width: float, end: float) -> Atoms
 def replaced(rounds: Rounds, delta: float) -> Rounds:
     """Discretise rounds of batches of fixed size, in one of which a sample may be replaced; delta does not fall."""
     log_lost = math.log(1e-4 * delta)
-    above = cut(
+    above = discretised(
         rounds, True, 600.0, width=0.01, log_lost=log_lost, seldom=1e-300, most=200
     )
     atoms = tuple((symmetric(atom), n) for atom, n in above.atoms)
@@ -226,7 +226,7 @@ class Segment(NamedTuple):
 
 
 def segments(tilt: float, add: bool, h: float, count: int) -> list[Segment]:
-    """Divide the line for :func:`excess`."""
+    """Divide the line for :func:`moment_less_one`."""
     s = np.asarray(tilt + 1j * h * np.arange(count), dtype=np.complex128)
     z, step = (1 + s, h) if add else (-s, -h)
     size = np.maximum(np.abs(z), 1.0)
@@ -261,7 +261,9 @@ def _until(line: list[Segment], end: int) -> list[Segment]:
     return parts
 
 
-def excess(atom: Atoms, line: list[Segment]) -> tuple[ComplexArray, FloatArray]:
+def moment_less_one(
+    atom: Atoms, line: list[Segment]
+) -> tuple[ComplexArray, FloatArray]:
     """Compute V = M(z) - 1 on a line, and a bound on its error."""
     y = atom.loss
     p = atom.mass
@@ -337,7 +339,7 @@ def line_of_atoms(rounds: Rounds, tilt: float, add: bool, h: float, count: int) 
     end = count  # from here on the rounds so far make G nothing
     most_first = sorted(rounds.atoms, key=lambda kind: -kind[1] * kind[0].variance)
     for atom, number in most_first:
-        v, v_off = excess(atom, _until(line, end))
+        v, v_off = moment_less_one(atom, _until(line, end))
         size = np.abs(v)
         modulus = np.abs(1 + v)
         near = 0.5 * np.log1p(v.real * (2 + v.real) + v.imag**2)
@@ -360,9 +362,9 @@ def line_of_atoms(rounds: Rounds, tilt: float, add: bool, h: float, count: int) 
     share, rounding = _less_one(log, lead)
     modulus = np.exp(log.real - lead)
     sure = modulus * np.expm1(np.minimum(off, 700.0)) + ULP * rounding
-    unsure = modulus + 1.1 * np.exp(log_above - lead) + 16 * ULP * most(lead)
+    unsure = modulus + 1.1 * np.exp(log_above - lead) + 16 * ULP * largest_share(lead)
     share_off = np.where(is_known, np.minimum(sure, unsure), unsure)
-    share_off = np.minimum(share_off, np.abs(share) + most(lead))
+    share_off = np.minimum(share_off, np.abs(share) + largest_share(lead))
     return Line(lead, share, float(off[0]), share_off)
 
 
@@ -386,7 +388,7 @@ def log_moment_above(rounds: Rounds, tilt: float, add: bool) -> float:
     size = 0.0
     line = segments(tilt, add, 0.0, 1)
     for atom, number in rounds.atoms:
-        (v,), (off,) = excess(atom, line)
+        (v,), (off,) = moment_less_one(atom, line)
         above = float(v.real + off)
         if not math.isfinite(above):
             return math.inf
@@ -396,6 +398,6 @@ def log_moment_above(rounds: Rounds, tilt: float, add: bool) -> float:
     return total + ULP * (len(rounds.atoms) + 8) * size
 
 
-def most(lead: float) -> float:
+def largest_share(lead: float) -> float:
     """Bound |G - 1| / G(tilt) on the line, as |G| is at most G(tilt), known to five per cent."""
     return 1.1 * (1 + math.exp(-lead))

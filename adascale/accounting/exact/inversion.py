@@ -80,7 +80,7 @@ class Tilts(NamedTuple):
     direction: str
     tilt: FloatArray
     log_moment: FloatArray
-    top: float  # approximately the epsilon of the Renyi conversion
+    renyi_epsilon: float  # of the conversion at the best tilt, approximately
 
     def log_bound(self, epsilon: float) -> FloatArray:
         """Compute ln of the Chernoff bound of delta at every tilt."""
@@ -230,7 +230,7 @@ class Inversion:
         self.step = 2 * math.pi / where.period
         a = where.tilt
         self.line = moments_at(rounds, direction, a, self.step, count, digits)
-        self.apart = rounds.atoms_apart
+        self.variation = rounds.variation_of_atoms
         self.gaussian = rounds.gaussian + smoothing**2
         self.xi = self.step * np.arange(count)
         s = a + 1j * self.xi
@@ -280,7 +280,7 @@ class Inversion:
         once = np.exp(np.minimum(epsilon - (a + 1) * period, 700.0))
         below_one = np.minimum(ones, once / -math.expm1(-(a + 1) * period))
         if self.rounds.atoms:
-            return np.zeros(epsilon.shape), self.apart * below_one
+            return np.zeros(epsilon.shape), self.variation * below_one
         return ones - below_one, ones
 
     def prove(self) -> None:
@@ -299,7 +299,9 @@ class Inversion:
         end = float(self.xi[-1])
         tail = math.exp(-0.5 * kappa * end**2) / end * min(1.0, 1 / (kappa * end**2))
         tail *= 1 + 1e-10
-        most = discrete.most(self.line.log_moment) if self.rounds.atoms else 1.0
+        most = (
+            discrete.largest_share(self.line.log_moment) if self.rounds.atoms else 1.0
+        )
         of_shares = 1.1 * float((self.weights * self.line.off).sum())
         self.error = of_shares + summed + most * tail / self.step + 1.1 * self.left_out
         self.phase = 4 * ULP * float((size * (a + self.xi)).sum())

@@ -235,7 +235,7 @@ def waves_by_transform(
 
 
 @QUIET
-def line(
+def complex_moments(
     u: FloatArray, q: float, c: float, h: float, count: int
 ) -> tuple[ComplexArray, FloatArray, FloatArray, FloatArray]:
     """Return M(c + i k h) exp(-scale), k < count, for every u, the scales, and a, b of its error a + k b over M(c)."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from adascale.accounting.exact.moments import (
     ULP,
     ComplexArray,
-    line,
+    complex_moments,
     log_moments,
     log_moments_above,
 )
@@ -64,7 +64,7 @@ class Atoms(NamedTuple):
         return np.log1p(growth.sum(axis=-1) - self.infinite[1])
 
     @property
-    def apart(self) -> float:
+    def total_variation(self) -> float:
         """Bound the total variation, in the direction in which it is larger."""
         change = np.maximum(-np.expm1(self.loss), 0.0) + 2 * self.loss_off
         total = float((self.mass * (1 + self.mass_off) * change).sum())
@@ -123,9 +123,9 @@ class Rounds(NamedTuple):
         )
 
     @property
-    def atoms_apart(self) -> float:
+    def variation_of_atoms(self) -> float:
         """Bound the total variation of all atoms together."""
-        total = sum(n * atom.apart for atom, n in self.atoms)
+        total = sum(n * atom.total_variation for atom, n in self.atoms)
         return min(total * (1 + 1e-9), 1.0)
 
     def infinite_mass(self, direction: str, sign: int = 1) -> float:
@@ -198,7 +198,7 @@ def moments_on_line(
             )
         else:
             matrix = np.empty((0, 0))
-            values, scale, off, off_k = line(u, q, c, h, end)
+            values, scale, off, off_k = complex_moments(u, q, c, h, end)
         if not (math.isfinite(off.sum()) and (values[:, 0].real > 0).all()):
             raise CannotCertify(TOO_MUCH)
         real = _multiply(share[:end], least[:end], matrix, values, n)
@@ -352,10 +352,10 @@ def interpolated(
     h: float,
     count: int,
 ) -> tuple[FloatArray, ComplexArray, FloatArray, FloatArray, FloatArray]:
-    """Return the interpolation weights of rounds, and :func:`line` at the Chebyshev points of low ... high in ln u."""
+    """Return weights of rounds, and :func:`complex_moments` at the Chebyshev points of low ... high in ln u."""
     angle = np.pi * np.arange(nodes) / (nodes - 1)
     v = 0.5 * (low + high) + 0.5 * (high - low) * np.cos(angle)
-    values, scale, off, off_k = line(np.exp(v), q, c, h, count)
+    values, scale, off, off_k = complex_moments(np.exp(v), q, c, h, count)
     reference = float(scale[-1])
     values = values * np.exp(scale - reference)[:, None]
     least = float(values[-1, 0].real)  # M increases with u

@@ -75,10 +75,10 @@ def rough_epsilon(
     rounds: Rounds, tilts: Tilts, delta: float, share: float = 1.0
 ) -> float:
     """Find epsilon in one direction by one sum, whose smoothing, times a share, raises it by about a thousandth."""
-    slope = tilts.best(tilts.top)
+    slope = tilts.best(tilts.renyi_epsilon)
     tau = min(
-        math.sqrt(0.002 * max(tilts.top, 0.01 / slope) / slope),
-        largest_smoothing(max(tilts.top, 0.0), slope),
+        math.sqrt(0.002 * max(tilts.renyi_epsilon, 0.01 / slope) / slope),
+        largest_smoothing(max(tilts.renyi_epsilon, 0.0), slope),
     )
     return _root(rounds, tilts, delta, share * tau, (0.2, 0.0))
 
@@ -88,7 +88,7 @@ def _root(
 ) -> float:
     """Find where the sum equals delta, above the first part of the Renyi value that will do; return 0 if below 0."""
     # the Renyi value is too large by a few over the tilt; the thinned rounds approximate it within one per cent
-    top = max(tilts.top, 0.0)
+    top = max(tilts.renyi_epsilon, 0.0)
     high = 1.02 * top
     for part in parts:
         low = max(part * top, top - 10.0 / tilts.best(top)) if part else 0.0
@@ -109,7 +109,7 @@ def sharp(rounds: Rounds, delta: float) -> dict[str, float]:
     epsilons = {ADD: sharp_in_direction(rounds, tilts, rest[ADD])}
     if rounds.largest_loss > epsilons[ADD]:
         tilts = scan_tilts(rounds, REMOVE, math.log(rest[REMOVE]))
-        if tilts.top > 0.99 * epsilons[ADD]:
+        if tilts.renyi_epsilon > 0.99 * epsilons[ADD]:
             epsilons[REMOVE] = sharp_in_direction(rounds, tilts, rest[REMOVE])
     return epsilons
 
