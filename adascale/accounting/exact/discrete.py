@@ -72,21 +72,21 @@ def _end(q: float, u: float, reach: float, chance: float) -> float:
 
 def gathered(rounds: Rounds, above: bool, most: int) -> Rounds:
     """Replace many energies by few that are no smaller, or no larger: delta increases with each."""
-    kinds = []
     most = max(most // np.unique(rounds.rate).size, 1)
-    for q, u, n in rounds.by_rate():
-        if u.size > most:
-            # steps are shorter where more depends on them; that the power is 3 is by trial
-            growth = np.expm1(np.minimum(u, 50.0)) / math.expm1(min(u[-1], 50.0))
-            gap = np.diff(np.log(u), prepend=math.log(u[0]))
-            place = np.cumsum(np.sqrt(n * growth**3 * gap))
-            bucket = np.ceil(place / place[-1] * (most - 1))
-            first = np.flatnonzero(np.diff(bucket, prepend=-1.0))
-            n = np.add.reduceat(n, first)
-            u = u[np.append(first[1:], u.size) - 1] if above else u[first]
-        kinds.append(np.stack([np.full(u.size, q), u, n]))
-    rate, u, number = np.concatenate(kinds, axis=1)
-    return rounds._replace(rate=rate, u=u, number=number)
+
+    def gather(u: FloatArray, n: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if u.size <= most:
+            return u, n
+        # steps are shorter where more depends on them; that the power is 3 is by trial
+        growth = np.expm1(np.minimum(u, 50.0)) / math.expm1(min(u[-1], 50.0))
+        gap = np.diff(np.log(u), prepend=math.log(u[0]))
+        place = np.cumsum(np.sqrt(n * growth**3 * gap))
+        bucket = np.ceil(place / place[-1] * (most - 1))
+        first = np.flatnonzero(np.diff(bucket, prepend=-1.0))
+        last = np.append(first[1:], u.size) - 1
+        return u[last if above else first], np.add.reduceat(n, first)
+
+    return rounds.replace_rates(gather)
 
 
 class Cells(NamedTuple):

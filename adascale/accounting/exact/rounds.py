@@ -1,7 +1,7 @@
 r"""The rounds of a schedule, and their moments, interpolated in :math:`\ln u` by :eq:`eq:complex-noise`."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -18,9 +18,8 @@ from adascale.accounting.interval import REMOVE
 from adascale.checks import FloatArray
 from adascale.errors import CannotCertify
 
-# of a schedule that is thinned: it has more kinds of rounds, which differ by this much in ln u
-_FEW_KINDS = 12
-_CELL = 0.2
+_FEW_KINDS = 12  # more noises of one rate are spread over nodes
+_CELL = 0.2  # which are this far apart in ln u
 _MOST = 65  # a panel must have fewer nodes
 # the parameters rho to try
 _ELLIPSES = np.array([1.4, 1.7, 2.1, 2.6, 3.4, 4.8, 7.0, 11.0])
@@ -97,6 +96,17 @@ class Rounds(NamedTuple):
             has_rate = self.rate == q
             yield q, self.u[has_rate], self.number[has_rate]
 
+    def replace_rates(
+        self,
+        replaced: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]],
+    ) -> "Rounds":
+        """Return the rounds with other u and numbers of every sampling rate."""
+        kinds = [np.empty((3, 0))]
+        for q, u, n in self.by_rate():
+            kinds.append(np.stack(np.broadcast_arrays(q, *replaced(u, n))))
+        rate, u, number = np.concatenate(kinds, axis=1)
+        return self._replace(rate=rate, u=u, number=number)
+
     @property
     def largest_loss(self) -> float:
         """Bound the largest loss against the mixture, and so epsilon in the direction ``remove``."""
@@ -165,14 +175,20 @@ def rounds_of(
 
 
 def thinned(rounds: Rounds) -> Rounds:
-    """Merge rounds of one rate and similar noises into rounds of their mean energy; no proof uses it."""
-    if rounds.u.size <= _FEW_KINDS:
-        return rounds
-    cells = rounds.rate + 1j * np.floor(np.log(rounds.u) / _CELL)
-    kinds, place = np.unique(cells, return_inverse=True)
-    number = np.bincount(place, rounds.number).astype(float)
-    u = np.bincount(place, rounds.number * rounds.u) / number
-    return rounds._replace(rate=kinds.real, u=u, number=number)
+    """Spread many noises of a rate over few between the least and the largest one; no proof uses it."""
+
+    def spread(u: FloatArray, n: FloatArray) -> tuple[FloatArray, FloatArray]:
+        if u.size <= _FEW_KINDS:
+            return u, n
+        logs = np.log(u)
+        nodes = np.linspace(logs[0], logs[-1], int((logs[-1] - logs[0]) / _CELL) + 2)
+        place = np.interp(logs, nodes, np.arange(nodes.size))
+        left = np.minimum(place.astype(int), nodes.size - 2)
+        number = np.bincount(left, n * (1 - place + left), nodes.size).astype(float)
+        number += np.bincount(left + 1, n * (place - left), nodes.size)
+        return np.exp(nodes)[number > 0], number[number > 0]
+
+    return rounds.replace_rates(spread)
 
 
 def proven_log_moment(rounds: Rounds, c: float) -> float:
