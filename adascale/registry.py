@@ -86,7 +86,7 @@ _BASES = {
 }
 
 CACHED = type(cache(str))
-"""The type of a function under ``functools.cache``, of which :mod:`functools` has no public name."""
+"""The type of a function under ``functools.cache``, which has no public name."""
 
 SINGULAR = {
     "policies": "policy",
