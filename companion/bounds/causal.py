@@ -84,4 +84,7 @@ def both_slopes(
     leakage: RoundLeakage, energy: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """F' and F''."""
-    return np.vectorize(lambda w: slopes(w, leakage.terms))(energy)
+    # not np.vectorize: it warns of a power that overflows after the last term that needs it
+    both = np.array([slopes(float(w), leakage.terms) for w in np.ravel(energy)])
+    first, second = both.T.reshape(2, *np.shape(energy))
+    return first, second

@@ -262,9 +262,21 @@ def _convex(values, b):
     return values
 
 
+@njit(cache=True, nogil=True)
 def hull(values: FloatArray, b: FloatArray) -> FloatArray:
-    """Return the lower convex hull of values at nodes, at these nodes."""
-    found = scipy.spatial.ConvexHull(np.column_stack([b, values]))
-    below = found.equations[:, 1] < 0
-    corners = np.unique(found.simplices[below])
-    return np.interp(b, b[corners], values[corners])
+    """Return the lower convex hull of values at nodes, at these nodes.
+
+    SciPy's may be above the values by rounding relative to the largest coordinate, and then it is no bound.
+    """
+    corners = np.empty(values.size, dtype=np.int64)
+    count = 0
+    for k in range(values.size):
+        while count > 1:
+            i, j = corners[count - 2], corners[count - 1]
+            slope = (values[j] - values[i]) / (b[j] - b[i])
+            if slope < (values[k] - values[j]) / (b[k] - b[j]):
+                break
+            count -= 1
+        corners[count] = k
+        count += 1
+    return np.interp(b, b[corners[:count]], values[corners[:count]])
