@@ -140,12 +140,7 @@ def best_of_trials(leakage: ArrayLike, orders: ArrayLike, trials: float) -> Floa
     >>> float(to_dp(best_of_trials(one, orders, trials=10), orders).epsilon)
     4.1...
     """
-    orders = as_orders(orders)
-    rho = check.between("leakage", leakage, 0.0, math.inf)
-    if rho.shape[-1:] != orders.shape:
-        raise ValueError(
-            f"the last axis of leakage must match the {orders.size} orders, got shape {rho.shape}"
-        )
+    rho, orders = _at_orders(leakage, orders)
     log_trials = np.log(check.number("trials", trials, 1.0))
     once = ((1 - 1 / orders) * rho + log_trials / orders).min(axis=-1, keepdims=True)
     return np.asarray(rho + 2 * once + log_trials / (orders - 1))
@@ -172,13 +167,8 @@ def to_dp(
     OrdersTooFew
         If the best of several orders is the smallest or the largest.
     """
-    orders = as_orders(orders)
     delta = check.fraction("delta", delta)
-    leakage = check.between("leakage", leakage, 0.0, math.inf)
-    if leakage.shape[-1:] != orders.shape:
-        raise ValueError(
-            f"the last axis of leakage must match the {orders.size} orders, got shape {leakage.shape}"
-        )
+    leakage, orders = _at_orders(leakage, orders)
     epsilon = leakage + conversion_offset(orders, delta)
     best = np.argmin(epsilon, axis=-1)
     chosen = np.take_along_axis(epsilon, np.expand_dims(best, -1), -1)[..., 0]
@@ -186,6 +176,17 @@ def to_dp(
     if at_end := next(at_ends(guarantee, orders), None):
         warnings.warn(at_end[1], stacklevel=2)
     return guarantee
+
+
+def _at_orders(leakage: ArrayLike, orders: ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return validated leakages whose last axis are the orders, and the orders."""
+    orders = as_orders(orders)
+    rho = check.between("leakage", leakage, 0.0, math.inf)
+    if rho.shape[-1:] != orders.shape:
+        raise ValueError(
+            f"the last axis of leakage must match the {orders.size} orders, got shape {rho.shape}"
+        )
+    return rho, orders
 
 
 def at_ends(

@@ -30,7 +30,6 @@ _MOST_TILTS = 150
 _AT_ONCE = 8  # tilts at which moments are computed together
 _NEAR = 6  # tilts on either side of the best one
 MOST_POINTS = 100_000  # largest number of points on a line
-_NOTHING = 1e-25  # of the largest term
 _UNDERFLOW = 1e-315  # exceeds the error of every product and exponential near the smallest double
 _LARGEST_TAU = 40.0  # up to here the rule of 24 points has ten digits
 
@@ -240,12 +239,7 @@ class Inversion:
         self.size = np.abs(self.line.share) + self.line.off
         # e^{(s (s + 1) - a (a + 1)) u / 2} = e^{-u xi^2 / 2} e^{i u xi (a + 1/2)}
         turn = np.exp(1j * self.gaussian * self.xi * (a + 0.5))
-        terms = self.line.share * kernel * turn
-        # what is nothing beside the others is left out, and counts as an error
-        size = np.abs(terms)
-        last = int(np.flatnonzero(size >= _NOTHING * size.max())[-1]) + 1
-        self.terms = terms[:last]
-        self.left_out = float(size[last:].sum())
+        self.terms = self.line.share * kernel * turn
         self.log_moment = self.line.log_moment + gaussian_log_moment(self.gaussian, a)
 
     def value(self, epsilon: FloatArray | float) -> FloatArray:
@@ -262,7 +256,7 @@ class Inversion:
 
     def partial_sum(self, epsilon: FloatArray) -> FloatArray:
         """Compute the trapezoidal sum on the line, aliases included."""
-        phase = np.multiply.outer(epsilon, self.xi[: self.terms.size])
+        phase = np.multiply.outer(epsilon, self.xi)
         terms = np.cos(phase) * self.terms.real + np.sin(phase) * self.terms.imag
         return cast("FloatArray", self._scale(epsilon) * terms.sum(axis=-1))
 
@@ -292,7 +286,7 @@ class Inversion:
         size_of_kernel = np.hypot(a, self.xi) * np.hypot(a + 1, self.xi)
         moved = 0.5 * _MOVED * self.rounds.gaussian * size_of_kernel
         rounding = ULP * (54.0 + 8 * abs(self.log_moment) + 4 * turned) + moved
-        # relative to the scale: errors of the moments, of their sum, of the phases, and the omitted terms
+        # relative to the scale: errors of the moments, of their sum, of the phases, and the terms beyond the last
         size = self.weights * self.size
         of_moment = math.expm1(min(self.line.error, 700.0))
         summed = 1.1 * float((size * (rounding + of_moment)).sum())
@@ -303,7 +297,7 @@ class Inversion:
             discrete.largest_share(self.line.log_moment) if self.rounds.atoms else 1.0
         )
         of_shares = 1.1 * float((self.weights * self.line.off).sum())
-        self.error = of_shares + summed + most * tail / self.step + 1.1 * self.left_out
+        self.error = of_shares + summed + most * tail / self.step
         self.phase = 4 * ULP * float((size * (a + self.xi)).sum())
         self.underflow = _UNDERFLOW * (1 + float(size.sum()))
         self.log_right = self._log_aliases_right()
