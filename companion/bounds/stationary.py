@@ -25,9 +25,11 @@ def stationary_square(scale: ArrayLike, level: ArrayLike) -> FloatArray:
 
 def stationary_spread(scale: ArrayLike, budget: ArrayLike) -> FloatArray:
     r"""Return :math:`\mathbb E(y^\circ - \nu)_+^2 + \nu^2`, what a round of AdaScale loses to chance, times 2V."""
-    level = stationary_level(scale, budget)
-    budget = np.asarray(budget, dtype=float)
-    # floors far below the budget: hardly above it
+    return _spread(scale, stationary_level(scale, budget), np.asarray(budget))
+
+
+def _spread(scale, level, budget):
+    """Return the same for any level; floors far below the budget leave it hardly above it."""
     above = np.maximum(level - budget, np.finfo(float).tiny)
     return stationary_square(scale, above) + budget**2
 
@@ -55,8 +57,7 @@ def stationary_queue_bound(
     share = np.exp(-scale / level)
     saved = cumulative_simpson(share, x=-level)[::8]
     leaked = cumulative_simpson(-leakage.slope(level) * share, x=-level)[::8]
-    above = np.maximum(level[1::8] - budget, np.finfo(float).tiny)
-    square = stationary_square(scale, above) + budget**2
+    square = _spread(scale, level[1::8], budget)
     cost = np.multiply.outer(penalty, leaked) + square / 2
     return np.min(cost / saved, axis=-1)
 

@@ -22,11 +22,7 @@ from companion.figures.style import (
 )
 from companion.summary import intervals
 
-_METRICS = {
-    "rdp": "RDP leakage",
-    "epsilon": "DP leakage",
-    "exact": "exact $\\varepsilon$",
-}
+_METRICS = {"rdp": "RDP leakage", "epsilon": "DP leakage"}
 
 
 def realisations(table: pd.DataFrame) -> Figure:
@@ -121,7 +117,7 @@ def paper_panel(
 def gap(table: pd.DataFrame, *metrics: str) -> Figure:
     r"""Draw leakage over the optimum's, realisation by realisation: median and middle 90 %.
 
-    A panel for each of ``metrics``: ``"rdp"``, ``"epsilon"`` or ``"exact"``.
+    A panel for each of ``metrics``: ``"rdp"`` or ``"epsilon"``.
     """
     figure, axes = panels(len(metrics), 3.1, sharex=True, squeeze=False)
     for axis, name in zip(axes.flat, metrics, strict=True):

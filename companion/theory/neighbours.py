@@ -31,13 +31,9 @@ def size_follows_data(
     count = np.arange(size + 1)
     z = np.arange(-1 - 12 * sigma, size + 12 * sigma, sigma / 40)
 
-    def density(rate, means, share):
-        """Of a sum of the samples, drawn at a rate, whose normals are shifted to these means with a share each."""
-        law = binom.pmf(count, size, rate)
-        shifted = zip(means, share, strict=True)
-        return sum(
-            norm.pdf(z[:, None], mean, sigma) @ law * part for mean, part in shifted
-        )
+    def density(rate, means):
+        """Of the sum of a batch, drawn at a rate, whose normals have these means, one per size of the batch."""
+        return norm.pdf(z[:, None], means, sigma) @ binom.pmf(count, size, rate)
 
     def leakage(top, base):
         kept = (top > 0) & (base > 0)
@@ -45,10 +41,11 @@ def size_follows_data(
         return np.log(np.trapezoid(tilted, z[kept])) / 2
 
     rate, less, unit = batch / size, batch / (size + 1), size / (size + 1)
-    without = density(rate, [count], [1])
+    without = density(rate, count)
     lemma = float(accounting.rdp(rate, sigma, 3))
     ratios = []
     for q, scale in ((rate, 1), (less, 1), (rate, unit)):
-        near = density(q, [scale * count, scale * (count - 1)], [1 - q, q])
+        absent, present = (density(q, scale * (count - drawn)) for drawn in (0, 1))
+        near = (1 - q) * absent + q * present
         ratios.append(max(leakage(near, without), leakage(without, near)) / lemma)
     return OverTheLemma(*map(float, ratios))
