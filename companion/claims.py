@@ -270,7 +270,8 @@ def averaged(
 def _median(values):
     ends = scipy.stats.quantile_test(values, q=1, p=0.5).confidence_interval(0.95)
     # none of fewer than six
-    low, high = np.nan_to_num(ends.low, nan=0), np.nan_to_num(ends.high, nan=np.inf)
+    low = np.nan_to_num(ends.low, nan=0)
+    high = np.nan_to_num(ends.high, nan=np.inf)
     return np.median(values), low, high
 
 

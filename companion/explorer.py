@@ -48,8 +48,10 @@ r"""The :math:`\delta` of its epsilon."""
 TYPICAL_BUDGET = 0.015
 r"""The :math:`\nu` at which twenty rounds leak as much as the 500 that they stand for."""
 
-GAIN_STEPS, LEVEL_STEPS = 1e3, 1e5
-"""A decade in hundredths, and in ten-thousandths, of a decibel."""
+GAIN_STEPS = 1e3
+"""A decade in hundredths of a decibel."""
+LEVEL_STEPS = 1e5
+"""A decade in ten-thousandths of a decibel."""
 _HEADER = """\
 // Written by `python -m companion make explorer`, not by hand: its docstrings say what is in it.
 // `gains` are in hundredths of a dB of loss, `levels` in ten-thousandths of a dB of noise energy.

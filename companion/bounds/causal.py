@@ -38,7 +38,8 @@ def level_value(leakage: RoundLeakage, law: FloorLaw, budget: ArrayLike) -> Leve
 
     See :prf:ref:`thm-hard-budget`; ``budget`` is :math:`\nu > 0`, and broadcasts against the lanes of the law.
     """
-    budget, level = np.asarray(budget), law.level(budget)
+    budget = np.asarray(budget)
+    level = law.level(budget)
     wet = law.cdf(level)
     below = np.multiply.outer(_BELOW, level)
     square = 2 * level * simpson(law.mean_cost(below), x=_BELOW, axis=0)
@@ -70,7 +71,8 @@ def approach_constant(
     leakage: RoundLeakage, law: FloorLaw, budget: ArrayLike
 ) -> FloatArray:
     r"""Return :math:`c_1` of :func:`empty_queue_regret`, in square nats."""
-    budget, level = np.asarray(budget), law.level(budget)
+    budget = np.asarray(budget)
+    level = law.level(budget)
     price = -both_slopes(leakage, level)[0]
     x = np.multiply.outer(np.exp(_ABOVE), level)
     first, second = both_slopes(leakage, x)

@@ -20,7 +20,10 @@ from companion.bounds.causal import both_slopes
 
 _ROUNDING = 1e-11  # outward, relative to the sum of the sizes of all terms; leaked() errs by 7e-13
 _LAW = RayleighFloors(1.0)  # of floors in units of their scale
-_DIP, _STEEP, _BEND = 0.42, 0.5414, 2.55  # its largest -H'', H' and H''
+# its largest -H'', H' and H''
+_DIP = 0.42
+_STEEP = 0.5414
+_BEND = 2.55
 
 
 class CertifiedRegret(NamedTuple):
@@ -83,7 +86,8 @@ class Floors:
         cells = (weight * -leakage.slope(x)).sum(axis=1)
         beyond = -leakage.slope(self.edges[-1]) * self.edges[-1]
         self.value = np.append(cells[::-1].cumsum()[::-1], 0.0) + beyond
-        self.x, self.weight = x[:2_000].ravel(), weight[:2_000].ravel()
+        self.x = x[:2_000].ravel()
+        self.weight = weight[:2_000].ravel()
         self.first, second = both_slopes(leakage, self.edges)
         H = _LAW.cdf(self.edges)
         self.density = H / self.edges**2
@@ -201,7 +205,8 @@ def _image(U, x, F, Phi, bend, two, b):
     out = np.empty(x.size)
     largest = np.zeros(x.size)
     for k in range(1, x.size):
-        total, largest[k] = U[k] + Phi[k], two[k]
+        total = U[k] + Phi[k]
+        largest[k] = two[k]
         size = total
         upper = _below(x[k])
         for i in range(k - 1, 0, -1):
@@ -240,7 +245,8 @@ def _least(U, x, F, second, Phi, b):
             mean = (upper + lower) / 2
             if a < 0.5:
                 mean = max(lower, mean - _BEND * width * width / 12)
-            total += (U[i] - U[i + 1]) / (b[i + 1] - b[i]) * width * mean
+            slope = (U[i] - U[i + 1]) / (b[i + 1] - b[i])
+            total += slope * width * mean
             size += U[i] * mean
             bend[k] += second[i] * (upper - lower)
             if i > 0 and a > 0:  # node i is left, at levels between x[i - 1] and x[i]

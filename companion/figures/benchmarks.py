@@ -47,8 +47,7 @@ def planned_levels(
         ylabel="share of floors below",
     )
     below.set(xlabel="round $t$", ylabel="planned level $\\ell_t$ (no unit)")
-    for axis in (above, below):
-        name_curves(axis)
+    name_curves(above, below)
     return figure
 
 
@@ -73,6 +72,5 @@ def rising_aim(problem: Problem, w: FloatArray) -> Figure:
         value = np.cumsum(leakage(energy))
         below.plot(value / value[-1], markevery=50, label=label_of(name), **STYLE[name])
     below.set(xlabel="round $t$", ylabel="share of leakage up to $t$")
-    for axis in (above, below):
-        name_curves(axis)
+    name_curves(above, below)
     return figure

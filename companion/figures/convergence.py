@@ -81,7 +81,6 @@ def reused(bias: Mapping[str, tuple[FloatArray, FloatArray]], samples: int) -> F
     first.set(
         xlabel="round $t$", ylabel="relative bias $b_t$, 95 % bands", ylim=(-1, 0.3)
     )
-    name_curves(first)
     rounds = np.unique(np.geomspace(16, 1e5, 60).astype(int))
     second.loglog(
         rounds,
@@ -108,7 +107,7 @@ def reused(bias: Mapping[str, tuple[FloatArray, FloatArray]], samples: int) -> F
         xlabel="rounds $T$, $\\lambda = 1/\\sqrt{T}$",
         ylabel="squared gradient over $\\sigma_y^2$",
     )
-    name_curves(second)
+    name_curves(first, second)
     return figure
 
 

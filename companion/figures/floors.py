@@ -100,8 +100,7 @@ def running_mean(
     )
     below.set(xlabel="horizon $T$ [rounds]", ylabel="mean floor / $\\omega$ [no unit]")
     below.set_ylim(top=55)
-    name_curves(above)
-    name_curves(below, names={"Landau (lines)": ""})
+    name_curves(above, below, names={"Landau (lines)": ""})
     return figure
 
 

@@ -112,14 +112,13 @@ def two_futures(leakage: RoundLeakage, floor: float, budget: float) -> Figure:
         )
     gap = float(np.maximum(*regrets).min())
     above.set(xlabel="round $t/T$", ylabel="noise energy over $\\nu$", ylim=(0, None))
-    name_curves(above)
     below.axhline(gap, color="black", linestyle=":", label="$\\Delta$")
     below.set(
         xlabel="spent in the first half, $s/\\nu$",
         ylabel="regret at least [$10^{-3}$ nats]",
         ylim=(0, 6 * gap),
     )
-    name_curves(below)
+    name_curves(above, below)
     return figure
 
 
@@ -155,6 +154,5 @@ def scaling(table: pd.DataFrame, starts: tuple[float, float]) -> Figure:
     )
     axes[1].axhline(0, color="black", linewidth=0.8)
     axes[2].axhline(9 / 8, color="0.4", linewidth=0.8, label="9/8")
-    for axis in axes:
-        name_curves(axis)
+    name_curves(*axes)
     return figure

@@ -23,7 +23,8 @@ from companion.summary import by_seed
 START = LEVELS[6]
 r"""The :math:`\nu` with which the page begins."""
 
-_FLOOR, _WATER = "0.72", "#56B4E9"
+_FLOOR = "0.72"
+_WATER = "#56B4E9"
 _WARNING = STYLE["EqualAlloc"]["color"]
 
 

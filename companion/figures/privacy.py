@@ -99,18 +99,11 @@ def paper_panel(
     for nu, accuracy, side in zip(
         (nus[0], nus[-1]), quoted, ("left", "right"), strict=True
     ):
-        where = {
-            "xycoords": ("data", "axes fraction"),
-            "va": "bottom",
-            "ha": side,
-            "color": PAPER["color"],
-        }
-        above.annotate(
-            f"the paper:\n{100 * accuracy:.0f} % accuracy", (nu, 1.02), **where
-        )
+        words = f"the paper:\n{100 * accuracy:.0f} % accuracy"
+        where = {"transform": above.get_xaxis_transform(), "va": "bottom", "ha": side}
+        above.text(nu, 1.02, words, color=PAPER["color"], **where)
     label_budgets(above, nus)
-    for axis in (above, below):
-        name_curves(axis)
+    name_curves(above, below)
     return figure
 
 

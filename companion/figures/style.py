@@ -145,33 +145,34 @@ def say(finding: str) -> None:
 
 
 def name_curves(
-    axis: Axes, width: int = 16, names: Mapping[str, str] | None = None
+    *axes: Axes, width: int = 16, names: Mapping[str, str] | None = None
 ) -> None:
     """Write the name of each curve at its right end, in its colour; names that would touch are moved apart.
 
     Call it last, as the places depend on the limits of the axes.  A line has ``width`` letters; ``names`` has other
     words for some labels, and an empty one leaves the name out.
     """
-    figure: Any = axis.figure
+    figure: Any = axes[0].figure
     if not figure.get_suptitle():
         figure.suptitle("\n", fontsize=11)  # the room of a finding
-    figure.set_layout_engine("constrained")
-    figure.get_layout_engine().execute(figure)  # this gives the axes their height
-    ends = []
-    for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-        line: Any = handle[0] if isinstance(handle, tuple) else handle
-        name = (names or {}).get(label, label)
-        text = name if "$" in name else fill(name, width)
-        if text:
-            ends.append((_right_end(axis, line), text, line.get_color()))
-    ends.sort(key=lambda end: end[0])
-    row = 1.2 * plt.rcParams["font.size"] * figure.dpi / 72 / axis.bbox.height
-    heights = np.array([row * (1 + text.count("\n")) for _, text, _ in ends])
-    places = _moved_apart(np.array([height for height, _, _ in ends]), heights)
-    for place, (_, text, color) in zip(places, ends, strict=True):
-        dark = tuple(0.75 * part for part in to_rgb(color))
-        where: Look = {"transform": axis.transAxes, "va": "center"}
-        axis.text(1.02, place, text, color=dark, linespacing=1, **where)
+    for axis in axes:
+        figure.set_layout_engine("constrained")
+        figure.get_layout_engine().execute(figure)  # this gives the axes their height
+        row = 1.2 * plt.rcParams["font.size"] * figure.dpi / 72 / axis.bbox.height
+        ends = []
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            line: Any = handle[0] if isinstance(handle, tuple) else handle
+            name = (names or {}).get(label, label)
+            text = name if "$" in name else fill(name, width)
+            if text:
+                ends.append((_right_end(axis, line), text, line.get_color()))
+        ends.sort(key=lambda end: end[0])
+        heights = np.array([row * (1 + text.count("\n")) for _, text, _ in ends])
+        places = _moved_apart(np.array([height for height, _, _ in ends]), heights)
+        for place, (_, text, color) in zip(places, ends, strict=True):
+            dark = tuple(0.75 * part for part in to_rgb(color))
+            where: Look = {"transform": axis.transAxes, "va": "center"}
+            axis.text(1.02, place, text, color=dark, linespacing=1, **where)
 
 
 def _right_end(axis, line):

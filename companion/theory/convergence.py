@@ -170,7 +170,8 @@ def step_moments(
     The first noise energy of the training counts.  Each of the ``runs`` rounds has fresh samples.
     """
     problem, _, _, energies, B, n = training
-    (M, d), w = problem.targets.shape, energies[0]
+    M, d = problem.targets.shape
+    w = energies[0]
     features, labels = problem.draw(rng, runs, n)
     sample = features * (features @ model - labels)[..., None]
     local = problem.feature_variance * (model - problem.targets)
@@ -181,7 +182,8 @@ def step_moments(
     xi = (np.einsum("rmi,rmid->rmd", batch, z) / B).mean(axis=1)
     signal = p + xi
     noise = np.sqrt(w / (2 * d)) * rng.standard_normal((runs, d))
-    gradient, (g2, h2, v) = problem.gradient(model), training.moments(model)
+    gradient = problem.gradient(model)
+    g2, h2, v = training.moments(model)
     k2 = 1 + (1 - B / n) / B
     averaged = M * B
     within = (count * np.einsum("rmi,rmi->rm", batch, _square(z))).mean(axis=1) / B**2

@@ -39,7 +39,8 @@ def signal_bounds(training: Training, model: FloatArray) -> dict[str, Real]:
     """
     problem, _, _, _, B, n = training
     _, A1, A2, C1, C2, _ = problem.constants
-    (g2, h2, v), rest = training.moments(model), 1 - B / n
+    g2, h2, v = training.moments(model)
+    rest = 1 - B / n
     psi = 1 / (len(v) * B)
     k2 = 1 + rest / B
     similar = (C1 + 1) * g2 + C2
@@ -176,7 +177,8 @@ def fixed_data(training: Training, rng: np.random.Generator, runs: int) -> Fixed
     """Draw data once, train on them again and again from the zero model, and compare with both theorems."""
     problem, _, rate, energy, B, n = training
     data = problem.draw(rng, 1, n)
-    features, labels = data[0][0], data[1][0]
+    features = data[0][0]
+    labels = data[1][0]
     constants = empirical_constants(features, labels)
     gap = float(np.mean(labels**2) / 2) - constants.f_star
     history = training.rounds(rng, runs, data)

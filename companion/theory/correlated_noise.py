@@ -58,6 +58,7 @@ def water_level(
         reached = epsilon(c, np.maximum(np.exp(log_level), floor), rate)
         return float(np.log(reached / target))  # nearly linear
 
-    low, high = -2.0, 6.0
+    low = -2.0
+    high = 6.0
     level = np.exp(brentq(gap, low, high, xtol=1e-4)) if gap(low) > 0 else 0.0
     return np.maximum(level, floor)

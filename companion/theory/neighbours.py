@@ -40,7 +40,9 @@ def size_follows_data(
         tilted = top[kept] ** 3.0 * base[kept] ** -2.0
         return np.log(np.trapezoid(tilted, z[kept])) / 2
 
-    rate, less, unit = batch / size, batch / (size + 1), size / (size + 1)
+    rate = batch / size
+    less = batch / (size + 1)
+    unit = size / (size + 1)
     without = density(rate, count)
     lemma = float(accounting.rdp(rate, sigma, 3))
     ratios = []
