@@ -69,10 +69,10 @@ def without_future(tables: Mapping[str, pd.DataFrame]) -> Figure:
             look = policy_style(name)
             rows = np.full(len(values), row)
             axis.plot(values, rows, label=label_of(name), markersize=3, **look)
-            ends = (0, "smallest", look["color"]), (-1, "largest", "white")
-            for end, word, filled in ends:
-                large = look | {"markersize": 7, "markerfacecolor": filled}
-                axis.plot(values.iloc[end], row, label=f"_{name}, {word}", **large)
+            large = look | {"markersize": 7}
+            axis.plot(values.iloc[0], row, label=f"_{name}, smallest", **large)
+            large = large | {"markerfacecolor": "white"}
+            axis.plot(values.iloc[-1], row, label=f"_{name}, largest", **large)
         axis.set_yticks(range(len(names)), [label_of(name) for name in names])
         for text, name in zip(axis.get_yticklabels(), names, strict=True):
             text.set_color(

@@ -88,13 +88,12 @@ def running_mean(
     )
     above.loglog(w, -np.expm1(-1 / w), color="black", label="$1 - e^{-\\omega/w}$")
     above.set(xlabel="$w / \\omega$ [no unit]", ylabel="share of floors above $w$")
-    for values, marker, shade, share in (
-        (quantiles[2], "^", _HIGH, "95 %"),
-        (quantiles[1], "o", _MIDDLE, "median"),
-        (quantiles[0], "v", _LOW, "5 %"),
-    ):
-        look = {"color": shade["color"], "label": f"{share}, simulated"}
-        below.semilogx(rounds, values, marker, **look)
+    lowest, middle, highest = quantiles
+    below.semilogx(rounds, highest, "^", color=_HIGH["color"], label="95 %, simulated")
+    below.semilogx(
+        rounds, middle, "o", color=_MIDDLE["color"], label="median, simulated"
+    )
+    below.semilogx(rounds, lowest, "v", color=_LOW["color"], label="5 %, simulated")
     below.semilogx(
         rounds, theory.T, "k-", linewidth=1, label=["Landau (lines)", None, None]
     )
