@@ -169,7 +169,7 @@ def inversion(inversion, energy, epsilon, tilt, beyond, period, count):
         inversion.Plan((1 + tilt) - 1, beyond, period, 1.0),
     )
     found = inversion.Inversion(schedule, "add", where, count, 0.0, 27.0)
-    found.prove()
+    found.prepare_bounds()
     low, high = found.bounds(epsilon)
     for way in (-1, 1):
         truth = gaussian_delta(mp.sqrt(energy * (1 + way * DIGIT)), epsilon)
@@ -214,7 +214,7 @@ ROWS = {
         "2 * self.loss_off": [(-1e-09, 0.0001, 0.0)],
     },
     real_moment: {
-        "math.exp(-digits)": [(0.0019102220682, 0.9999937641439, 1.0280963572, 3.0)],
+        "math.exp(-accuracy)": [(0.0019102220682, 0.9999937641439, 1.0280963572, 3.0)],
         "ULP * lost": [(1.42651922e-05, 0.000404676675, -51.55655629459718, 50.9)],
     },
     product: {

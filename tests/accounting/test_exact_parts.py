@@ -81,7 +81,7 @@ def test_both_ends_of_a_smoothed_sum_enclose_a_gaussian_round(
     schedule = only(energy)
     where = Plan(tilt, 3 * tilt + 1, period, 1.0)
     found = Inversion(schedule, "add", where, count, tau, 27.0)
-    found.prove()
+    found.prepare_bounds()
     truth = gaussian_delta(math.sqrt(energy), epsilon)
     assert 0.94 * truth < found.lower(epsilon) < truth
     assert truth < found.upper(epsilon) < 1.04 * truth

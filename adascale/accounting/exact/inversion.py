@@ -64,12 +64,17 @@ def proven_log_moment_at(rounds: Rounds, direction: str, tilt: float) -> float:
 
 
 def moments_at(
-    rounds: Rounds, direction: str, tilt: float, step: float, count: int, digits: float
+    rounds: Rounds,
+    direction: str,
+    tilt: float,
+    step: float,
+    count: int,
+    accuracy: float,
 ) -> Line:
-    """Compute G, or G - 1 of atoms, at tilt + i k step for k < count, over G(tilt)."""
+    """Compute G, or G - 1 of atoms, at tilt + i k step for k < count, over G(tilt), to exp(-accuracy)."""
     if rounds.atoms:
         return discrete.line_of_atoms(rounds, tilt, direction == ADD, step, count)
-    line = moments_on_line(rounds, real_order(direction, tilt), step, count, digits)
+    line = moments_on_line(rounds, real_order(direction, tilt), step, count, accuracy)
     return line if direction == ADD else line._replace(share=line.share.conj())
 
 
@@ -79,7 +84,9 @@ class Tilts(NamedTuple):
     direction: str
     tilt: FloatArray
     log_moment: FloatArray
-    renyi_epsilon: float  # of the conversion at the best tilt, approximately
+    renyi_epsilon: (
+        float  # of the conversion at the best tilt, approximately, if a delta was given
+    )
 
     def log_bound(self, epsilon: float) -> FloatArray:
         """Compute ln of the Chernoff bound of delta at every tilt."""
@@ -107,7 +114,8 @@ def scan_tilts(
     """Evaluate ln G around the best tilt for this delta, or for this epsilon if ``log_delta`` is None.
 
     Tilts are a geometric sequence from that of the central limit theorem, which goes on in both directions until the
-    best one is not near an end, or has a Chernoff bound of ``enough``.
+    best one is not near an end, or is good ``enough``.  The best one has the least epsilon of the Renyi conversion for
+    the given delta, or the least ln of Chernoff's bound on delta for the given epsilon; ``enough`` is a value of that.
     """
     few = thinned(rounds)
     variance = few.variance
@@ -130,8 +138,8 @@ def scan_tilts(
     table = rows(-zero)
     while True:
         best = int(table[:, 2].argmin())
-        top = float(table[best, 2])
-        if top <= enough:
+        least = float(table[best, 2])
+        if least <= enough:
             break
         if best < _NEAR and zero < _MOST_TILTS:
             table = np.concatenate([rows(-zero - _AT_ONCE), table])
@@ -144,7 +152,7 @@ def scan_tilts(
     table = table[np.isfinite(table[:, 2])]
     if len(table) < 3:
         raise CannotCertify("its moments overflow near the best order")
-    return Tilts(direction, table[:, 0], table[:, 1], top)
+    return Tilts(direction, table[:, 0], table[:, 1], least)
 
 
 def _approximate_log_moment(
@@ -153,8 +161,9 @@ def _approximate_log_moment(
     """Compute ln G at every tilt, to four digits for all rounds together."""
     orders = real_order(direction, tilt)
     n = rounds.number
-    digits = max(9.0, 4.0 + math.log(max(n.sum(), 1.0)))
-    moments = log_moments(rounds.u, rounds.rate, orders[:, None], digits)[0]
+    # -ln of the error of one round: e^-9 is about four digits, and errors of n rounds add up
+    accuracy = max(9.0, 4.0 + math.log(max(n.sum(), 1.0)))
+    moments = log_moments(rounds.u, rounds.rate, orders[:, None], accuracy)[0]
     sampled = (n * moments).sum(axis=-1)
     of_atoms = sum(count * atom.log_moment(orders) for atom, count in rounds.atoms)
     gaussian_rounds = gaussian_log_moment(rounds.gaussian, tilt)
@@ -181,7 +190,11 @@ def choose_line(
     log_tolerance: float,
     tau: float = 0.0,
 ) -> Plan:
-    """Find the shortest period whose aliases are below the tolerance for every epsilon in ``low ... high``."""
+    """Find the shortest period whose aliases are below the tolerance for every epsilon in ``low ... high``.
+
+    The tolerance is relative to a delta of this logarithm, and ``tau`` the smoothing of the sum.  Tilts are tried whose
+    Chernoff bound is within e^6 of the least one.
+    """
     a = tilts.tilt
     log_bound = tilts.log_bound(low) + gaussian_log_moment(tau * tau, a)
     log_alias = log_delta + log_tolerance
@@ -203,7 +216,10 @@ def choose_line(
 
 
 def largest_smoothing(epsilon: float, slope: float) -> float:
-    """Return the largest tau at which smoothing moves little, where -ln delta has this slope."""
+    """Return the largest tau at which smoothing moves little, where -ln delta has this slope, but at least 0.5.
+
+    Smoothing moves epsilon by about tau^2 / 2: at most by 4.5e-4 of itself, and so that ln delta changes by 0.3.
+    """
     tau = min(0.03 * math.sqrt(epsilon), math.sqrt(0.6 / slope), _LARGEST_TAU)
     return max(tau, 0.5)
 
@@ -218,7 +234,7 @@ class Inversion:
         where: Plan,
         count: int,
         smoothing: float,
-        digits: float,
+        accuracy: float,
     ):
         if count > MOST_POINTS:
             raise CannotCertify(
@@ -228,26 +244,28 @@ class Inversion:
         self.where, self.smoothing = where, smoothing
         self.step = 2 * math.pi / where.period
         a = where.tilt
-        self.line = moments_at(rounds, direction, a, self.step, count, digits)
+        self.line = moments_at(rounds, direction, a, self.step, count, accuracy)
         self.variation = rounds.variation_of_atoms
-        self.gaussian = rounds.gaussian + smoothing**2
+        self.smoothed_energy = rounds.gaussian + smoothing**2
         self.xi = self.step * np.arange(count)
         s = a + 1j * self.xi
-        kernel = np.exp(-0.5 * self.gaussian * self.xi**2) / (s * (s + 1))
+        kernel = np.exp(-0.5 * self.smoothed_energy * self.xi**2) / (s * (s + 1))
         kernel[0] *= 0.5
         self.weights = np.abs(kernel)
         self.size = np.abs(self.line.share) + self.line.off
         # e^{(s (s + 1) - a (a + 1)) u / 2} = e^{-u xi^2 / 2} e^{i u xi (a + 1/2)}
-        turn = np.exp(1j * self.gaussian * self.xi * (a + 0.5))
+        turn = np.exp(1j * self.smoothed_energy * self.xi * (a + 0.5))
         self.terms = self.line.share * kernel * turn
-        self.log_moment = self.line.log_moment + gaussian_log_moment(self.gaussian, a)
+        self.log_moment = self.line.log_moment + gaussian_log_moment(
+            self.smoothed_energy, a
+        )
 
     def value(self, epsilon: FloatArray | float) -> FloatArray:
         """Compute the sum minus the aliases at negative epsilons, plus what the Gaussian rounds have alone."""
         eps = np.asarray(epsilon, dtype=float)
         value: FloatArray = self.partial_sum(eps) - self.aliases_left(eps)[0]
         if self.rounds.atoms:
-            value = value + gaussian.delta(self.gaussian, eps)[0]
+            value = value + gaussian.delta(self.smoothed_energy, eps)[0]
         return value
 
     def _scale(self, epsilon: FloatArray) -> FloatArray:
@@ -277,10 +295,10 @@ class Inversion:
             return np.zeros(epsilon.shape), self.variation * below_one
         return ones - below_one, ones
 
-    def prove(self) -> None:
-        """Compute once what all bounds need."""
+    def prepare_bounds(self) -> None:
+        """Compute once what :meth:`bounds`, :meth:`upper` and :meth:`lower` need; call it before them."""
         a = self.where.tilt
-        kappa = self.gaussian
+        kappa = self.smoothed_energy
         # errors of the pairwise sum, every factor, e^{-kappa xi^2 / 2 + i kappa xi (a + 1/2)}, and the rounded kappa
         turned = kappa * self.xi * (a + 0.5 + self.xi)
         size_of_kernel = np.hypot(a, self.xi) * np.hypot(a + 1, self.xi)
@@ -305,7 +323,7 @@ class Inversion:
     def _log_aliases_right(self) -> float:
         """Bound ln of the aliases to the right at epsilon = 0 by Chernoff's bound at the larger tilt."""
         b = self.where.beyond
-        kappa = self.gaussian
+        kappa = self.smoothed_energy
         top = proven_log_moment_at(self.rounds, self.direction, b)
         # their aliases may be negative, but not below those of the Gaussian rounds
         if self.rounds.atoms:
@@ -336,8 +354,8 @@ class Inversion:
             return middle - left_high - right - off, middle - left_low + off
         lost = self.rounds.infinite_mass(self.direction)
         off += lost * math.exp(-a * period) / -math.expm1(-a * period)
-        low = gaussian.delta(self.gaussian * (1 - 2 * _MOVED), eps)[1]
-        high = gaussian.delta(self.gaussian * (1 + 2 * _MOVED), eps)[2]
+        low = gaussian.delta(self.smoothed_energy * (1 - 2 * _MOVED), eps)[1]
+        high = gaussian.delta(self.smoothed_energy * (1 + 2 * _MOVED), eps)[2]
         return middle + low - left_high - right - off, middle + high + right + off
 
     def upper(self, epsilon: float) -> float:
@@ -345,30 +363,38 @@ class Inversion:
         return float(self.bounds(epsilon)[1])
 
     def lower(self, epsilon: float) -> float:
-        """Bound delta from below, from the known mean of a convex function and upper bounds at other points."""
+        """Bound delta from below, from the known mean of a convex function and upper bounds at other points.
+
+        The smoothed delta is the mean of delta over k, by which e^epsilon is multiplied.  As delta is convex in it, the
+        mean is at most the sum of the values at the points, weighted by :func:`hats`.
+        """
         tau = self.smoothing
         a = self.where.tilt
         points, weight = hats(tau)
         # the added round multiplies e^epsilon by a factor whose median is e^{-tau^2 / 2}
         low, high = self.bounds(epsilon + np.append(tau * points, 0.5 * tau * tau))
         others = np.minimum(high[:-1], 1.0) * weight
-        others[_LEFT] = 0.0
+        others[_CENTRE] = 0.0
         # below the last point delta is at most its Chernoff bound, whose mean is known
         smooth = gaussian_log_moment(tau * tau, a)
         log_bound = self.log_moment - smooth + chernoff_offset(a) - a * epsilon
         log_tail = log_bound + self.line.error + 0.5 * (a * tau) ** 2
         tail = math.exp(min(log_tail, 700.0)) * float(ndtr(points[0] + a * tau))
         above = (float(others.sum()) + tail) * (1 + 1e-10)
-        return (float(low[-1]) - above) / (float(weight[_LEFT]) * (1 + 1e-10))
+        return (float(low[-1]) - above) / (float(weight[_CENTRE]) * (1 + 1e-10))
 
 
 _LEFT, _RIGHT, _SPACING = 5, 3, 1.7
+_CENTRE = _LEFT  # the index of the point 0
 _GAUSS = np.polynomial.legendre.leggauss(24)
 
 
 @lru_cache(maxsize=64)
 def hats(tau: float) -> tuple[FloatArray, FloatArray]:
-    """Return points in units of tau, and the weights of hat functions linear in k under the log-normal distribution."""
+    """Return points x in units of tau, and the mean of the hat function of each under the log-normal k = e^{tau x}.
+
+    A hat function is 1 at its own point, 0 at the others, and linear in k between them; x is standard normal.
+    """
     points = _SPACING * np.arange(-_LEFT, _RIGHT + 1, dtype=float)
     weight = np.zeros(points.size)
     for j in range(points.size - 1):

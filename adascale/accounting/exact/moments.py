@@ -55,15 +55,15 @@ def _off(x: FloatArray, y: FloatArray, q: Numbers, root: Numbers) -> FloatArray:
     return 8 * np.abs(y) + 4 * slope * root * (2 * np.abs(x) + root)
 
 
-def _step(root: FloatArray, c: Numbers, top: float, digits: float) -> FloatArray:
-    """Find the largest step with strip bound 2 e^{...} / (e^{2 pi d / step} - 1) <= exp(-digits), digits > 4.3."""
+def _step(root: FloatArray, c: Numbers, top: float, accuracy: float) -> FloatArray:
+    """Find the largest step with strip bound 2 e^{...} / (e^{2 pi d / step} - 1) <= exp(-accuracy), accuracy > 4.3."""
     root = root[:, None]
     c = np.reshape(c, (-1, 1))
     d = np.minimum(
         math.pi / root * np.where(c > 0.0, 0.999, 0.9), 40.0
     ) * 0.8 ** np.arange(24)
     exponent = (
-        digits
+        accuracy
         + 0.7
         + d * (0.5 * d + top * root)
         + np.minimum(c, 0.0) * np.log(np.cos(0.5 * root * d))
@@ -115,13 +115,13 @@ def _left_out(
 
 @QUIET
 def log_moments(
-    u: Numbers, q: Numbers, c: Numbers, digits: float = 24.0
+    u: Numbers, q: Numbers, c: Numbers, accuracy: float = 24.0
 ) -> tuple[FloatArray, FloatArray]:
-    """Compute ln M(c) of rounds to exp(-digits), and a bound on all errors of M(c), relative; inf is too much work."""
+    """Compute ln M(c) of rounds to exp(-accuracy), and a relative bound on all errors of M(c); inf is too much work."""
     shape = np.broadcast_shapes(np.shape(u), np.shape(q), np.shape(c))
     u, q, c = (np.broadcast_to(array, shape).ravel() for array in (u, q, c))
     root = np.sqrt(u)
-    dx = _step(root, c, 0.0, digits)
+    dx = _step(root, c, 0.0, accuracy)
     size = (np.abs(c) * root + 2 * _REACH) / dx + 2
     value = np.full(u.shape, math.inf)
     off = np.full(u.shape, math.inf)
@@ -144,7 +144,7 @@ def log_moments(
         value[where] = log = np.log(total) + peak
         lost += x.shape[1] + 8.0 + 4 * np.abs(log) + 10 * np.abs(peak)
         off[where] = (
-            math.exp(-digits)
+            math.exp(-accuracy)
             + _left_out(root_u[:, 0], order[:, 0], step, x.shape[1], total)
             + ULP * lost
         )
@@ -162,10 +162,10 @@ def log_moments(
 
 
 def log_moments_above(
-    u: Numbers, q: Numbers, c: Numbers, digits: float = 24.0
+    u: Numbers, q: Numbers, c: Numbers, accuracy: float = 24.0
 ) -> FloatArray:
     """Bound ln M(c) of rounds from above, rounding included; inf where it is not known to within four per cent."""
-    value, off = log_moments(u, q, c, digits)
+    value, off = log_moments(u, q, c, accuracy)
     return np.where(off < 0.04, value + 1.05 * off, math.inf)
 
 

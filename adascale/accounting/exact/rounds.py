@@ -27,9 +27,9 @@ _ELLIPSES = np.array([1.4, 1.7, 2.1, 2.6, 3.4, 4.8, 7.0, 11.0])
 _STEEP = 6.0
 _DEPTH = 6  # largest number of halvings of the range of ln u
 _NARROW = 1e-3  # width of a range of ln u below which rounding dominates
-_DIGITS_OF_U = 48  # binary
+_BITS_OF_U = 48
 # Change of M(z) from this rounding, over u |z (z - 1)| M(c), where dM/du = z (z - 1) E[p^2 (1 - q + q e^L)^z] / 2
-MOVED = 0.505 * (2.0**-_DIGITS_OF_U + 4 * ULP)
+MOVED = 0.505 * (2.0**-_BITS_OF_U + 4 * ULP)
 TOO_MUCH = "the moments of a round would take too many nodes, or overflow"
 _NOTHING = 1e-25  # a product that may be off by itself
 _BLOCK = 2048  # rounds at a time, to bound the memory
@@ -164,7 +164,7 @@ def rounds_of(
     """Collect the rounds, given as arrays of equal length, and drop those that are never sampled."""
     # so that rounds that differ only by rounding are merged
     mantissa, exponent = np.frexp(sigma**-2.0)
-    u = np.ldexp(np.round(mantissa * 2.0**_DIGITS_OF_U) * 2.0**-_DIGITS_OF_U, exponent)
+    u = np.ldexp(np.round(mantissa * 2.0**_BITS_OF_U) * 2.0**-_BITS_OF_U, exponent)
     n = np.ones(u.shape) if count is None else count
     sampled = (n > 0) & (rate > 0) & (rate < 1)
     # complex numbers are ordered by their real parts, and then by their imaginary parts
@@ -200,14 +200,14 @@ def proven_log_moment(rounds: Rounds, c: float) -> float:
 
 
 def moments_on_line(
-    rounds: Rounds, c: float, h: float, count: int, digits: float
+    rounds: Rounds, c: float, h: float, count: int, accuracy: float
 ) -> Line:
-    """Multiply the moments of all rounds; ``digits`` is -ln of the interpolation error, where there is one."""
+    """Multiply the moments of all rounds; ``accuracy`` is -ln of the interpolation error, where there is one."""
     share = np.ones(count, dtype=complex)
     least = np.ones(count)
     end = count  # from here on the rounds so far make the product nothing
     log_moment = error = drift = magnitude = moved = worst = worst_k = 0.0
-    for q, u, n, low, high, nodes in _parts(rounds, c, digits):
+    for q, u, n, low, high, nodes in _parts(rounds, c, accuracy):
         if nodes:
             matrix, values, scale, off, off_k = interpolated(
                 q, low, high, np.log(u), nodes, c, h, end
@@ -245,7 +245,7 @@ def moments_on_line(
 
 
 def _parts(
-    rounds: Rounds, c: float, digits: float
+    rounds: Rounds, c: float, accuracy: float
 ) -> list[tuple[float, FloatArray, FloatArray, float, float, int]]:
     """Return rate, u and counts of runs of rounds, those that leak most first.
 
@@ -254,7 +254,7 @@ def _parts(
     parts = []
     for q, u, n in rounds.by_rate():
         logs = np.log(u)
-        for first, last, nodes in _panels(q, logs, c, digits):
+        for first, last, nodes in _panels(q, logs, c, accuracy):
             ends = float(logs[first]), float(logs[last - 1])
             for start in range(first, last, _BLOCK):
                 part = slice(start, min(start + _BLOCK, last))
@@ -300,7 +300,7 @@ def _product(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def _panels(
-    q: float, logs: FloatArray, c: float, digits: float
+    q: float, logs: FloatArray, c: float, accuracy: float
 ) -> list[tuple[int, int, int]]:
     """Return runs of rounds and their numbers of nodes, 0 where there are fewer rounds than nodes."""
     panels: list[tuple[int, int, int]] = []
@@ -309,7 +309,7 @@ def _panels(
         if last - first <= 4:
             return 0
         most = min(last - first, _MOST)
-        return nodes_needed(q, logs[first], logs[last - 1], c, digits, most)
+        return nodes_needed(q, logs[first], logs[last - 1], c, accuracy, most)
 
     def split(first: int, last: int, number: int, depth: int) -> None:
         middle = 0.5 * (logs[first] + logs[last - 1])
@@ -329,7 +329,7 @@ def _panels(
 
 
 def nodes_needed(
-    q: float, low: float, high: float, c: float, digits: float, most: int
+    q: float, low: float, high: float, c: float, accuracy: float, most: int
 ) -> int:
     """Find the smallest number of nodes on [low, high] of ln u; return 0 if it is ``most`` or more."""
     if high - low < _NARROW:  # interpolation would magnify the rounding of ln u
@@ -337,7 +337,7 @@ def nodes_needed(
     at_low, at_high = log_moments(np.exp([low, high]), q, c)[0]
     if not at_high - at_low < _STEEP:
         return 0
-    logs = digits + _log_bounds(q, low, high, c) - at_low
+    logs = accuracy + _log_bounds(q, low, high, c) - at_low
     least = np.ceil(logs / np.log(_ELLIPSES)).min() + 1
     return max(int(least), 2) if least < most else 0
 

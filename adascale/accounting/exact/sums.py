@@ -25,10 +25,10 @@ from adascale.rootfind import solve
 Bounding = tuple[Rounds, ...]
 """A schedule alone, or discrete rounds that leak less, and others that leak more."""
 _LOG_ALIASES = math.log(1e-7)  # of a sum without proof, relative to delta
-_DIGITS = 20.0  # -ln of its interpolation error
+_ACCURACY = 20.0  # -ln of its interpolation error
 _MOST_POINTS = 600  # on the line, after which a sum that has not converged is smoothed
 _LOG_PROVEN_ALIASES = math.log(1e-6)  # in the bounds, relative to delta
-_PROVEN_DIGITS = 27.0  # -ln of the interpolation error
+_PROVEN_ACCURACY = 27.0  # -ln of the interpolation error
 _MOST_STEPS = 100  # each twice as long as the one before: from 1e-6 to 1e24
 _FLOOR = math.log(0.9)  # ln of the largest other error of a sum, relative to delta
 
@@ -45,10 +45,10 @@ def converged_sum(
         lead = tilts.log_size(tilt, low) - log_size
         lead += gaussian_log_moment(tau * tau, tilt)
         count = int(math.sqrt(2 * max(lead, 2.0)) / tau / step) + 2
-        return Inversion(rounds, tilts.direction, line, count, tau, _DIGITS)
+        return Inversion(rounds, tilts.direction, line, count, tau, _ACCURACY)
     count = int(math.sqrt(2 * 20 / line.curvature) / step) + 12
     while count < _MOST_POINTS:
-        plain = Inversion(rounds, tilts.direction, line, count, 0.0, _DIGITS)
+        plain = Inversion(rounds, tilts.direction, line, count, 0.0, _ACCURACY)
         with np.errstate(divide="ignore"):  # the last terms may be zero
             last = np.log(np.abs(plain.terms[-3:]).max() * count * step)
         if last < log_size + tilt * low - plain.log_moment:
@@ -171,8 +171,8 @@ def smoothed_sum(
     log_size = 14.0 + log_size + 0.5 * (tau * tilt) ** 2
     end = math.sqrt(2 * max(log_size, 2.0)) / math.sqrt(rounds.gaussian + tau * tau)
     count = max(int(end * line.period / (2 * math.pi)) + 2, 8)
-    total = Inversion(rounds, tilts.direction, line, count, tau, _PROVEN_DIGITS)
-    total.prove()
+    total = Inversion(rounds, tilts.direction, line, count, tau, _PROVEN_ACCURACY)
+    total.prepare_bounds()
     log_error = math.log(total.error * total.step / math.pi)
     log_off = log_error + total.log_moment - tilt * epsilon - log_delta
     if not log_off <= _FLOOR:  # also if it is not a number
