@@ -149,7 +149,7 @@ def rows(dataset: str, nu: float, error: str, kind: str, seed: int) -> Rows:
         "accuracy": accuracy,
         "misaligned": channel_estimates.misalignment(scenario, law.variance).mean(),
         "noise": w.mean() / 2,
-        "epsilon": epsilon_at(rate, sigma[0], DELTA)[0],
+        "epsilon": float(epsilon_at(rate, sigma[0], DELTA)[0]),
         "true": true.mean(),
         "worst": true.max(),
         "beyond": beyond.any(),

@@ -70,5 +70,6 @@ def test_a_row_is_what_is_stored():
     # another processor rounds otherwise
     assert stored.accuracy.item() == pytest.approx(row.pop("accuracy"), abs=0.011)
     for name, value in row.items():
+        assert not isinstance(value, np.ndarray), name  # written with all digits
         expected = value if isinstance(value, str) else pytest.approx(value, rel=1e-4)
         assert stored[name].item() == expected, name
