@@ -1,4 +1,4 @@
-"""Bounds at a finite horizon beside two rounds by quadrature, simulations, and what must fail."""
+"""Bounds at a finite horizon beside two rounds by quadrature, and their parts."""
 
 from dataclasses import replace
 
@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from adascale import Scenario
+from adascale import Problem, Scenario, policies
 from adascale.channel import RayleighFloors
 from adascale.problem import RoundLeakage
+from companion.bounds import certify_regret
 from companion.bounds.certificate import Floors, hull
 
 # in units of a scale of 1/25
@@ -35,3 +36,30 @@ def test_the_hull_is_convex_and_below_every_value_to_its_own_digits():
     assert 1000 < (found == values).sum() < 2900
     slope = np.diff(found)
     assert (np.diff(slope) >= 1e-9 * slope[1:]).all()
+
+
+def test_two_rounds_by_quadrature_lie_between_the_bounds():
+    """In the units of the preset: what any policy and the one that runs leak in one round and in two."""
+    scenario, nu = Scenario.mnist(), 0.05
+    law = RayleighFloors(0.01)
+    leakage = RoundLeakage(scenario)
+    node, mass = np.polynomial.legendre.leggauss(200)
+    share, mass = (1 + node) / 2, mass / 2
+    floor = -0.01 / np.log(share)
+    price, _ = quad(
+        lambda w: -leakage.slope(w) * law.cdf(w), law.level(nu), np.inf, epsrel=1e-10
+    )
+    once = mass @ leakage(floor + nu) - price
+    spent = 2 * nu * np.linspace(0, 1, 201)
+    later = mass @ leakage(floor[:, None] + 2 * nu - spent)
+    best = mass @ (leakage(floor[:, None] + spent) + later).min(axis=1) - 2 * price
+    pairs = np.stack(np.meshgrid(floor, floor, indexing="ij"), axis=-1)
+    problem = Problem(scenario, scenario.floor(pairs), nu)
+    resolve = policies.ReSolve(law=law, budget_mode="hard")
+    leaked = leakage(resolve.schedule(problem)).sum(axis=-1)
+    run = mass @ leaked @ mass - 2 * price
+    found = certify_regret(scenario, law, nu, 2)
+    assert (found.optimum <= [once, best]).all()
+    assert ([once, run] <= found.policy).all()
+    np.testing.assert_allclose(found.optimum, [once, best], rtol=0.02)
+    np.testing.assert_allclose(found.policy, [once, run], rtol=0.02)
