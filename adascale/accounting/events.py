@@ -82,11 +82,11 @@ class Composition(NamedTuple):
     discrete: tuple[tuple[Atoms, float], ...]  # discrete losses, and how often
 
     def scale_noise(self, factor: float) -> "Composition":
-        """Return the events with every noise multiplier times the factor."""
+        """Return the events with the noise of every Gaussian one times the factor; discrete ones stay."""
         return self._replace(sigma=factor * self.sigma)
 
     def repeat(self, times: int) -> "Composition":
-        """Return the events with every count times an integer."""
+        """Return the events with the count of every Gaussian one times an integer; discrete ones stay."""
         return self._replace(number=times * self.number)
 
     def to_rounds(self) -> Rounds:

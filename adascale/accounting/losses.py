@@ -36,8 +36,9 @@ def from_pmf(loss: ArrayLike, mass: ArrayLike) -> DiscreteLoss:
         An infinite loss is an output that is impossible without the sample, or with it (-inf).
     mass : array_like, shape (N,), >= 0; at a loss of -inf the mass under Q
         The masses under P, which sum to 1, as do the masses ``mass * exp(-loss)`` under Q.  They must be right to
-        rounding, up to one factor for all losses > 0 and one for all < 0: an error in a single mass is not seen in the
-        sums.  Masses under Q below 1e-280 count as 0, so that bounds on delta below 1e-250 are not certified.
+        rounding, as an error in a single mass is not seen in the sums.  Only a factor that all losses > 0 have in
+        common, or all losses < 0, is corrected.  Masses under Q below 1e-280 count as 0, so that bounds on delta below
+        1e-250 are not certified.
 
     Examples
     --------
@@ -58,42 +59,43 @@ def from_pmf(loss: ArrayLike, mass: ArrayLike) -> DiscreteLoss:
         raise InvalidInput(
             f"loss must be within -600 ... 600 or infinite, got {y[bad][0]:g}", "loss"
         )
-    null_lost = math.fsum(p[y == -math.inf])
+    q_only = math.fsum(p[y == -math.inf])
     y, p = y[y > -math.inf], p[y > -math.inf]
     order = np.argsort(y, kind="stable")
     y = y[order]
     p = p[order]
     q = p * np.exp(-y)
     has_mass = q >= _LEAST
-    lost = math.fsum(p[~has_mass])
+    p_only = math.fsum(p[~has_mass])
     y = y[has_mass]
     q = q[has_mass]
     if not y.size:
         raise InvalidInput("loss must have a finite entry with mass", "loss")
-    # of P - Q: what is gained where P is larger, and what is lost where Q is
+    # of P - Q: what is gained where P is larger, and what is lost where Q is; p_only and q_only are the masses of
+    # outputs that are impossible under the other one
     change = q * np.expm1(y)
-    gain = math.fsum(change[y > 0]) + lost
-    loss_of_mass = -math.fsum(change[y < 0])
-    loss_of_mass += null_lost
+    gain = math.fsum(change[y > 0]) + p_only
+    decline = -math.fsum(change[y < 0])
+    decline += q_only
     of_p = math.fsum(p)
-    of_q = math.fsum(q) + null_lost
-    if not max(abs(of_q - 1), abs(gain - loss_of_mass), abs(of_p - 1)) <= _MOST_OFF:
+    of_q = math.fsum(q) + q_only
+    if not max(abs(of_q - 1), abs(gain - decline), abs(of_p - 1)) <= _MOST_OFF:
         sums = f"{of_p:.12g} and {of_q:.12g}"
         raise InvalidInput(
             f"mass and mass * exp(-loss) must each sum to 1, got {sums}", "mass"
         )
-    # both sums are made 1: the first factor balances P and Q, the second one scales both
-    balance = gain / loss_of_mass if loss_of_mass > 0 else math.inf if gain > 0 else 1.0
+    # P and Q must both sum to 1: the first factor balances P and Q, the second one scales both
+    balance = gain / decline if decline > 0 else math.inf if gain > 0 else 1.0
     if not abs(balance - 1) <= _MOST_UNBALANCED:
-        sums = f"{gain:.3g} for losses > 0 and {-loss_of_mass:.3g} for losses < 0"
+        sums = f"{gain:.3g} for losses > 0 and {-decline:.3g} for losses < 0"
         raise InvalidInput(f"mass * (1 - exp(-loss)) must sum to 0, got {sums}", "mass")
     q = np.where(y < 0, balance * q, q)
-    null_lost *= balance
-    scale = math.fsum(q) + null_lost
+    q_only *= balance
+    scale = math.fsum(q) + q_only
     off = abs(balance - 1) + abs(scale - 1)
-    loss_off = 2 * ULP * np.abs(y)
-    mass_off = ULP * (16 + 2 * np.abs(y)) + 2 * off
-    infinite = np.array([lost, null_lost]) / scale
-    infinite_off = infinite * (16 * ULP + 2 * off)
-    atoms = Atoms(y, q / scale, loss_off, mass_off, infinite, infinite_off)
+    loss_error = 2 * ULP * np.abs(y)
+    mass_error = ULP * (16 + 2 * np.abs(y)) + 2 * off
+    infinite = np.array([p_only, q_only]) / scale
+    infinite_error = infinite * (16 * ULP + 2 * off)
+    atoms = Atoms(y, q / scale, loss_error, mass_error, infinite, infinite_error)
     return DiscreteLoss(atoms)

@@ -92,7 +92,8 @@ def schedule_epsilon(
     sigma = np.atleast_1d(check.positive("noise_multiplier", noise_multiplier))
     orders = np.unique(as_orders(orders))
     delta = check.fraction("delta", delta)
-    with np.errstate(over="ignore"):  # refused below
+    # s = 1 / sigma^2, which is refused below if it overflows
+    with np.errstate(over="ignore"):
         s = np.maximum(sigma**-2.0, _TINIEST)
     epsilon_of = _composed(q, orders, delta, s)
     batch_shape = sigma.shape[:-1]
@@ -128,8 +129,8 @@ def _beyond(
         beyond = np.unique(np.minimum(beyond[beyond > 1], LARGEST_ORDER))
         # rounded up to about two hundred different entries
         block = -(-size // 200) or 1
-        ends = np.minimum(np.arange(size) // block * block + block, size) - 1
-        few = np.sort(s[index])[ends]
+        last_of_block = np.minimum(np.arange(size) // block * block + block, size) - 1
+        few = np.sort(s[index])[last_of_block]
         start = 0 if warning.is_last else beyond.size - 1
         epsilon_of = _composed(q, beyond, delta, few)
         best, epsilon = valley(epsilon_of(few), beyond.size, start)
@@ -159,7 +160,7 @@ def _composed(
     @cache
     def log_moment(i: int) -> Callable[[FloatArray, FloatArray], FloatArray]:
         alpha = float(orders[i])
-        if ends and alpha <= _TABLES and (of_log := table(q, alpha, *ends)):
+        if ends and alpha <= _TABLES and (of_log := log_log_spline(q, alpha, *ends)):
             return lambda _, log_s: np.exp(of_log(log_s))
         terms = kernels.moment_terms(q, alpha)
         return lambda s, _: kernels.map_log_moment(s, terms)
@@ -178,10 +179,10 @@ def _composed(
 
 
 @lru_cache(maxsize=512)
-def table(
+def log_log_spline(
     q: float, alpha: float, low: float, high: float
 ) -> Callable[[FloatArray], FloatArray] | None:
-    """Return ``ln A(q, s)`` at one order as a spline in ``ln s``; None if it is not accurate."""
+    """Return ``ln ln A(q, s)`` at one order as a spline in ``ln s``, s = 1 / sigma^2; None if it is not accurate."""
     from scipy.interpolate import PPoly, make_interp_spline  # slow to import
 
     terms = kernels.moment_terms(q, alpha)

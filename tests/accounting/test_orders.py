@@ -60,7 +60,7 @@ def test_a_long_schedule_is_the_sum_over_its_rounds(q, alpha, low, high):
     """By a table of the log-moment, which has eleven digits."""
     sigma = np.geomspace(low, high, 6000)
     ends = -2 * math.log(high), -2 * math.log(low)
-    assert schedules.table(q, alpha, *ends) is not None
+    assert schedules.log_log_spline(q, alpha, *ends) is not None
     found = accounting.schedule_epsilon(q, sigma, DELTA, [alpha])
     expected = math.fsum(accounting.rdp(q, sigma, alpha)) + gaussian_epsilon([], alpha)
     assert float(found.epsilon) == pytest.approx(expected, rel=1e-10)
@@ -70,7 +70,7 @@ def test_a_table_that_is_not_accurate_is_not_used():
     """At a rate of 1e-100 the log-moment of order 10.9 has a kink at sigma = 0.1465."""
     q, alpha, sigma = 1e-100, 10.9, 0.1465
     s = math.log(sigma**-2)
-    assert schedules.table(q, alpha, s - 1, s + 1) is None
+    assert schedules.log_log_spline(q, alpha, s - 1, s + 1) is None
     expected = exact.rdp(q, sigma, alpha)
     found = accounting.schedule_epsilon(q, np.full(6000, sigma), DELTA, [alpha])
     assert float(found.epsilon) == pytest.approx(
