@@ -55,7 +55,8 @@ def certify_regret(
     level = float(_LAW.level(budget))
     nodes = [0.0]  # from 0 to beyond the budget, denser near 0
     while nodes[-1] <= rounds * budget:
-        nodes.append(nodes[-1] + min(level / 45, 1 / 256 + nodes[-1] / 200))
+        step = min(level / 45, 1 / 256 + nodes[-1] / 200)
+        nodes.append(nodes[-1] + step)
     grid = np.array(nodes)
     above, below = floors.last_round(grid)
     price = float(floors.leaked(level))
@@ -84,16 +85,20 @@ class Floors:
         x = self.edges[:-1, None] + half * (1 + node)
         weight = half * mass * _LAW.cdf(x)
         cells = (weight * -leakage.slope(x)).sum(axis=1)
-        beyond = -leakage.slope(self.edges[-1]) * self.edges[-1]
+        last = self.edges[-1]
+        beyond = -leakage.slope(last) * last
         self.value = np.append(cells[::-1].cumsum()[::-1], 0.0) + beyond
         self.x = x[:2_000].ravel()
         self.weight = weight[:2_000].ravel()
+        # the integral's slope and curvature at the edges
         self.first, second = both_slopes(leakage, self.edges)
         H = _LAW.cdf(self.edges)
         self.density = H / self.edges**2
+        slope = self.first * H
         bend = second * H + self.first * self.density
         self.spline = scipy.interpolate.BPoly.from_derivatives(
-            self.edges, np.column_stack([self.value, self.first * H, bend])
+            self.edges,
+            np.column_stack([self.value, slope, bend]),
         )
         # the largest F'' from there on: it may rise
         self.second = np.maximum.accumulate(second[::-1])[::-1]
@@ -103,70 +108,102 @@ class Floors:
         x = np.maximum(level, self.edges[0])
         return self.spline(np.minimum(x, self.edges[-1]))
 
+    def largest_second(self, level: FloatArray) -> FloatArray:
+        """Return the largest F'' from each level on."""
+        return np.interp(level, self.edges, self.second)
+
     def last_round(self, b: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return bounds of E F(W + b), from above and below."""
         near = np.array([self.weight @ -self.F.slope(self.x + budget) for budget in b])
-        far = self.F(self.edges[2_000] + b)
+        end = self.edges[2_000]
+        far = self.F(end + b)  # beyond: at most this, and at least H times it
+        above = (1 + _ROUNDING) * (near + far)
+        below = (1 - _ROUNDING) * (near + _LAW.cdf(end) * far)
         bend = np.array([self.mean_curvature(budget) for budget in b[:-1]])
-        below = (1 - _ROUNDING) * (near + _LAW.cdf(self.edges[2_000]) * far)
-        return (1 + _ROUNDING) * (near + far), _lowered(below, bend, b)
+        return above, _lowered(below, bend, b)
 
     def mean_curvature(self, b: float) -> float:
         """Return E F''(W + b), or slightly more."""
-        second = np.interp(self.edges + b, self.edges, self.second)
+        second = self.largest_second(self.edges + b)
         return 1.001 * float(np.trapezoid(second * self.density, self.edges))
 
     def above(self, U: FloatArray, b: FloatArray, n: int, margin: float) -> FloatArray:
-        """Bound the policy's leakage over n rounds from above, given such a polygon for n - 1 rounds."""
+        """Bound the policy's leakage over n rounds from above, given such a polygon for n - 1 rounds.
+
+        Arrays of levels begin at the second node: with nothing left, the level is 0.
+        """
         h = np.diff(b)
-        m = n - 1 + margin * np.log(n)
-        x = np.append(0.0, _LAW.level(b[1:] / m))
-        H = _LAW.cdf(x[1:])
-        F = np.append(np.inf, self.F(x[1:]))
-        slope = np.append(-np.inf, self.F.slope(x[1:]))
-        # rate: H'/H
-        dx = np.append(np.inf, 1 / (m * H))
-        rate = np.append(np.inf, x[1:] ** -2.0)
-        bend = _DIP * (1 + dx[:-1]) ** 2 + _STEEP * rate[:-1] * dx[:-1] ** 2
         G = -np.diff(U) / h
-        under = np.maximum(-slope[1:-1] - G[1:], 0)
-        inner = under * rate[1:-1] / (m * (1 + m * H[:-1]))
-        over = np.maximum(G[1:] + slope[2:], 0)
-        two = over * rate[1:-1] / (1 + dx[2:]) / (1 + m * H[:-1]) ** 2
+        m = n - 1 + margin * np.log(n)
+        x = _LAW.level(b[1:] / m)
+        H = _LAW.cdf(x)
+        rate = x**-2.0  # H'/H
+        dx = 1 / (m * H)  # x'
+        slope = self.F.slope(x)
+
+        # the two terms of the curvature between nodes, but for the first cell: at x(b), and the one inside
+        grown = 1 + m * H[:-1]  # (1 + x')/x'
+        under = np.maximum(-slope[:-1] - G[1:], 0)
+        at_end = under * rate[:-1] / (m * grown)
+        over = np.maximum(G[1:] + slope[1:], 0)
+        inside = over * rate[:-1] / (1 + dx[1:]) / grown**2
+
+        # above |d^2/dbeta^2 H(x(beta) + beta - b)|: the trapezoids' remainder
+        bend = _DIP * (1 + dx[:-1]) ** 2 + _STEEP * rate[:-1] * dx[:-1] ** 2
+        F = self.F(x)
+        image, inside = _image(
+            U[1:],
+            x,
+            F,
+            self.leaked(x),
+            bend,
+            np.append(inside, 0),
+            b[1:],
+        )
+
+        # floors below z leave less than the first step
+        z = x[0] + b[1] - b[1:]
+        short = z > 0
+        z = z[short]
+        spent = U[0] - F[0] - U[1] + self.F(z)
+        gain = _LAW.cdf(z) * spent
+        image[short] += gain + self.value[0] - self.leaked(z)
         # the level below which |F'| exceeds the first slope
         cheap = np.searchsorted(self.first, -G[0])
-        least = min(self.edges[max(cheap - 1, 0)], x[1])
-        first = max(G[0] + slope[1], 0) / least**2 / (1 + dx[1])
-        beyond = self.leaked(x)
-        two = np.concatenate([[0], two, [0]])
-        image, largest = _image(U, x, F, beyond, bend, two, b)
-        z = x[1] + b[1] - b[1:]  # the floor below which less than a step is left
-        short = np.flatnonzero(z > 0) + 1
-        z = z[z > 0]
-        gain = _LAW.cdf(z) * (U[0] - F[1] - U[1] + self.F(z))
-        image[short] += gain + self.value[0] - self.leaked(z)
-        image[0] = n * self.value[0] * (1 + _ROUNDING)
-        largest[short] = np.maximum(largest[short], first)
-        need = np.append(np.inf, (inner + largest[1:-1]) * h[1:] ** 2 / 8)
-        need = np.minimum(need, np.maximum(image[:-1] - image[1:], 0))
-        return _convex(image + _at_nodes(need), b)
+        least = min(self.edges[max(cheap - 1, 0)], x[0])
+        first = max(G[0] + slope[0], 0) / least**2 / (1 + dx[0])
+        inside[short] = np.maximum(inside[short], first)
+
+        # with nothing left, every round leaks E F(W)
+        image = np.append(n * self.value[0] * (1 + _ROUNDING), image)
+        lift = (at_end + inside[:-1]) * h[1:] ** 2 / 8
+        fall = np.maximum(-np.diff(image), 0)  # a decreasing function needs no more
+        lift = np.minimum(np.append(np.inf, lift), fall)
+        return _convex(image + _at_nodes(lift), b)
 
     def below(self, U: FloatArray, b: FloatArray) -> FloatArray:
         """Bound the least leakage over n rounds from below, given such a polygon for n - 1 rounds."""
-        price = np.maximum(-np.diff(U) / np.diff(b), 1e-300)
-        start = np.interp(-price, self.first, self.edges)
-        x = level_of(price, start, self.F.terms)
-        second = np.interp(x, self.edges, self.second) * 1.001
-        beyond = np.append(self.value[0], self.leaked(x))
-        image, bend = _least(U, x, self.F(x), second, beyond, b)
+        G = np.maximum(-np.diff(U) / np.diff(b), 1e-300)
+        start = np.interp(-G, self.first, self.edges)
+        x = level_of(G, start, self.F.terms)
+        image, bend = _least(
+            U,
+            x,
+            self.F(x),
+            self.largest_second(x) * 1.001,
+            np.append(self.value[0], self.leaked(x)),
+            b,
+        )
         # floors at which all is spent: |F'(W + b)| H(W) in steps
         for k in np.flatnonzero(x[0] > b[:-1]):
             W = np.linspace(0, x[0] - b[k], 257)[1:]
+            H = _LAW.cdf(W)
+            level = W + b[k]
             if k:  # with nothing left the node has all of it
-                image[k] += np.sum(_LAW.cdf(W[:-1]) * -np.diff(self.F(W + b[k])))
-            second = np.interp(W[:-1] + b[k], self.edges, self.second)
-            bend[k] += np.sum(second * np.diff(_LAW.cdf(W))) * 1.001
-            bend[k] += second[0] * _LAW.cdf(W[0])
+                image[k] += np.sum(H[:-1] * -np.diff(self.F(level)))
+            second = self.largest_second(level[:-1])
+            bend[k] += np.sum(second * np.diff(H)) * 1.001
+            bend[k] += second[0] * H[0]
         return _lowered(image, bend[:-1], b)
 
 
@@ -200,22 +237,26 @@ def _below(w):
 
 
 @njit(cache=True, nogil=True)
-def _image(U, x, F, Phi, bend, two, b):
-    """Return the policy's recursion at the nodes from the second on, but for the first cell; the largest ``two``."""
+def _image(U, x, F, Lambda, bend, inside, b):
+    """Return the policy's recursion at the nodes from the second on, but for the first cell; the largest ``inside``.
+
+    The latter is over the cells in which a round from each node may end.
+    """
     out = np.empty(x.size)
     largest = np.zeros(x.size)
-    for k in range(1, x.size):
-        total = U[k] + Phi[k]
-        largest[k] = two[k]
+    for k in range(x.size):
+        total = U[k] + Lambda[k]
         size = total
+        largest[k] = inside[k]
         upper = _below(x[k])
-        for i in range(k - 1, 0, -1):
+        for i in range(k - 1, -1, -1):
             if x[i + 1] + b[i + 1] - b[k] <= 0:
                 break
-            largest[k] = max(largest[k], two[i])
+            largest[k] = max(largest[k], inside[i])
             lower = _below(x[i] + b[i] - b[k])
-            above = (b[i + 1] - b[i]) ** 2 / 12 * bend[i]
-            mean = min(upper, (upper + lower) / 2 + above)
+            # the mean of H over the cell, by a trapezoid and its remainder
+            remainder = (b[i + 1] - b[i]) ** 2 / 12 * bend[i]
+            mean = min(upper, (upper + lower) / 2 + remainder)
             total += (F[i] + U[i] - F[i + 1] - U[i + 1]) * mean
             size += (F[i] + U[i]) * mean
             upper = lower
@@ -224,12 +265,12 @@ def _image(U, x, F, Phi, bend, two, b):
 
 
 @njit(cache=True, nogil=True)
-def _least(U, x, F, second, Phi, b):
+def _least(U, x, F, second, Lambda, b):
     """Return the optimum's recursion and a bound on its curvature, but for floors at which all is spent."""
     out = np.empty(U.size)
     bend = np.zeros(U.size)
     for k in range(U.size):
-        total = U[k] + Phi[k]
+        total = U[k] + Lambda[k]
         size = total
         if 0 < k < x.size:  # floors that begin to spend between this node and the next
             bend[k] = second[k - 1] * (_below(x[k]) - _below(x[k - 1]))
@@ -242,8 +283,8 @@ def _least(U, x, F, second, Phi, b):
             upper = _below(z)
             lower = _below(a)
             width = min(z - a, z)
-            mean = (upper + lower) / 2
-            if a < 0.5:
+            mean = (upper + lower) / 2  # of H over these floors, or less
+            if a < 0.5:  # where H is convex, it is below its chord
                 mean = max(lower, mean - _BEND * width * width / 12)
             slope = (U[i] - U[i + 1]) / (b[i + 1] - b[i])
             total += slope * width * mean
@@ -278,11 +319,14 @@ def hull(values: FloatArray, b: FloatArray) -> FloatArray:
     count = 0
     for k in range(values.size):
         while count > 1:
-            i, j = corners[count - 2], corners[count - 1]
-            slope = (values[j] - values[i]) / (b[j] - b[i])
-            if slope < (values[k] - values[j]) / (b[k] - b[j]):
+            i = corners[count - 2]
+            j = corners[count - 1]
+            before = (values[j] - values[i]) / (b[j] - b[i])
+            after = (values[k] - values[j]) / (b[k] - b[j])
+            if before < after:
                 break
             count -= 1
         corners[count] = k
         count += 1
-    return np.interp(b, b[corners[:count]], values[corners[:count]])
+    corners = corners[:count]
+    return np.interp(b, b[corners], values[corners])
