@@ -5,8 +5,7 @@ import math
 import numpy as np
 from scipy.special import ndtr
 
-_ROOT = math.sqrt(2 * math.pi)
-_GAUSS = np.polynomial.legendre.leggauss(24)
+_NODE, _MASS = np.polynomial.legendre.leggauss(24)
 
 
 def two_round_delta(
@@ -26,19 +25,31 @@ def two_round_delta(
     if strike <= (1 - q) ** 2:  # y_1 y_2 is never less
         return 0.0
     s1, s2 = (float(sigma) ** -2 for sigma in noise_multiplier)
-    root = math.sqrt(s2)
+    root1 = math.sqrt(s1)
+    root2 = math.sqrt(s2)
 
-    # beyond it every e^{L_1} counts, and below it the price bends
-    end = (math.log((strike / (1 - q) - 1 + q) / q) + s2 / 2) / root
-    near = end - np.geomspace(1e-6, 20 + root, 50)
-    edges = np.r_[near, end, np.arange(-10, 10 + root, 0.25)]
+    # L_2 = root2 x - s2 / 2 for a normal x; beyond this x every e^{L_1} counts, and below it the price bends
+    certain = (strike / (1 - q) - 1 + q) / q
+    end = (math.log(certain) + s2 / 2) / root2
+    near = end - np.geomspace(1e-6, 20 + root2, 50)
+    coarse = np.arange(-10, 10 + root2, 0.25)
+    edges = np.r_[near, end, coarse]
     edges = np.unique(np.clip(edges, -10, end))
+
+    # below the end: the call's price, by Gauss's rule between the edges
     half = np.diff(edges)[:, None] / 2
-    x = edges[:-1, None] + half * (1 + _GAUSS[0])
-    y = 1 - q + q * np.exp(root * x - s2 / 2)
+    x = edges[:-1, None] + half * (1 + _NODE)
+    weight = half * _MASS * np.exp(-x * x / 2) / math.sqrt(math.tau)
+    y = 1 - q + q * np.exp(root2 * x - s2 / 2)
     k = np.maximum((strike / y - 1 + q) / q, 1e-300)
-    d = (s1 / 2 - np.log(k)) / math.sqrt(s1)
-    price = ndtr(d) - k * ndtr(d - math.sqrt(s1))
-    inner = (half * _GAUSS[1] * np.exp(-x * x / 2) / _ROOT * q * y * price).sum()
-    call = inner + (1 - q - strike) * ndtr(-end) + q * ndtr(root - end)
-    return float(math.exp(epsilon) * (call - 1 + strike) if removed else call)
+    d = (s1 / 2 - np.log(k)) / root1
+    price = ndtr(d) - k * ndtr(d - root1)
+    call = (weight * q * y * price).sum()
+
+    # beyond it: the mean of y_2 - K, as y_1 has the mean 1
+    call += (1 - q - strike) * ndtr(-end)
+    call += q * ndtr(root2 - end)
+    if not removed:
+        return float(call)
+    put = call - 1 + strike
+    return float(math.exp(epsilon) * put)
