@@ -51,18 +51,30 @@ class Training(NamedTuple):
         r""":math:`f(\boldsymbol\theta_0) - f^\star`."""
         return float(self.problem.loss(self.start)) - self.problem.constants.f_star
 
+    @property
+    def sampling_rate(self) -> float:
+        """:math:`q = B/n`."""
+        return self.batch_size / self.dataset_size
+
+    @property
+    def averaged(self) -> float:
+        """:math:`MB`, the samples that a signal averages."""
+        return len(self.problem.targets) * self.batch_size
+
     def signal_moment(self) -> SignalMoment:
         """Return :math:`D_1` and :math:`D_2` for uncorrelated samples."""
-        averaged = len(self.problem.targets) * self.batch_size
-        return SignalMoment.uncorrelated(self.problem.constants, averaged)
+        return SignalMoment.uncorrelated(self.problem.constants, self.averaged)
 
     def moments(self, model: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         r"""Return :math:`\lVert\nabla f\rVert^2`, and each device's :math:`\lVert\nabla f_m\rVert^2, v_m`."""
-        u = model - self.problem.targets
-        S = self.problem.feature_variance
+        problem = self.problem
+        u = model - problem.targets
+        S = problem.feature_variance
+        error = np.sum(S * u**2, axis=-1) + problem.label_noise**2
+        g2 = _square(problem.gradient(model))
         h2 = _square(S * u)
-        v = h2 + (np.sum(S * u**2, axis=-1) + self.problem.label_noise**2) * S.sum()
-        return _square(self.problem.gradient(model)), h2, v
+        v = h2 + error * S.sum()
+        return g2, h2, v
 
     def exact_squares(self, noise_split: ArrayLike | None = None) -> FloatArray:
         r"""Return the exact :math:`\mathbb E\lVert\nabla f(\boldsymbol\theta_t)\rVert^2` on fresh samples, shape (T,).
@@ -71,20 +83,22 @@ class Training(NamedTuple):
         (:eq:`eq:ls-recursion`); its diagonal is closed, because :math:`\mathbf S` is diagonal.  The axes get equal
         shares of the noise energy, or ``noise_split``.
         """
-        problem, start, learning_rate, noise_energy, B, n = self
+        problem = self.problem
+        rate = self.learning_rate
         s = problem.feature_variance
         spread = np.mean((problem.targets - problem.minimiser) ** 2, axis=0)
         split = 1 / s.size if noise_split is None else np.asarray(noise_split)
-        second = (start - problem.minimiser) ** 2
+        second = (self.start - problem.minimiser) ** 2
         out = []
-        for w in noise_energy:
+        for w in self.noise_energy:
             out.append(np.sum(s**2 * second))
             local = second + spread  # the mean over devices of E (theta - tau_m)^2
             sample_noise = s * np.sum(s * local) + s**2 * local
             sample_noise += problem.label_noise**2 * s
-            sampling = (1 - B / n) * s**2 * local + sample_noise
-            added = sampling / (len(problem.targets) * B) + w / 2 * split
-            second = (1 - learning_rate * s) ** 2 * second + learning_rate**2 * added
+            batch_noise = (1 - self.sampling_rate) * s**2 * local
+            sampling = (batch_noise + sample_noise) / self.averaged
+            added = sampling + w / 2 * split
+            second = (1 - rate * s) ** 2 * second + rate**2 * added
         return np.array(out)
 
     def exact(self, noise_split: ArrayLike | None = None) -> float:
@@ -93,9 +107,11 @@ class Training(NamedTuple):
 
     def paper(self) -> ConvergenceBound:
         """Return the right side of :prf:ref:`thm-convergence`."""
-        constants = self.problem.constants
         return convergence_bound(
-            self.noise_energy, self.learning_rate, self.initial_gap, constants
+            self.noise_energy,
+            self.learning_rate,
+            self.initial_gap,
+            self.problem.constants,
         )
 
     def nearly_exact(self, **others: Any) -> ConvergenceBound:
@@ -110,14 +126,18 @@ class Training(NamedTuple):
             "mean_curvature": variance.mean(),
         }
         return nearly_exact_bound(
-            self.noise_energy, self.learning_rate, self.initial_gap, **own | others
+            self.noise_energy,
+            self.learning_rate,
+            self.initial_gap,
+            **own | others,
         )
 
     def halved(self) -> float:
         """Return the right side of :prf:ref:`thm-sharper`, with 1/2 for the bracket and the largest curvature."""
         L = self.problem.constants.smoothness
         c = self.signal_moment().bracket(self.learning_rate, L)
-        return float(2 * c * self.nearly_exact(mean_curvature=L).total)
+        bound = self.nearly_exact(mean_curvature=L)
+        return float(2 * c * bound.total)
 
     def rounds(
         self,
@@ -130,18 +150,26 @@ class Training(NamedTuple):
         :math:`\mathbf s_t` is that of :eq:`eq:decomposition` with Poisson batches (:eq:`eq:averaging`).  ``data`` are
         features (runs or 1, M, n, d) and labels that *every* round uses; without them every round draws new ones.
         """
-        problem, start, learning_rate, noise_energy, B, n = self
-        M, d = problem.targets.shape
-        model = np.tile(start, (runs, 1))
-        for w in noise_energy:
-            features, labels = problem.draw(rng, runs, n) if data is None else data
+        n = self.dataset_size
+        M, d = self.problem.targets.shape
+        model = np.tile(self.start, (runs, 1))
+        for w in self.noise_energy:
+            now = self.problem.draw(rng, runs, n) if data is None else data
+            features, labels = now
             residual = (features @ model[:, None, :, None])[..., 0] - labels
-            batch = rng.random(residual.shape) < B / n
-            weighted = np.stack([batch * residual / (M * B), residual / (M * n)])
-            signal, full = (weighted[..., None, :] @ features)[..., 0, :].sum(axis=2)
-            yield Round(model, signal, full)
+            batch = rng.random(residual.shape) < self.sampling_rate
+            # both averages of gradients x (x' theta - y) in one product
+            weighted = np.stack(
+                [
+                    batch * residual / self.averaged,
+                    residual / (M * n),
+                ]
+            )
+            local = (weighted[..., None, :] @ features)[..., 0, :]
+            signal, full_gradient = local.sum(axis=2)
+            yield Round(model, signal, full_gradient)
             noise = np.sqrt(w / (2 * d)) * rng.standard_normal(model.shape)
-            model = model - learning_rate * (signal + noise)
+            model = model - self.learning_rate * (signal + noise)
 
     def squared_gradients(self, rng: np.random.Generator, runs: int) -> FloatArray:
         """Squared norm of the true gradient in every round of ``runs`` simulated trainings, shape (runs, T)."""
@@ -149,17 +177,25 @@ class Training(NamedTuple):
         return _square(self.problem.gradient(models))
 
 
-def example(
-    rounds: int = 1000, rate: float = 0.02, energy: float = 5.0, spread: float = 0.15
-) -> Training:
+def example(rate: float = 0.02, spread: float = 0.15) -> Training:
     """Train five devices with 20 samples and batches of 4, on five features (:ref:`sec-convergence-example`).
 
-    ``energy`` is the noise energy of every round, and ``spread`` says how much the devices' targets differ.
+    ``spread`` says how much the devices' targets differ.
     """
     deviation = np.random.default_rng(0).standard_normal((5, 5))
-    targets = 0.3 + spread * (deviation - deviation.mean(axis=0))
-    problem = LeastSquares(np.array([1, 1, 0.8, 0.6, 0.5]), targets, label_noise=0.3)
-    return Training(problem, np.zeros(5), rate, np.full(rounds, energy), 4, 20)
+    problem = LeastSquares(
+        feature_variance=np.array([1, 1, 0.8, 0.6, 0.5]),
+        targets=0.3 + spread * (deviation - deviation.mean(axis=0)),
+        label_noise=0.3,
+    )
+    return Training(
+        problem,
+        start=np.zeros(5),
+        learning_rate=rate,
+        noise_energy=np.full(1000, 5.0),
+        batch_size=4,
+        dataset_size=20,
+    )
 
 
 def step_moments(
@@ -169,36 +205,52 @@ def step_moments(
 
     The first noise energy of the training counts.  Each of the ``runs`` rounds has fresh samples.
     """
-    problem, _, _, energies, B, n = training
-    M, d = problem.targets.shape
-    w = energies[0]
-    features, labels = problem.draw(rng, runs, n)
-    sample = features * (features @ model - labels)[..., None]
+    problem = training.problem
+    d = problem.feature_variance.size
+    w = training.noise_energy[0]
+    B = training.batch_size
+
+    # the sample gradients, and the sample noise z in them
+    features, labels = problem.draw(rng, runs, training.dataset_size)
+    sample = _sample_gradients(features, labels, model)
     local = problem.feature_variance * (model - problem.targets)
     z = sample - local[:, None, :]
-    batch = rng.random((runs, M, n)) < B / n
+    z2 = _square(z)
+
+    # the two parts of the signal: the sizes of the batches, and the sample noise
+    batch = rng.random(z2.shape) < training.sampling_rate
     count = batch.sum(axis=-1)
     p = (count[..., None] / B * local).mean(axis=1)
     xi = (np.einsum("rmi,rmid->rmd", batch, z) / B).mean(axis=1)
     signal = p + xi
-    noise = np.sqrt(w / (2 * d)) * rng.standard_normal((runs, d))
+    noise = np.sqrt(w / (2 * d)) * rng.standard_normal(signal.shape)
+    within = (count * np.einsum("rmi,rmi->rm", batch, z2)).mean(axis=1) / B**2
+
+    # the exact values
     gradient = problem.gradient(model)
     g2, h2, v = training.moments(model)
-    k2 = 1 + (1 - B / n) / B
-    averaged = M * B
-    within = (count * np.einsum("rmi,rmi->rm", batch, _square(z))).mean(axis=1) / B**2
+    averaged = training.averaged
+    rest = 1 - training.sampling_rate
+    k2 = 1 + rest / B
+    from_batches = rest * h2.mean()
+    from_samples = v.mean()
     return {
         "squared batch size / B²": ((count**2 / B**2).mean(axis=1), k2),
-        "sample noise": (_square(z).mean(axis=(1, 2)), v.mean()),
+        "sample noise": (z2.mean(axis=(1, 2)), from_samples),
         "⟨∇f, s + ñ⟩": ((signal + noise) @ gradient, float(g2)),
         "cross term of p and ξ": (np.sum(p * xi, axis=-1), 0.0),
-        "‖p‖²": (_square(p), g2 + (1 - B / n) * h2.mean() / averaged),
-        "‖ξ‖²": (_square(xi), v.mean() / averaged),
-        "Cauchy-Schwarz sum": (within, k2 * v.mean()),
+        "‖p‖²": (_square(p), g2 + from_batches / averaged),
+        "‖ξ‖²": (_square(xi), from_samples / averaged),
+        "Cauchy-Schwarz sum": (within, k2 * from_samples),
         "cross term of s and ñ": (np.sum(signal * noise, axis=-1), 0.0),
         "‖ñ‖²": (_square(noise), w / 2),
-        "‖s‖²": (_square(signal), g2 + ((1 - B / n) * h2.mean() + v.mean()) / averaged),
+        "‖s‖²": (_square(signal), g2 + (from_batches + from_samples) / averaged),
     }
+
+
+def _sample_gradients(features, labels, model):
+    """Return the gradient of the loss of every sample."""
+    return features * (features @ model - labels)[..., None]
 
 
 def _square(vector):
@@ -222,8 +274,10 @@ def relative_bias(
     bottom = _square(true)
     size = bottom.mean(axis=1)
     estimate = top.mean(axis=1) / size
+    # the error of a ratio of means, to first order
     apart = top - estimate[:, None] * bottom
-    return estimate, apart.std(axis=1, ddof=1) / (math.sqrt(runs) * size)
+    error = apart.std(axis=1, ddof=1) / (math.sqrt(runs) * size)
+    return estimate, error
 
 
 def reuse_left_side(samples: int, rounds: NDArray[np.int64]) -> FloatArray:
@@ -235,8 +289,9 @@ def reuse_left_side(samples: int, rounds: NDArray[np.int64]) -> FloatArray:
     T = rounds
     rate = 1 / np.sqrt(T)
     x = 1 - rate
-    sums = 2 * (1 - x**T) / (rate * T) - (1 - x ** (2 * T)) / ((1 - x**2) * T)
-    return (1 - sums) / samples
+    linear = 2 * (1 - x**T) / (rate * T)
+    square = (1 - x ** (2 * T)) / ((1 - x**2) * T)
+    return (1 - (linear - square)) / samples
 
 
 def reuse_breaks(samples: int, batch_second_moment: float) -> int:
@@ -245,9 +300,12 @@ def reuse_breaks(samples: int, batch_second_moment: float) -> int:
     Beyond :math:`(k^2 n + 2)^2` they do so surely; below, every :math:`T` is tried.
     """
     k2 = batch_second_moment
-    T = np.arange(4, math.ceil((k2 * samples + 2) ** 2) + 1)
-    holds = np.flatnonzero(reuse_left_side(samples, T) <= k2 / np.sqrt(T))
-    return int(T[holds[-1]]) + 1 if holds.size else int(T[0])
+    last = math.ceil((k2 * samples + 2) ** 2)
+    T = np.arange(4, last + 1)
+    bound = k2 / np.sqrt(T)
+    holds = T[reuse_left_side(samples, T) <= bound]
+    # where none holds, all from 4 on break it
+    return int(holds.max(initial=3)) + 1
 
 
 def server_decay(zeta: float, variance: float = 0.99) -> int:
@@ -269,7 +327,8 @@ def server_decay(zeta: float, variance: float = 0.99) -> int:
     first = 1 - rest - push
 
     def total(T):
-        decaying = first * (1 - keep**T) / (1 - keep) + push * (1 - 0.75**T) / 0.25
+        decaying = first * (1 - keep**T) / (1 - keep)
+        decaying += push * (1 - 0.75**T) / 0.25
         return float(T * rest + decaying)
 
     return bisect.bisect_left(range(10**15), True, key=lambda T: total(T) > 4)
@@ -287,8 +346,8 @@ def used_power(
 
     40,000 samples stand for the law of each device; the batch size and the sampling rate are those of all devices.
     """
-    (features,), (labels,) = problem.draw(rng, 1, 40_000)
-    gradients = features * (features @ model - labels)[..., None]
+    features, labels = problem.draw(rng, 1, 40_000)
+    gradients = _sample_gradients(features[0], labels[0], model)
     norm = np.linalg.norm(gradients, axis=-1, keepdims=True)
     gradients *= np.minimum(1, clip_norm / norm)
     mean = _square(gradients.mean(axis=1))

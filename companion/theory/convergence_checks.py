@@ -37,12 +37,11 @@ def signal_bounds(training: Training, model: FloatArray) -> dict[str, Real]:
     Name of the step to the bound after it, from the paper's to the exact value of :prf:ref:`prop-second-moment`, in
     falling order.
     """
-    problem, _, _, _, B, n = training
-    _, A1, A2, C1, C2, _ = problem.constants
+    _, A1, A2, C1, C2, _ = training.problem.constants
     g2, h2, v = training.moments(model)
-    rest = 1 - B / n
-    psi = 1 / (len(v) * B)
-    k2 = 1 + rest / B
+    rest = 1 - training.sampling_rate
+    psi = 1 / training.averaged
+    k2 = 1 + rest / training.batch_size
     similar = (C1 + 1) * g2 + C2
     return {
         "the paper": 4 * (A1 + 1) * similar + 2 * A2,
@@ -60,9 +59,9 @@ def over_exact(training: Training) -> dict[str, Real]:
     ``shorter form`` is :prf:ref:`thm-sharper`, and ``nearly exact`` :prf:ref:`thm-nearly-exact`: this also for the
     paper's assumptions alone, and with :math:`L` in the place of :math:`\operatorname{tr}\mathbf H/d`.
     """
-    _, _, _, _, B, n = training
     constants = training.problem.constants
-    alone = SignalMoment.any_samples(constants, 1 + (1 - B / n) / B)
+    k2 = 1 + (1 - training.sampling_rate) / training.batch_size
+    alone = SignalMoment.any_samples(constants, k2)
     bounds = {
         "the paper's": training.paper().total,
         "shorter form": training.halved(),
@@ -175,8 +174,9 @@ class FixedData(NamedTuple):
 
 def fixed_data(training: Training, rng: np.random.Generator, runs: int) -> FixedData:
     """Draw data once, train on them again and again from the zero model, and compare with both theorems."""
-    problem, _, rate, energy, B, n = training
-    data = problem.draw(rng, 1, n)
+    energy = training.noise_energy
+    rate = training.learning_rate
+    data = training.problem.draw(rng, 1, training.dataset_size)
     features = data[0][0]
     labels = data[1][0]
     constants = empirical_constants(features, labels)
@@ -186,12 +186,14 @@ def fixed_data(training: Training, rng: np.random.Generator, runs: int) -> Fixed
     mean, half = mean_interval(np.sum(gradients**2, axis=-1).mean(axis=1))
     hessian = np.einsum("mid,mie->de", features, features) / labels.size
     paper = convergence_bound(energy, rate, gap, constants)
+    # the samples that a signal averages, more as a batch has a part of the data only
+    averaged = training.averaged / (1 - training.sampling_rate)
     near = nearly_exact_bound(
         energy,
         rate,
         gap,
         smoothness=np.linalg.eigvalsh(hessian).max(),
-        signal=SignalMoment.uncorrelated(constants, len(labels) * B / (1 - B / n)),
+        signal=SignalMoment.uncorrelated(constants, averaged),
         mean_curvature=np.trace(hessian) / len(hessian),
     )
     return FixedData(constants, gap, mean, half, paper.total, near.total)
