@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from opacus.accountants import RDPAccountant
-from optimum_by_cvxpy import optimum_by_cvxpy
 from scipy import optimize
 
 from adascale import Problem, Scenario, accounting, channel, policies, presets, tuning
 from adascale.comparison import leakage_table
 from adascale.runs.provenance import write_provenance
 from companion.methods import METHODS
+from companion.theory.optimum_by_cvxpy import optimum_by_cvxpy
 
 MNIST = Scenario.mnist()
 BUDGETS = {name: np.array(presets.load(name).levels) for name in ("mnist", "cifar10")}
