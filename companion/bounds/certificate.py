@@ -148,15 +148,16 @@ class Floors:
         over = np.maximum(G[1:] + slope[1:], 0)
         inside = over * rate[:-1] / (1 + dx[1:]) / grown**2
 
-        # above |d^2/dbeta^2 H(x(beta) + beta - b)|: the trapezoids' remainder
+        # H(x(beta) + beta - b) by trapezoids, and its largest second derivative in beta
         bend = _DIP * (1 + dx[:-1]) ** 2 + _STEEP * rate[:-1] * dx[:-1] ** 2
+        remainder = h[1:] ** 2 / 12 * bend
         F = self.F(x)
         image, inside = _image(
             U[1:],
             x,
             F,
             self.leaked(x),
-            bend,
+            remainder,
             np.append(inside, 0),
             b[1:],
         )
@@ -188,6 +189,7 @@ class Floors:
         x = level_of(G, start, self.F.terms)
         image, bend = _least(
             U,
+            G,
             x,
             self.F(x),
             self.largest_second(x) * 1.001,
@@ -237,7 +239,7 @@ def _below(w):
 
 
 @njit(cache=True, nogil=True)
-def _image(U, x, F, Lambda, bend, inside, b):
+def _image(U, x, F, Lambda, remainder, inside, b):
     """Return the policy's recursion at the nodes from the second on, but for the first cell; the largest ``inside``.
 
     The latter is over the cells in which a round from each node may end.
@@ -254,9 +256,8 @@ def _image(U, x, F, Lambda, bend, inside, b):
                 break
             largest[k] = max(largest[k], inside[i])
             lower = _below(x[i] + b[i] - b[k])
-            # the mean of H over the cell, by a trapezoid and its remainder
-            remainder = (b[i + 1] - b[i]) ** 2 / 12 * bend[i]
-            mean = min(upper, (upper + lower) / 2 + remainder)
+            # of H over the cell, or more
+            mean = min(upper, (upper + lower) / 2 + remainder[i])
             total += (F[i] + U[i] - F[i + 1] - U[i + 1]) * mean
             size += (F[i] + U[i]) * mean
             upper = lower
@@ -265,7 +266,7 @@ def _image(U, x, F, Lambda, bend, inside, b):
 
 
 @njit(cache=True, nogil=True)
-def _least(U, x, F, second, Lambda, b):
+def _least(U, G, x, F, second, Lambda, b):
     """Return the optimum's recursion and a bound on its curvature, but for floors at which all is spent."""
     out = np.empty(U.size)
     bend = np.zeros(U.size)
@@ -286,8 +287,7 @@ def _least(U, x, F, second, Lambda, b):
             mean = (upper + lower) / 2  # of H over these floors, or less
             if a < 0.5:  # where H is convex, it is below its chord
                 mean = max(lower, mean - _BEND * width * width / 12)
-            slope = (U[i] - U[i + 1]) / (b[i + 1] - b[i])
-            total += slope * width * mean
+            total += G[i] * width * mean
             size += U[i] * mean
             bend[k] += second[i] * (upper - lower)
             if i > 0 and a > 0:  # node i is left, at levels between x[i - 1] and x[i]
@@ -305,7 +305,8 @@ def _convex(values, b):
     """Return the values, raised from the right until their polygon is convex."""
     for k in range(values.size - 3, -1, -1):
         slope = (values[k + 1] - values[k + 2]) / (b[k + 2] - b[k + 1])
-        values[k] = max(values[k], values[k + 1] + slope * (b[k + 1] - b[k]))
+        extended = values[k + 1] + slope * (b[k + 1] - b[k])
+        values[k] = max(values[k], extended)
     return values
 
 
