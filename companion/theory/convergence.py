@@ -177,10 +177,12 @@ class Training(NamedTuple):
         return _square(self.problem.gradient(models))
 
 
-def example(rate: float = 0.02, spread: float = 0.15) -> Training:
+def example(
+    rounds: int = 1000, rate: float = 0.02, energy: float = 5.0, spread: float = 0.15
+) -> Training:
     """Train five devices with 20 samples and batches of 4, on five features (:ref:`sec-convergence-example`).
 
-    ``spread`` says how much the devices' targets differ.
+    ``energy`` is the noise energy of every round, and ``spread`` says how much the devices' targets differ.
     """
     deviation = np.random.default_rng(0).standard_normal((5, 5))
     problem = LeastSquares(
@@ -192,7 +194,7 @@ def example(rate: float = 0.02, spread: float = 0.15) -> Training:
         problem,
         start=np.zeros(5),
         learning_rate=rate,
-        noise_energy=np.full(1000, 5.0),
+        noise_energy=np.full(rounds, energy),
         batch_size=4,
         dataset_size=20,
     )
