@@ -122,10 +122,15 @@ class Floors:
         bend = np.array([self.mean_curvature(budget) for budget in b[:-1]])
         return above, _lowered(below, bend, b)
 
-    def mean_curvature(self, b: float) -> float:
-        """Return E F''(W + b), or slightly more."""
-        second = self.largest_second(self.edges + b)
-        return 1.001 * float(np.trapezoid(second * self.density, self.edges))
+    def mean_curvature(self, b: float, most: float = np.inf) -> float:
+        """Return the mean of F''(W + b) over floors up to ``most``, or slightly more.
+
+        Floors below the first edge, a share of e^-60, are in the allowance for rounding.
+        """
+        end = np.searchsorted(self.edges, most) + 1
+        edges = self.edges[:end]
+        second = self.largest_second(edges + b)
+        return 1.001 * float(np.trapezoid(second * self.density[:end], edges))
 
     def above(self, U: FloatArray, b: FloatArray, n: int, margin: float) -> FloatArray:
         """Bound the policy's leakage over n rounds from above, given such a polygon for n - 1 rounds.
@@ -205,7 +210,7 @@ class Floors:
                 image[k] += np.sum(H[:-1] * -np.diff(self.F(level)))
             second = self.largest_second(level[:-1])
             bend[k] += np.sum(second * np.diff(H)) * 1.001
-            bend[k] += second[0] * H[0]
+            bend[k] += self.mean_curvature(b[k], W[0])
         return _lowered(image, bend[:-1], b)
 
 
