@@ -120,20 +120,3 @@ def test_nearly_exact_bound_is_never_above_the_paper_s(share, L, A1, A2, C1):
         assert float(getattr(new, name)) <= float(getattr(paper, name)) * (1 + 1e-12)
     # its rates reach four times as far
     assert float(signal.bracket(4 * limit, L)) == pytest.approx(0, abs=1e-12)
-
-
-def second_moment_of_all_batches(sample, q):
-    """E||s||^2 for fixed samples (M, n, d) and batches of each device's own, exactly."""
-    M, n, _ = sample.shape
-    mean = sample.mean(axis=(0, 1))
-    spread = np.sum(sample**2) / M**2
-    return mean @ mean + (1 - q) / q * spread / n**2
-
-
-@given(st.integers(1, 6), st.integers(1, 9), st.floats(0.01, 1), st.integers(0, 99))
-def test_bounded_samples_need_no_constants(M, n, q, seed):
-    rng = np.random.default_rng(seed)
-    sample = rng.standard_normal((M, n, 3)) + 3 * rng.standard_normal((M, 1, 3))
-    sample *= 2 / np.maximum(2, np.linalg.norm(sample, axis=-1, keepdims=True))
-    limit = np.sum(sample.mean(axis=(0, 1)) ** 2) + 2**2 / (M * q * n)
-    assert second_moment_of_all_batches(sample, q) <= limit * (1 + 1e-12)
