@@ -97,7 +97,7 @@ class Reading:
 
     @property
     def wanted(self) -> dict[str, str] | None:
-        """The columns to read: from their names in the file, in lower case, to their names here; None for all."""
+        """The columns to read, by their names in the file in lower case, and their names here; None for all."""
         if self.columns is None:
             return None
         pairs = [pair.rpartition("=") for pair in self.columns.casefold().split(",")]
