@@ -54,7 +54,7 @@ class Method:
     """
 
     builder: Callable[["Method", Known], Policy]
-    """A function that builds the policy of the method from what is known; one of a module, so that it can be pickled."""
+    """A function that builds the policy from what is known; one of a module, so that it can be pickled."""
     policy: type[Policy] = Policy
     """The class of the policy; the base class if only ``builder`` knows."""
     fixed: Arguments = field(default_factory=dict)
