@@ -221,7 +221,8 @@ def _linear_gains(
         scaled = gains
         if rounds.links != ["min_gain"]:  # which is scaled already
             scaled = gains * scenario.power_share / scenario.batch_second_moment
-    if reading.unit == "dbm":  # 0 stands for no measurement in many a log
+    if reading.unit == "dbm":
+        # 0 would be a received milliwatt, and may stand for no value
         possible = (gains < 1) & (values != 0)
         rounds.require(possible, f"not 0, and less than {sent:g} dBm")
     unit = scenario.noise_power / np.max(scenario.max_power)

@@ -47,12 +47,10 @@ from adascale.text import short, to_number
 # columns of a schedule that are read or checked, and what a stream also writes
 _COLUMNS = ("eta", "min_gain", "floor", "noise_energy")
 _IGNORED = ("budget_left", "epsilon", "epsilon_mean")
-_MOST_KINDS = (
-    20  # of devices, up to which each has its epsilon, for means: some seconds
-)
-_REPEATED = (
-    10_000_000  # most rounds that are written out for the Renyi accountant: 80 MB
-)
+# kinds of devices up to which each has its epsilon, for means: some seconds
+_MOST_KINDS = 20
+# most rounds that are written out for the Renyi accountant: 80 MB
+_REPEATED = 10_000_000
 # Without compiled code the Renyi accountant takes a tenth of a second up to this many rounds at one rate, or pairs of
 # rate and noise multiplier: a third of what Numba's import takes. Twelve rows have at most 36 commas.
 _FAST_ROUNDS, _FAST_PAIRS, _FAST_COMMAS = 5000, 12, 36

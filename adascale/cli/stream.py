@@ -153,9 +153,8 @@ class _Server:
             try:
                 answer, trace = self._answer(line)
             except (ValueError, RuntimeError, ArithmeticError) as error:
-                if (
-                    not self.lines.columns
-                ):  # in the header, without which no line can be read
+                # an error in the header, without which no line can be read
+                if not self.lines.columns:
                     raise
                 self._refuse(common.one_line(error))
                 continue

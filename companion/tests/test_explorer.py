@@ -41,9 +41,8 @@ for (const controls of JSON.parse(require("fs").readFileSync(0, "utf8"))) {
 }
 process.stdout.write(JSON.stringify(answers));
 """
-TOLERANCE = (
-    1e-9  # relative; AdaScale's V is a root that both sides find to 1e-12 of the cost
-)
+# relative; AdaScale's V is a root that both sides find to 1e-12 of the cost
+TOLERANCE = 1e-9
 CHANGES = [
     "scenarios.mnist.unit *= 1 + 1e-7",
     "gains.rayleigh[0][0] += 1",

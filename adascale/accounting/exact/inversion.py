@@ -84,9 +84,8 @@ class Tilts(NamedTuple):
     direction: str
     tilt: FloatArray
     log_moment: FloatArray
-    renyi_epsilon: (
-        float  # of the conversion at the best tilt, approximately, if a delta was given
-    )
+    # of the conversion at the best tilt, approximately, if a delta was given
+    renyi_epsilon: float
 
     def log_bound(self, epsilon: float) -> FloatArray:
         """Compute ln of the Chernoff bound of delta at every tilt."""
@@ -393,7 +392,8 @@ _GAUSS = np.polynomial.legendre.leggauss(24)
 def hats(tau: float) -> tuple[FloatArray, FloatArray]:
     """Return points x in units of tau, and the mean of the hat function of each under the log-normal k = e^{tau x}.
 
-    A hat function is 1 at its own point, 0 at the others, and linear in k between them; x is standard normal.
+    A hat function is 1 at its own point, 0 at the others, and linear in k between them; the last one stays 1 beyond its
+    point, and the first one begins there.  x is standard normal.
     """
     points = _SPACING * np.arange(-_LEFT, _RIGHT + 1, dtype=float)
     weight = np.zeros(points.size)
